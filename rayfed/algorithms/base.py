@@ -1,0 +1,147 @@
+"""What an algorithm is: hyper-parameters, a client half and a server half.
+
+The server half is a generator. It yields an `Ask`, gets the `Reply`, as often as the pseudo-code
+of its paper does, and returns the new state and its diagnostics. It knows no clock, no files and
+no Ray; the engine, or a test, answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+
+from rayfed.solvers import SGD, Solver
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+Array: TypeAlias = npt.NDArray[Any]
+State: TypeAlias = Mapping[str, Array]
+Diagnostics: TypeAlias = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question to some clients.
+
+    Parameters
+    ----------
+    work : str
+        The client half: name of a method ``work(clients, **send) -> Upload`` of whoever asks.
+    send : mapping of str to array
+        What every asked client downloads; its size is charged.
+    up : mapping of str to int
+        What every client uploads: the names in its `Upload` and the count of numbers of each.
+        It is declared because the clock must know who is late before anything is computed;
+        the client host refuses an upload that differs.
+    cost : "local" or float
+        Computing in steps: the client's own local steps, or a number of step-equivalents.
+    clients : (K,) array of int, optional
+        Who is asked; the cohort (after the first Ask: those of it who answered) if None.
+    """
+
+    work: str
+    send: Mapping[str, Array]
+    up: Mapping[str, int]
+    cost: float | Literal["local"] = "local"
+    clients: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What K clients send back, and what they keep.
+
+    Parameters
+    ----------
+    values : mapping of str to array
+        ``(K, ...)`` arrays travel as weighted sums over clients; ``(K,)`` arrays are scalars
+        that the server sees per client.
+    state : mapping of str to (K, ...) array
+        New rows of the clients' own state, kept beside the client and never sent.
+    loss : (K,) array, optional
+        Mean training loss over the local steps; recorded in the events, not charged.
+    """
+
+    values: Mapping[str, Array]
+    state: Mapping[str, Array] = field(default_factory=dict)
+    loss: Array | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server learns from an Ask.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        The distinct clients whose replies are used, ascending.
+    weights : (K,) array of float
+        Raw weights: n_i or 1, times how often the client was drawn.
+    mean : mapping of str to array
+        Weighted means ``sum_i w_i v_i / sum_i w_i`` of everything uploaded.
+    each : mapping of str to (K,) array
+        The per-client scalars, in the order of `ids`; with `Algorithm.sees_vectors` also the
+        vectors ``(K, ...)``.
+    steps : (K,) array of int
+        Local steps that each client ran.
+    """
+
+    ids: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+    mean: Mapping[str, Array]
+    each: Mapping[str, Array]
+    steps: npt.NDArray[np.int64]
+
+
+Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """Base of all algorithms: the settings that every one takes.
+
+    Parameters
+    ----------
+    label : str, optional
+        Name in tables and folders; the algorithm's name if None.
+    weights : "size" or "uniform", optional
+        Weights of the mean over participants. If None: size, but uniform where the selection
+        itself already prefers large clients.
+    evaluate_last : int
+        Evaluate the mean of the last k iterates; training goes on from the last one.
+    local : Solver
+        What a client does with its local steps.
+    """
+
+    name: ClassVar[str]
+    diagnostics: ClassVar[tuple[str, ...]] = ()
+    sees_vectors: ClassVar[bool] = False
+    baseline: ClassVar[bool] = False
+    pooled: ClassVar[bool] = False
+    personal: ClassVar[bool] = False
+
+    label: str | None = None
+    weights: Literal["size", "uniform"] | None = None
+    evaluate_last: Annotated[int, Ge(1)] = 1
+    local: Solver = field(default_factory=SGD)
+
+    def init(self, x0: Array) -> State:
+        """Return the server's first state; ``state["x"]`` (p,) is the model that is evaluated."""
+        return {"x": x0}
+
+    def client_state(self, x0: Array) -> State:
+        """Return the first row of each array that every client keeps between rounds."""
+        return {}
+
+    def round(self, state: State) -> Round:
+        """Run one round: yield Asks, return the new state and the diagnostics."""
+        raise NotImplementedError
+
+    def models(self, clients: Clients, x: Array) -> Array:
+        """Return the personal models (K, p) of clients; only where `personal` is true."""
+        raise NotImplementedError

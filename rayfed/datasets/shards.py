@@ -1,0 +1,55 @@
+"""Where the rows of each client come from: a table that is split, or a generator on demand."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+class Shards(Protocol):
+    """The rows of every client, each row with its client (promise 5: asked for, not held).
+
+    All methods are pure and vectorised over the ids asked for. ``part`` is "train" or "test"
+    (held out). Padded rows are zero (y = 0).
+
+    Attributes
+    ----------
+    clients : int
+        Number N of clients.
+    features : int
+        Columns d of X, the column of ones included where there is an intercept.
+    classes : int
+        Number of classes, 0 for regression.
+    dtype : numpy.dtype
+        Of X, and of y for regression; labels are int64.
+    """
+
+    clients: int
+    features: int
+    classes: int
+    dtype: np.dtype[Any]
+
+    def sizes(self, ids: Ints, part: str = "train") -> Ints:
+        """Return the number of rows n_i of each client (K,)."""
+        ...
+
+    def widths(self, ids: Ints, part: str = "train") -> Ints:
+        """Return the padded width of each client (K,); it depends on the client or the study."""
+        ...
+
+    def rows(self, ids: Ints, width: int, part: str = "train") -> tuple[Array, Array]:
+        """Return all rows of clients, X (K, width, d) and y (K, width), zero-padded."""
+        ...
+
+    def take(self, ids: Ints, index: Ints) -> tuple[Array, Array]:
+        """Return chosen training rows, X (K, B, d) and y (K, B), for index (K, B) < n_i."""
+        ...
+
+    def total(self, part: str = "train") -> int:
+        """Return the number n of rows over all clients."""
+        ...

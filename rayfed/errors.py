@@ -1,0 +1,42 @@
+"""The errors that rayfed raises on purpose, each one line for the user."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RayfedError(Exception):
+    """Base of all errors that are shown to the user as one line, without a traceback."""
+
+
+class ScenarioError(RayfedError):
+    """Bad input found before any actor starts (exit status 2).
+
+    Parameters
+    ----------
+    place : str
+        Where: the dotted key in the scenario (``participation.cohort``) or a file.
+    problem : str
+        What was found and what to change, one sentence each.
+    """
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.place = place
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.place, self.problem)
+
+
+class RunFailed(RayfedError):
+    """One run cannot go on (exit status 1); what it recorded is kept."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Return the sentence for a name that does not exist, with the nearest known one."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
+    return f"unknown {what} '{name}'; {hint}"

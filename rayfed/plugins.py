@@ -1,0 +1,109 @@
+"""The plug-in search: what exists is what is found in the folders, no list is kept by hand.
+
+A plug-in is a frozen dataclass of settings that extends the base class of its kind and has a
+``name``. Dropping a file into the folder of its kind is enough for it to exist. A user's own
+class is named ``package.module:Class``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rayfed.errors import ScenarioError, unknown
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where one kind of plug-in lives: a module or package, and its base class."""
+
+    home: str
+    base: str
+
+
+KINDS = {
+    "algorithms": Kind("rayfed.algorithms", "rayfed.algorithms.base:Algorithm"),
+    "problems": Kind("rayfed.problems", "rayfed.problems.base:Problem"),
+    "solvers": Kind("rayfed.solvers", "rayfed.solvers:Solver"),
+    "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
+    "partitions": Kind("rayfed.datasets.partition", "rayfed.datasets.partition:Partition"),
+    "delays": Kind("rayfed.delay", "rayfed.delay:Delay"),
+    "availability": Kind("rayfed.availability", "rayfed.availability:Availability"),
+    "selections": Kind("rayfed.selection", "rayfed.selection:Selection"),
+}
+
+
+def load(path: str) -> Any:
+    """Return the object that ``package.module:Name`` names.
+
+    Raises
+    ------
+    ScenarioError
+        If the module or the name cannot be found.
+    """
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise ScenarioError(path, f"no module '{error.name}'; is it on the path?") from error
+    except AttributeError as error:
+        raise ScenarioError(path, f"module '{module}' has no '{name}'") from error
+
+
+def base(kind: str) -> type[Any]:
+    """Return the base class of a kind."""
+    found: type[Any] = load(KINDS[kind].base)
+    return found
+
+
+@cache
+def find(kind: str) -> dict[str, type[Any]]:
+    """Return every plug-in of a kind by name, sorted.
+
+    Examples
+    --------
+    >>> list(find("availability"))[:2]
+    ['always', 'bernoulli']
+    """
+    home = importlib.import_module(KINDS[kind].home)
+    modules = [home]
+    for entry in pkgutil.iter_modules(getattr(home, "__path__", [])):
+        modules.append(importlib.import_module(f"{home.__name__}.{entry.name}"))
+    parent = base(kind)
+    found = {}
+    for module in modules:
+        for item in vars(module).values():
+            named = isinstance(item, type) and issubclass(item, parent) and "name" in vars(item)
+            if named and item.__module__ == module.__name__:
+                found[str(item.name)] = item
+    return dict(sorted(found.items()))
+
+
+def resolve(kind: str, name: str) -> type[Any]:
+    """Return the plug-in class for a name or for ``package.module:Class``.
+
+    Raises
+    ------
+    ScenarioError
+        If there is none; the message names the nearest known one.
+    """
+    if ":" in name:
+        item = load(name)
+        if not (isinstance(item, type) and issubclass(item, base(kind))):
+            raise ScenarioError(name, f"is not a subclass of {base(kind).__name__}")
+        return item
+    known = find(kind)
+    if name not in known:
+        singular = {"availability": "availability"}.get(kind, kind[:-1])
+        raise ScenarioError("", unknown(singular, name, known))
+    return known[name]
+
+
+def name_of(plugin: Any) -> str:
+    """Return the name under which `resolve` finds the class of a plug-in value again."""
+    cls = type(plugin)
+    builtin = cls.__module__.startswith("rayfed.")
+    return str(cls.name) if builtin else f"{cls.__module__}:{cls.__qualname__}"

@@ -1,0 +1,74 @@
+"""What is averaged over what: client objectives F_i and the global F (DESIGN.md, "Objective")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.problems.base import Array, Problem
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The normalisations of one study.
+
+    ``F_i = (sum of sample losses) / D_i + ridge_i / 2 ||x||^2`` and ``F = sum_i w_i F_i``.
+
+    Parameters
+    ----------
+    problem : Problem
+        Holds the keys ``divide_by``, ``l2``, ``l2_per``, ``weighting``, ``regularise_intercept``.
+    clients : int
+        Number N of clients.
+    samples : int
+        Number n of training rows over all clients.
+    features : int
+        Columns d of X, the column of ones included.
+    """
+
+    problem: Problem
+    clients: int
+    samples: int
+    features: int
+
+    def per_row(self, sizes: Ints) -> Floats:
+        """Return 1 / D_i (K,): D_i is n_i, n or 1 by ``divide_by``."""
+        if self.problem.divide_by == "samples":
+            return 1.0 / sizes
+        divisor = self.samples if self.problem.divide_by == "all-samples" else 1
+        return np.full(len(sizes), 1.0 / divisor)
+
+    def ridge(self, sizes: Ints, p: int) -> Array | None:
+        """Return the l2 coefficients (K, 1), or (K, p) where intercepts are left out, or None."""
+        if self.problem.l2 == 0:
+            return None
+        per = {"client": np.ones(len(sizes)), "population": np.full(len(sizes), self.clients)}
+        coefficient = self.problem.l2 / per.get(self.problem.l2_per, sizes)
+        if not self.problem.intercept or self.problem.regularise_intercept:
+            return np.asarray(coefficient[:, None])
+        mask = np.ones(p)
+        mask[self.problem.intercepts(self.features, p)] = 0.0
+        return np.asarray(coefficient[:, None] * mask)
+
+    def weights(self, sizes: Ints) -> Floats:
+        """Return the raw weight of F_i in F (K,): n_i under ``weighting: size``, else 1."""
+        if self.problem.weighting == "size":
+            return sizes.astype(np.float64)
+        return np.ones(len(sizes))
+
+    def normaliser(self, weights: float, clients: int) -> float:
+        """Return what ``sum_i weight_i F_i`` over some clients is divided by to estimate F.
+
+        Parameters
+        ----------
+        weights : float
+            Sum of the raw weights of the clients that were evaluated.
+        clients : int
+            How many they are; where all are, the result is F itself.
+        """
+        return clients / self.clients if self.problem.weighting == "sum" else weights
