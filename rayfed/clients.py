@@ -1,8 +1,9 @@
-"""The client side: what a client half sees, and the host that keeps clients and their state."""
+"""What a client half of an algorithm sees: K clients at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,38 @@ from rayfed.problems.objective import Objective
 from rayfed.solvers import Local, Solver
 
 Ints = npt.NDArray[np.int64]
+
+
+class Stacks:
+    """The stacks of rows used last, so that full-batch rounds gather their rows once.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to keep at most.
+    """
+
+    def __init__(self, limit: int = 2**28) -> None:
+        self.limit = limit
+        self.held: OrderedDict[Hashable, Batch] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
+        """Return the batch under a key, made when it is not held."""
+        if key in self.held:
+            self.held.move_to_end(key)
+            return self.held[key]
+        batch = make()
+        self.held[key] = batch
+        self.bytes += _size(batch)
+        while self.bytes > self.limit and len(self.held) > 1:
+            _, old = self.held.popitem(last=False)
+            self.bytes -= _size(old)
+        return batch
+
+
+def _size(batch: Batch) -> int:
+    return batch.X.nbytes + batch.y.nbytes + batch.w.nbytes
 
 
 @dataclass(frozen=True)
@@ -48,6 +81,7 @@ class Clients:
     ask: int
     p: int
     state: Mapping[str, Array] = field(default_factory=dict)
+    stacks: Stacks = field(default_factory=Stacks)
 
     def solve(self, x: Array, **terms: Any) -> Local:
         """Run the local solver from x, (p,) or (K, p); see `Solver.run` for further terms."""
@@ -72,10 +106,32 @@ class Clients:
     @cached_property
     def data(self) -> Batch:
         """All training rows, padded to the width of these clients."""
-        width = int(self.shards.widths(self.ids[:1])[0])
-        X, y = self.shards.rows(self.ids, width)
-        real = np.arange(width) < self.sizes[:, None]
+        return self.stacks.get((id(self.shards), "train", self.ids.tobytes()), self._train)
+
+    @cached_property
+    def held_out(self) -> Batch | None:
+        """All held-out rows with weight 1 each and no l2 term; None where there are none."""
+        if not self.shards.sizes(self.ids, "test").any():
+            return None
+        return self.stacks.get((id(self.shards), "test", self.ids.tobytes()), self._test)
+
+    @property
+    def rows_once(self) -> Batch:
+        """All training rows with weight 1 each and no l2 term."""
+        return replace(self.data, w=(self.data.w > 0).astype(self.data.w.dtype), ridge=None)
+
+    def _train(self) -> Batch:
+        X, y, real = self._rows("train", self.sizes)
         return self._batch(X, y, real * self.objective.per_row(self.sizes)[:, None])
+
+    def _test(self) -> Batch:
+        X, y, real = self._rows("test", self.shards.sizes(self.ids, "test"))
+        return Batch(X, y, real.astype(X.dtype), None)
+
+    def _rows(self, part: str, sizes: Ints) -> tuple[Array, Array, Array]:
+        width = int(self.shards.widths(self.ids[:1], part)[0])
+        X, y = self.shards.rows(self.ids, width, part)
+        return X, y, np.arange(width) < sizes[:, None]
 
     def take(self, index: Ints, w: Array) -> Batch:
         """Return the rows index (K, B) as a batch.
@@ -93,9 +149,21 @@ class Clients:
 
     def head(self, k: int) -> Clients:
         """Return the first k of these clients."""
-        state = {name: rows[:k] for name, rows in self.state.items()}
+        return self.chosen(slice(0, k))
+
+    def only(self, k: int) -> Clients:
+        """Return client number k alone."""
+        return self.chosen(slice(k, k + 1))
+
+    def chosen(self, which: slice | Ints) -> Clients:
+        """Return some of these clients, in the order asked for."""
+        state = {name: rows[which] for name, rows in self.state.items()}
         return replace(
-            self, ids=self.ids[:k], sizes=self.sizes[:k], steps=self.steps[:k], state=state
+            self,
+            ids=self.ids[which],
+            sizes=self.sizes[which],
+            steps=self.steps[which],
+            state=state,
         )
 
     def _batch(self, X: Array, y: Array, w: Array) -> Batch:

@@ -1,0 +1,56 @@
+"""Local-only: nobody talks, the baseline that federated learning must beat to be of use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOnly(Algorithm):
+    """Baseline: every client trains a model of its own on its own rows, and sends nothing.
+
+    The clients keep x_i (p,) as their state. There is no global model, so ``loss`` is
+    sum_i w_i F_i(x_i), which can be below the optimum of F, and ``accuracy`` is that of each
+    client's own model on its own held-out rows; they equal ``personal_loss`` and
+    ``personal_accuracy`` up to the weights of clients.
+
+    Notes
+    -----
+    Clients train when the selection picks them, as in every other algorithm of the study.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(LocalOnly().client_state(np.zeros(3)))
+    ['model']
+    """
+
+    name: ClassVar[str] = "local-only"
+    baseline: ClassVar[bool] = True
+    personal: ClassVar[bool] = True
+
+    def client_state(self, x0: Array) -> State:
+        """Every client starts from the same model as the other algorithms."""
+        return {"model": x0}
+
+    def train(self, clients: Clients) -> Upload:
+        """Client half: local steps from the client's own model (K, p)."""
+        local = clients.solve(clients.state["model"])
+        return Upload({}, state={"model": local.x}, loss=local.loss)
+
+    def round(self, state: State) -> Round:
+        """Server half: nothing is sent and nothing comes back."""
+        yield Ask("train", send={}, up={})
+        return state, {}
+
+    def models(self, clients: Clients, x: Array) -> Array:
+        """Return the clients' own models (K, p)."""
+        return np.asarray(clients.state["model"])

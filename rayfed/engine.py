@@ -1,0 +1,425 @@
+"""The loop of one run: who is asked, how long it takes, who is late, what the model is worth.
+
+The engine moves from one round to the next; everything between two rounds is values, so a
+checkpoint is those values and a replay gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.base import Array, Ask, Reply
+from rayfed.errors import RunFailed
+from rayfed.evaluation import scores, summarise
+from rayfed.executors.base import ClientFailed, Executor, Gathered
+from rayfed.host import Request
+from rayfed.run import Run
+from rayfed.selection import View as Candidates
+from rayfed.tree import Ints, tree_sum
+
+Row = dict[str, Any]
+Events = dict[str, Array]
+
+STATUS = ("used", "late", "dropped")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything that a run is between two rounds, apart from the clients' own state.
+
+    Parameters
+    ----------
+    round : int
+        The last round that was run.
+    time_s : float
+        Virtual clock.
+    state, selection : mapping of str to array
+        The server's state and the selection's.
+    window : tuple of (p,) arrays
+        The last iterates, for ``evaluate_last``; the newest last.
+    """
+
+    round: int
+    time_s: float
+    state: Mapping[str, Array]
+    selection: Mapping[str, Array]
+    window: tuple[Array, ...]
+
+    @property
+    def model(self) -> Array:
+        """The model that is evaluated: the mean of the window."""
+        if len(self.window) == 1:
+            return self.window[0]
+        mean: Array = np.mean(np.stack(self.window), axis=0, dtype=self.window[0].dtype)
+        return mean
+
+
+@dataclass
+class Tally:
+    """What a round costs, counted while it runs."""
+
+    time_s: float
+    start_s: float
+    ask: int = 0
+    counts: dict[str, int] = field(
+        default_factory=lambda: {
+            "participants": 0, "dropped": 0, "late": 0,
+            "bytes_down": 0, "bytes_up": 0, "local_steps": 0,
+        }
+    )  # fmt: skip
+    events: list[Events] = field(default_factory=list)
+
+
+class NoReply(Exception):  # noqa: N818 - ends a round, not a run
+    """Nobody's reply can be used."""
+
+
+class Engine:
+    """Answers the Asks of one run.
+
+    Parameters
+    ----------
+    run : Run
+        What to run.
+    executor : Executor
+        Where the clients live; the run is open there under its folder's name.
+    """
+
+    def __init__(self, run: Run, executor: Executor) -> None:
+        self.run, self.executor = run, executor
+        self.itemsize = run.dtype.itemsize
+        self.cache: dict[str, Any] = {}
+
+    def start(self) -> tuple[Moment, Row]:
+        """Return the state before the first round and its row."""
+        run = self.run
+        state = run.algorithm.init(run.x0)
+        selection = run.selection.init(run.population.count)
+        moment = Moment(0, 0.0, state, selection, (state["x"],))
+        return moment, self._row(moment, Tally(0.0, 0.0), {}, due=True)
+
+    def step(self, moment: Moment) -> tuple[Moment, Row, list[Events]]:
+        """Run one round.
+
+        Raises
+        ------
+        RunFailed
+            If a client half raised; the message has its id, the round, the time and the trace.
+        HostLost
+            If a host died: go back to a checkpoint.
+        """
+        run, number = self.run, moment.round + 1
+        tally = Tally(moment.time_s, moment.time_s)
+        state, diagnostics, selection = moment.state, {}, moment.selection
+        try:
+            ids, selection = self._select(number, tally, moment)
+            tally.start_s = tally.time_s
+            state, diagnostics = self._converse(number, tally, state, ids)
+        except NoReply:
+            pass
+        window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
+        moment = Moment(number, tally.time_s, state, selection, window)
+        return moment, self._row(moment, tally, diagnostics, self._due(moment)), tally.events
+
+    def _due(self, moment: Moment) -> bool:
+        """Whether the row of a moment is evaluated; a run's last row always is."""
+        run = self.run
+        over = run.stop.time_s is not None and moment.time_s >= run.stop.time_s
+        return over or moment.round == run.rounds or moment.round % run.evaluate_every == 0
+
+    # -- a round ---------------------------------------------------------------------------
+
+    def _select(
+        self, number: int, tally: Tally, moment: Moment
+    ) -> tuple[Ints, Mapping[str, Array]]:
+        """Return the drawn ids; where nobody is there, jump to when somebody comes."""
+        while True:
+            rule = self.run.selection.select(self._candidates(number, tally), moment.selection)
+            ids, selection = self._answer_all(rule, "selection", number, tally, None)
+            if len(ids):
+                return ids, selection
+            if not self._jump(tally):
+                return ids, selection
+
+    def _candidates(self, number: int, tally: Tally) -> Candidates:
+        run, pop = self.run, self.run.population
+        wanted = pop.count if run.cohort is None else math.ceil(run.cohort * run.over_select)
+        now = tally.time_s
+        return Candidates(
+            count=pop.count,
+            round=number,
+            time_s=now,
+            wanted=min(wanted, pop.count),
+            available=lambda ids: pop.available(ids, now, number),
+            sizes=run.views[""].shards.sizes,
+            seed=run.seed,
+            cache=self.cache,
+        )
+
+    def _jump(self, tally: Tally) -> bool:
+        """Move the clock to the next change of anybody's availability; False if there is none."""
+        everyone = np.arange(self.run.population.count)
+        change = float(np.min(self.run.population.next_change(everyone, tally.time_s)))
+        if not math.isfinite(change):
+            return False
+        tally.time_s = change
+        return True
+
+    def _converse(
+        self, number: int, tally: Tally, state: Mapping[str, Array], ids: Ints
+    ) -> tuple[Mapping[str, Array], Mapping[str, float]]:
+        rounds = self.run.algorithm.round(state)
+        return self._answer_all(rounds, "algorithm", number, tally, ids)
+
+    def _answer_all(
+        self,
+        asks: Generator[Ask, Reply, Any],
+        owner: str,
+        number: int,
+        tally: Tally,
+        cohort: Ints | None,
+    ) -> Any:
+        """Answer a generator's Asks until it returns; later ones go to those who answered."""
+        reply = None
+        try:
+            while True:
+                ask = next(asks) if reply is None else asks.send(reply)
+                ids = ask.clients if ask.clients is not None else cohort
+                if ids is None:
+                    raise RunFailed("a selection must name the clients that it asks")
+                reply = self._answer(ask, owner, number, tally, ids)
+                if ask.clients is None:
+                    cohort = reply.ids.repeat(self._draws(ids, reply.ids))
+        except StopIteration as end:
+            return end.value
+        finally:
+            asks.close()
+
+    @staticmethod
+    def _draws(ids: Ints, used: Ints) -> Ints:
+        """Return how often each used client was drawn."""
+        distinct, counts = np.unique(ids, return_counts=True)
+        return np.asarray(counts[np.searchsorted(distinct, used)])
+
+    # -- one Ask ---------------------------------------------------------------------------
+
+    def _answer(self, ask: Ask, owner: str, number: int, tally: Tally, drawn: Ints) -> Reply:
+        ids, counts = np.unique(drawn, return_counts=True)
+        timing = self._timing(ask, number, tally, ids)
+        limit = self.run.cohort if owner == "algorithm" and tally.ask == 0 else None
+        status, close = self._arrivals(tally, ids, timing, limit)
+        used = status == 0
+        sizes = self.run.views[""].shards.sizes(ids)
+        raw = counts * (sizes if self.run.weights == "size" else 1.0)
+        request = Request(
+            owner, ask.work, ask.up, ids, raw.astype(np.float64), timing["steps"],
+            self.run.population.group_of(ids), number, tally.ask,
+            vectors=owner == "algorithm" and self.run.algorithm.sees_vectors,
+            sleep_s=self._sleep(tally, timing),
+        )  # fmt: skip
+        gathered = None
+        if used.any():
+            request = request if used.all() else request.part(np.flatnonzero(used))
+            gathered = self._exchange(request, ask.send, number, tally)
+        self._count(ask, owner, number, tally, ids, timing, status, gathered)
+        tally.time_s, tally.ask = close, tally.ask + 1
+        if gathered is None:
+            raise NoReply
+        return _reply(request, gathered)
+
+    def _timing(self, ask: Ask, number: int, tally: Tally, ids: Ints) -> dict[str, Array]:
+        """Return what an Ask takes each client, in virtual seconds."""
+        pop = self.run.population
+        pace = pop.seconds_per_step(ids, number, tally.ask)
+        local = ask.cost == "local"
+        steps = self._budget(ids, pace) if local else np.zeros(len(ids), dtype=np.int64)
+        compute = pace * (steps if local else float(ask.cost))
+        down_bytes, up_bytes = self._bytes(ask)
+        down, up = pop.transfer_s(ids, down_bytes, up_bytes)
+        return {
+            "steps": steps,
+            "compute_s": compute,
+            "end_s": tally.time_s + down + compute + up,
+            "gone_s": pop.next_change(ids, tally.time_s),
+        }
+
+    def _bytes(self, ask: Ask) -> tuple[int, int]:
+        down = sum(int(np.asarray(v).nbytes) for v in ask.send.values())
+        up = sum(self.itemsize * n if n > 1 else 8 * n for n in ask.up.values())
+        return (0, 0) if self.run.algorithm.pooled else (down, up)
+
+    def _budget(self, ids: Ints, pace: Array) -> Ints:
+        """Return the local steps of each client, by the solver of its group."""
+        solvers = self.run.solvers
+        sizes = self.run.views[""].shards.sizes(ids)
+        if len(solvers) == 1:
+            return solvers[0].budget(sizes, pace)
+        groups = self.run.population.group_of(ids)
+        budgets = np.stack([solver.budget(sizes, pace) for solver in solvers])
+        return np.asarray(budgets[groups, np.arange(len(ids))])
+
+    def _arrivals(
+        self, tally: Tally, ids: Ints, timing: Mapping[str, Array], limit: int | None
+    ) -> tuple[Array, float]:
+        """Decide on the virtual clock who is used (0), late (1) or dropped (2), and the end.
+
+        The server waits for all, for the first `limit` of an over-selected cohort, or until the
+        deadline. It notices at once when a client goes away.
+        """
+        end, gone = timing["end_s"], timing["gone_s"]
+        deadline = math.inf
+        if self.run.deadline_s is not None:
+            deadline = tally.start_s + self.run.deadline_s
+        status = np.where(gone < end, 2, 0)
+        settled = np.minimum(end, gone)
+        close = float(settled.max(initial=tally.time_s))
+        order = np.lexsort((ids, end))
+        arrived = order[status[order] == 0]
+        if limit is not None and len(arrived) > limit:
+            status[arrived[limit:]] = 1
+            close = float(end[arrived[limit - 1]])
+        close = max(min(close, deadline), tally.time_s)
+        status[(status == 0) & (end > deadline)] = 1
+        status[(status == 2) & (gone > close)] = 1  # it left after the server had closed
+        return status, close
+
+    def _sleep(self, tally: Tally, timing: Mapping[str, Array]) -> Array | None:
+        """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
+        if self.run.wall_scale is None:
+            return None
+        return np.asarray((timing["end_s"] - tally.time_s) * self.run.wall_scale)
+
+    def _exchange(
+        self, request: Request, send: Mapping[str, Array], number: int, tally: Tally
+    ) -> Gathered:
+        try:
+            return self.executor.exchange(self.run.folder, request, send)
+        except ClientFailed as failed:
+            raise RunFailed(
+                f"round {number}, time {tally.time_s:.6g} s, client {failed.client}, "
+                f"'{request.work}' failed:\n{failed.trace}"
+            ) from failed
+
+    def _count(
+        self,
+        ask: Ask,
+        owner: str,
+        number: int,
+        tally: Tally,
+        ids: Ints,
+        timing: Mapping[str, Array],
+        status: Array,
+        gathered: Gathered | None,
+    ) -> None:
+        """Add an Ask to the round's counts and its events."""
+        used, late, dropped = ((status == s) for s in range(3))
+        down, up = self._bytes(ask)
+        counts = tally.counts
+        if owner == "algorithm" and ask.clients is None:
+            counts["participants"] = int(used.sum())
+        counts["late"] += int(late.sum())
+        counts["dropped"] += int(dropped.sum())
+        counts["bytes_down"] += down * len(ids)
+        counts["bytes_up"] += up * int(len(ids) - dropped.sum())
+        counts["local_steps"] += int(timing["steps"][used].sum())
+        loss = np.full(len(ids), np.nan)
+        if gathered is not None and "loss" in gathered.each:
+            loss[used] = gathered.each["loss"]
+        tally.events.append(
+            {
+                "round": np.full(len(ids), number),
+                "ask": np.full(len(ids), tally.ask),
+                "client": ids,
+                "start_s": np.full(len(ids), tally.time_s),
+                "compute_s": timing["compute_s"],
+                "end_s": np.minimum(timing["end_s"], timing["gone_s"]),
+                "status": status,
+                "loss": loss,
+                "steps": timing["steps"],
+            }
+        )
+
+    # -- evaluation ------------------------------------------------------------------------
+
+    def _row(
+        self, moment: Moment, tally: Tally, diagnostics: Mapping[str, float], due: bool
+    ) -> Row:
+        run = self.run
+        row: Row = {
+            "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
+            "round": moment.round, "time_s": moment.time_s, **self.blank(), **tally.counts,
+        }  # fmt: skip
+        row |= {k: float(v) for k, v in diagnostics.items()}
+        if due:
+            row |= self.evaluate(moment.model)
+        return row
+
+    def failure(self, moment: Moment, row: Row) -> str | None:
+        """Return why the run cannot go on, or None: the model or the loss is not finite."""
+        finite = bool(np.isfinite(moment.state["x"]).all())
+        if finite and (math.isfinite(row["loss"]) or not self._due(moment)):
+            return None
+        what = "the loss" if finite else "the model"
+        lr = getattr(self.run.algorithm.local, "lr", None)
+        step = "" if lr is None else f" (local lr {lr:g})"
+        return f"round {moment.round}: {what} is not finite; likely the step is too large{step}"
+
+    def blank(self) -> dict[str, float]:
+        """Return the columns that only some rows fill, as NaN."""
+        names = ["loss", "test_loss", "accuracy", "loss_gap"]
+        if self.run.algorithm.personal:
+            names += ["personal_loss", "personal_accuracy"]
+        return dict.fromkeys([*names, *self.run.algorithm.diagnostics], math.nan)
+
+    def evaluate(self, x: Array) -> dict[str, float]:
+        """Return the loss F, test loss, accuracy, gap and personal metrics of a model (p,)."""
+        run = self.run
+        sums = self._measure("evaluation", "measure", 9, run.evaluated, x).sums["metrics"]
+        objective = run.views["evaluation"].objective
+        normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
+        row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
+        if run.scored == "server":
+            chunks = np.arange(run.views["server"].shards.clients)
+            own = self._measure("server", "on_server", 3, chunks, x).sums["metrics"]
+            row |= scores(*own.tolist())
+        if run.optimum is not None:
+            row["loss_gap"] = row["loss"] - run.optimum
+        return row
+
+    def evaluate_each(self, x: Array, ids: Ints) -> Mapping[str, Array]:
+        """Return loss and accuracy of clients (K,) each."""
+        return self._measure("evaluation", "each", 1, ids, x, ("loss", "accuracy")).each
+
+    def _measure(
+        self,
+        owner: str,
+        work: str,
+        numbers: int,
+        ids: Ints,
+        x: Array,
+        names: tuple[str, ...] = ("metrics",),
+    ) -> Gathered:
+        none = np.zeros(len(ids), dtype=np.int64)
+        up = dict.fromkeys(names, numbers)
+        request = Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
+        return self.executor.exchange(self.run.folder, request, {"x": x})
+
+
+def _reply(request: Request, gathered: Gathered) -> Reply:
+    """Divide the sums, once, at the top."""
+    weights = request.weights
+    total = float(tree_sum(request.ids, weights))
+    mean: dict[str, Any] = {
+        # the weights entered in the type of the vectors
+        name: rows / rows.dtype.type(total)
+        for name, rows in gathered.sums.items()
+    }
+    for name, rows in gathered.each.items():
+        if rows.ndim == 1 and name in request.up:
+            mean[name] = tree_sum(request.ids, rows * weights) / total
+    return Reply(request.ids, weights, mean, gathered.each, request.steps)

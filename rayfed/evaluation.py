@@ -1,0 +1,97 @@
+"""Evaluation: what the rows of a run say about the model. It costs no simulated time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm, Array, Upload
+from rayfed.clients import Clients
+from rayfed.problems.base import Batch
+
+COLUMNS = (
+    "loss", "weight", "test_loss", "correct", "rows", "own_loss", "own", "own_accuracy", "scored",
+)  # fmt: skip
+"""A client's terms: w_i F_i and w_i; summed loss, right predictions and count of the scored rows;
+F_i and 1; accuracy and 1 where it has scored rows. Each is summed over clients."""
+
+Scored = Literal["held-out", "server", "training"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The client half of an evaluation.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Gives the personal models where it has any.
+    scored : "held-out", "server" or "training"
+        Which rows accuracy is measured on: those the clients hold out, the server's own, or,
+        where nothing is held out, the training rows.
+    """
+
+    algorithm: Algorithm
+    scored: Scored = "held-out"
+
+    def measure(self, clients: Clients, x: Array) -> Upload:
+        """Return the terms (K, 9) of `COLUMNS`."""
+        return Upload({"metrics": self._terms(clients, x)})
+
+    def each(self, clients: Clients, x: Array) -> Upload:
+        """Return loss F_i and accuracy of every client (K,), NaN where there is none."""
+        terms = self._terms(clients, x)
+        return Upload({"loss": terms[:, 5], "accuracy": terms[:, 3] / terms[:, 4]})
+
+    def on_server(self, clients: Clients, x: Array) -> Upload:
+        """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""
+        return Upload({"metrics": np.stack(_scores(clients, x[None], clients.held_out), axis=1)})
+
+    def _terms(self, clients: Clients, x: Array) -> Array:
+        models = self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
+        losses = np.broadcast_to(clients.value(models), clients.ids.shape).astype(np.float64)
+        weights = clients.objective.weights(clients.sizes)
+        batch = {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)
+        test_loss, right, rows = _scores(clients, models, batch)
+        scored = rows > 0
+        accuracy = np.divide(right, rows, out=np.zeros_like(rows), where=scored)
+        one = np.ones_like(losses)
+        terms = (losses * weights, weights, test_loss, right, rows, losses, one, accuracy, scored)
+        return np.stack(terms, axis=1)
+
+
+def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Array, Array]:
+    """Return summed loss, right predictions and row count of each client (K,)."""
+    if batch is None:
+        return tuple(np.zeros((3, len(clients.ids))))
+    problem = clients.problem
+    rows = np.sum(batch.w, axis=1, dtype=np.float64)
+    loss = np.broadcast_to(problem.value(x, batch), rows.shape).astype(np.float64)
+    if problem.task == "regression":
+        return loss, np.full_like(rows, np.nan), rows
+    right = (problem.predict(x, batch.X) == batch.y) & (batch.w > 0)
+    return loss, np.sum(right, axis=1, dtype=np.float64), rows
+
+
+def summarise(sums: Array, normaliser: float, scored: Scored, personal: bool) -> dict[str, float]:
+    """Turn the summed terms (9,) into the columns of a row."""
+    total = dict(zip(COLUMNS, sums.tolist(), strict=True))
+    row = {"loss": total["loss"] / normaliser, **scores(*sums[2:5].tolist())}
+    if scored == "training":
+        row["test_loss"] = np.nan
+    if personal:
+        row["personal_loss"] = total["own_loss"] / total["own"]
+        row["personal_accuracy"] = ratio(total["own_accuracy"], total["scored"])
+    return row
+
+
+def scores(loss: float, right: float, rows: float) -> dict[str, float]:
+    """Return the mean loss and the accuracy of scored rows."""
+    return {"test_loss": ratio(loss, rows), "accuracy": ratio(right, rows)}
+
+
+def ratio(a: float, b: float) -> float:
+    """Divide, NaN where there is nothing to divide by."""
+    return a / b if b else float("nan")

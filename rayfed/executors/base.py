@@ -1,0 +1,141 @@
+"""The seam between the engine and where clients live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from rayfed.errors import RayfedError
+from rayfed.host import Failure, Partial, Request, Setup
+from rayfed.problems.base import Array
+from rayfed.tree import Ints, Sums, join
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: rounds done and to do, virtual seconds, last loss."""
+
+    round: int
+    rounds: int
+    time_s: float
+    loss: float
+
+
+Report: TypeAlias = Callable[[Mapping[str, Progress], Mapping[str, str]], None]
+"""Gets the progress of the runs that go on and the outcomes of those that ended, by folder."""
+
+
+class HostLost(RayfedError):
+    """A host died, or came back without its clients: roll back to the checkpoint and replay."""
+
+
+class ClientFailed(RayfedError):
+    """A client half raised.
+
+    Parameters
+    ----------
+    client : int
+        The client's id.
+    trace : str
+        Its original traceback.
+    """
+
+    def __init__(self, client: int, trace: str) -> None:
+        super().__init__(f"client {client}: {trace.strip().splitlines()[-1]}")
+        self.client, self.trace = client, trace
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Sums over all clients asked, and scalars in the order of the request's ids."""
+
+    sums: Sums
+    each: Mapping[str, Array]
+
+
+class Executor(Protocol):
+    """Where the clients of a run live. State rows are ``{"ids": (K,), name: (K, ...)}``."""
+
+    def open(self, key: str, setup: Setup, rows: Mapping[str, Array] | None = None) -> None:
+        """Begin a run, or begin it again from the client state of a checkpoint."""
+        ...
+
+    def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
+        """Run the client halves of an Ask.
+
+        Raises
+        ------
+        HostLost
+            If a host died.
+        ClientFailed
+            If a client half raised.
+        """
+        ...
+
+    def snapshot(self, key: str) -> dict[str, Array]:
+        """Return client state that changed since the last snapshot."""
+        ...
+
+    def close(self, key: str) -> None:
+        """Forget a run."""
+        ...
+
+
+def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failure]]) -> Gathered:
+    """Put together what the hosts returned.
+
+    Parameters
+    ----------
+    parts : sequence of (index, partial)
+        Which of the request's clients each host had; None where one host had them all.
+    """
+    branches = []
+    each: dict[str, Array] = {}
+    for index, part in parts:
+        if isinstance(part, Failure):
+            raise ClientFailed(part.client, part.trace)
+        branches.extend(part.branches)
+        for name, rows in part.each.items():
+            if index is None:
+                each[name] = rows
+                continue
+            if name not in each:
+                each[name] = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
+            each[name][index] = rows
+    return Gathered(join(branches), each)
+
+
+def merged(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Put the state rows of disjoint clients together, ids ascending."""
+    some = [r for r in rows if len(r["ids"])]
+    if not some:
+        return {"ids": np.empty(0, dtype=np.int64)}
+    together = {name: np.concatenate([r[name] for r in some]) for name in some[0]}
+    order = np.argsort(together["ids"])
+    return {name: values[order] for name, values in together.items()}
+
+
+def share(rows: Mapping[str, Array], index: Ints) -> dict[str, Array]:
+    """Return the chosen state rows."""
+    return {name: values[index] for name, values in rows.items()}
+
+
+class Backend(Protocol):
+    """Runs the runs of a study: all of them, wherever their clients live."""
+
+    def wait(self, report: Callable[[int, int], None]) -> None:
+        """Wait until what must start has started; ``report(started, total)`` meanwhile."""
+        ...
+
+    def execute(
+        self, runs: Sequence[Any], tables: Mapping[str, Any], resume: bool, report: Report
+    ) -> dict[str, str]:
+        """Run all runs and return "finished" or "failed" for each by folder."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...

@@ -1,0 +1,396 @@
+"""Clients in Ray actors, on this machine or on a cluster.
+
+One pool of client actors serves all runs of a study; each actor is a `Host` that owns residue
+classes of client ids. Driver actors, on the machine that submitted, take one run after the other
+and write its records there. Ray starts a dead client actor anew under the same handle, but empty
+and without repeating any call: the drivers roll back and replay.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import RayActorError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rayfed.driver import Driver, Interrupted
+from rayfed.errors import RayfedError, RunFailed
+from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
+from rayfed.host import Failure, Host, Partial, Request, Setup, UnknownRun
+from rayfed.problems.base import Array
+from rayfed.run import Run
+from rayfed.tree import Ints, classes
+
+_STORE_ABOVE = 64 * 1024  # bytes; smaller arrays travel faster by value
+_RESTART_S = 120.0
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class HostActor:
+    """A client actor: a `Host` in a process of its own, with one BLAS thread."""
+
+    def __init__(self, owned: list[tuple[int, int]]) -> None:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+        self.host = Host(owned)
+
+    def ready(self) -> int:
+        """Return the process id."""
+        return os.getpid()
+
+    def open(
+        self, key: str, setup: Setup, rows: Mapping[str, Array] | None, *tables: Any
+    ) -> None:
+        """Begin a run; its tables come from the object store, shared without copies."""
+        self.host.open(key, setup.with_tables(tables), rows)
+
+    def exchange(
+        self, key: str, request: Request, send: Mapping[str, Array]
+    ) -> Partial | Failure | UnknownRun:
+        """Answer an Ask for the clients that live here."""
+        try:
+            return self.host.exchange(key, request, send)
+        except UnknownRun as error:
+            return error
+
+    def snapshot(self, key: str) -> dict[str, Array] | UnknownRun:
+        """Return client state that changed since the last snapshot."""
+        try:
+            return self.host.snapshot(key)
+        except UnknownRun as error:
+            return error
+
+    def close(self, key: str) -> None:
+        """Forget a run."""
+        self.host.close(key)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which actor owns which client.
+
+    Parameters
+    ----------
+    owned : list of lists of (residue, modulus)
+        The classes of each actor.
+    """
+
+    owned: list[list[tuple[int, int]]]
+
+    def owner(self) -> tuple[int, Ints]:
+        """Return the finest modulus and the actor of each residue under it."""
+        fine = max(m for own in self.owned for _, m in own)
+        table = np.zeros(fine, dtype=np.int64)
+        for actor, own in enumerate(self.owned):
+            for residue, modulus in own:
+                table[residue::modulus] = actor
+        return fine, table
+
+
+class RayExecutor:
+    """The executor that a driver uses: calls the client actors of the pool.
+
+    Parameters
+    ----------
+    actors : list of actor handles
+        The pool.
+    layout : Layout
+        Who owns which client.
+    tables : mapping of str to object reference
+        The tables of the study in the object store.
+    data : mapping of str to str
+        For each view of the run the name of its table.
+    """
+
+    def __init__(
+        self, actors: Sequence[Any], layout: Layout, tables: Mapping[str, Any], data: Mapping[str, str]
+    ) -> None:
+        self.actors, self.tables, self.data = list(actors), dict(tables), dict(data)
+        self.fine, self.owner = layout.owner()
+
+    def open(self, key: str, setup: Setup, rows: Mapping[str, Array] | None = None) -> None:
+        """Begin a run on every actor, or begin it again; waits for actors that are starting."""
+        shared = ray.put(setup)
+        tables = [self.tables.get(self.data.get(name, "")) for name in setup.views]
+        self._wait_for_all()
+        refs = []
+        for a, actor in enumerate(self.actors):
+            mine = None
+            if rows is not None and len(rows["ids"]):
+                mine = share(rows, np.flatnonzero(self.owner[rows["ids"] % self.fine] == a))
+            refs.append(actor.open.remote(key, shared, mine, *tables))
+        _get(refs)
+
+    def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
+        """Run the client halves of an Ask on the actors that own the clients."""
+        owner = self.owner[request.ids % self.fine]
+        asked = np.unique(owner)
+        if len(asked) == 1:
+            shares: list[tuple[Array | None, Request]] = [(None, request)]
+        else:
+            index = [np.flatnonzero(owner == a) for a in asked]
+            shares = [(i, request.part(i)) for i in index]
+        if len(asked) > 1 and sum(v.nbytes for v in send.values()) > _STORE_ABOVE:
+            send = ray.put(send)
+        refs = [
+            self.actors[a].exchange.remote(key, part, send)
+            for a, (_, part) in zip(asked, shares, strict=True)
+        ]
+        parts = _get(refs)
+        return gather(request, [(i, p) for (i, _), p in zip(shares, parts, strict=True)])
+
+    def snapshot(self, key: str) -> dict[str, Array]:
+        """Return client state that changed since the last snapshot."""
+        return merged(_get([actor.snapshot.remote(key) for actor in self.actors]))
+
+    def close(self, key: str) -> None:
+        """Forget a run."""
+        for actor in self.actors:
+            actor.close.remote(key)
+
+    def _wait_for_all(self) -> None:
+        """Wait until every actor answers; Ray may be starting some of them anew."""
+        end = time.monotonic() + _RESTART_S
+        while True:
+            try:
+                ray.get([actor.ready.remote() for actor in self.actors])
+                return
+            except RayActorError as error:
+                if time.monotonic() > end:
+                    raise RunFailed(f"client actors did not come back: {_line(error)}") from error
+                time.sleep(0.2)
+
+
+def _get(refs: Sequence[Any]) -> list[Any]:
+    """Get the results of calls to actors.
+
+    Raises
+    ------
+    HostLost
+        If an actor died, or has come back empty.
+    """
+    try:
+        results: list[Any] = ray.get(list(refs))
+    except RayActorError as error:
+        raise HostLost(f"a client actor was lost ({_line(error)})") from error
+    for result in results:
+        if isinstance(result, UnknownRun):
+            raise HostLost("a client actor was started anew and must be restored")
+    return results
+
+
+def _line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
+
+
+class DriverActor:
+    """Runs one run after the other; answers about its progress meanwhile."""
+
+    def __init__(self, out: str, actors: list[Any], layout: Layout) -> None:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+        self.out, self.actors, self.layout = Path(out), actors, layout
+        self.driver: Driver | None = None
+        self.stopped = False
+
+    def execute(self, run: Run, tables: Mapping[str, Any], resume: bool) -> str:
+        """Run to the end: "finished", "failed" or "interrupted"."""
+        executor = RayExecutor(self.actors, self.layout, tables, run.data)
+        self.driver = Driver(run, self.out, executor)
+        if self.stopped:
+            self.driver.stop()
+        try:
+            return self.driver.execute(resume)
+        except Interrupted:
+            return "interrupted"
+
+    def progress(self) -> Progress | None:
+        """Return how far the current run is."""
+        return None if self.driver is None else self.driver.progress
+
+    def stop(self) -> None:
+        """Checkpoint and end the current run."""
+        self.stopped = True
+        if self.driver is not None:
+            self.driver.stop()
+
+
+class RayStudy:
+    """Runs the runs of a study on one pool of actors.
+
+    Parameters
+    ----------
+    clients : int
+        Number N of clients.
+    clients_per_actor : int or "auto"
+        1: each client an actor of its own; "auto": one actor to a CPU.
+    address : str, optional
+        An existing cluster ("auto" or host:port); a private one on this machine if None.
+    out : Path
+        The study's result folder, on this machine.
+    """
+
+    def __init__(
+        self,
+        clients: int,
+        clients_per_actor: int | str,
+        address: str | None,
+        out: Path,
+        by_value: Sequence[Any] = (),
+    ) -> None:
+        if address is not None and address.startswith("ray://"):
+            raise RayfedError(
+                f"--address {address}: records land on this machine, so it must be a node of the "
+                "cluster; run `ray start --address=<head>` here and pass --address auto"
+            )
+        self.started = not ray.is_initialized()
+        if self.started:
+            _start(address)
+        for module in by_value:  # a user's own code travels with the values that need it
+            ray.cloudpickle.register_pickle_by_value(module)
+        self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        count = actor_count(clients, clients_per_actor, self.cpus)
+        self.out = out
+        self.layout = Layout(classes(clients, count))
+        share = 1.0 if count <= self.cpus else int(1e4 * self.cpus / count) / 1e4
+        host = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=0)(HostActor)
+        self.actors = [
+            host.options(scheduling_strategy="SPREAD").remote(own) for own in self.layout.owned
+        ]
+        self.drivers: list[Any] = []
+
+    def wait(self, report: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Wait until all client actors have started."""
+        waiting = [actor.ready.remote() for actor in self.actors]
+        total = len(waiting)
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=1)
+            ray.get(done)
+            report(total - len(waiting), total)
+
+    def execute(
+        self,
+        runs: Sequence[Run],
+        tables: Mapping[str, Any],
+        resume: bool,
+        report: Report,
+    ) -> dict[str, str]:
+        """Run all runs, several at a time, and return the outcome of each by folder."""
+        return _Queue(self, runs, {k: ray.put(t) for k, t in tables.items()}, resume).run(report)
+
+    def driver(self) -> Any:
+        """Start a driver actor on this node, where the records land."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
+        handle = actor.options(scheduling_strategy=here).remote(
+            str(self.out.resolve()), self.actors, self.layout
+        )
+        self.drivers.append(handle)
+        return handle
+
+    def close(self) -> None:
+        """End the actors, and Ray where it was started here."""
+        for actor in [*self.drivers, *self.actors]:
+            ray.kill(actor)
+        if self.started:
+            ray.shutdown()
+
+
+class _Queue:
+    """Deals runs to drivers until all are done."""
+
+    def __init__(
+        self, study: RayStudy, runs: Sequence[Run], tables: Mapping[str, Any], resume: bool
+    ) -> None:
+        self.study, self.tables, self.resume = study, tables, resume
+        self.waiting = list(runs)
+        self.outcome: dict[str, str] = {}
+        self.busy: dict[Any, tuple[Any, Run, int]] = {}
+        self.progress: dict[str, Progress] = {}
+
+    def run(self, report: Report) -> dict[str, str]:
+        wanted = min(len(self.waiting), max(1, self.study.cpus))
+        for driver in [self.study.driver() for _ in range(wanted)]:
+            self._deal(driver)
+        try:
+            while self.busy:
+                done, _ = ray.wait(list(self.busy), timeout=0.25)
+                for ref in done:
+                    self._settle(ref)
+                self._look()
+                report(self.progress, self.outcome)
+        except KeyboardInterrupt:
+            self._stop()
+            raise
+        return self.outcome
+
+    def _deal(self, driver: Any, run: Run | None = None, tries: int = 0) -> None:
+        """Give a driver its next run."""
+        if run is None:
+            if not self.waiting:
+                return
+            run = self.waiting.pop(0)
+        ref = driver.execute.remote(run, self.tables, self.resume or tries > 0)
+        self.busy[ref] = (driver, run, tries)
+
+    def _settle(self, ref: Any) -> None:
+        driver, run, tries = self.busy.pop(ref)
+        self.progress.pop(run.folder, None)
+        try:
+            self.outcome[run.folder] = ray.get(ref)
+        except RayActorError as error:  # the driver itself died: another goes on
+            if tries >= 3:
+                raise RayfedError(f"the driver of {run.folder} died: {_line(error)}") from error
+            self._deal(self.study.driver(), run, tries + 1)
+            return
+        self._deal(driver)
+
+    def _look(self) -> None:
+        """Ask the busy drivers how far they are."""
+        asked = [(run.folder, driver.progress.remote()) for driver, run, _ in self.busy.values()]
+        for folder, ref in asked:
+            try:
+                found = ray.get(ref, timeout=2)
+            except RayError:
+                continue
+            if found is not None:
+                self.progress[folder] = found
+
+    def _stop(self) -> None:
+        """Let every driver checkpoint."""
+        for driver, _, _ in self.busy.values():
+            driver.stop.remote()
+        ray.wait(list(self.busy), num_returns=len(self.busy), timeout=60)
+
+
+def actor_count(clients: int, clients_per_actor: int | str, cpus: int) -> int:
+    """Return how many client actors a placement takes."""
+    if isinstance(clients_per_actor, int):
+        return -(-clients // clients_per_actor)
+    return min(cpus, clients)
+
+
+def _start(address: str | None) -> None:
+    """Start or join Ray; every process that computes has one BLAS thread."""
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level="ERROR",
+            include_dashboard=False if address is None else None,
+            configure_logging=False,
+        )
+    except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+        raise RayfedError(f"--address {address}: cannot join Ray: {_line(error)}") from error

@@ -1,0 +1,131 @@
+"""What one run is: a plain value that can be sent to any process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm, Array
+from rayfed.evaluation import Scored
+from rayfed.host import Setup, View
+from rayfed.population import Population
+from rayfed.problems.base import Problem
+from rayfed.selection import Selection
+from rayfed.tree import Ints
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Rules that end a run before its last round; None never does.
+
+    Parameters
+    ----------
+    time_s : float
+        Simulated seconds.
+    loss, loss_gap, accuracy : float
+        Reached: loss or gap at most this, accuracy at least this.
+    """
+
+    time_s: float | None = None
+    loss: float | None = None
+    loss_gap: float | None = None
+    accuracy: float | None = None
+
+    def rule(self, row: Mapping[str, Any]) -> str | None:
+        """Return the name of the rule that a row meets, or None."""
+        if self.time_s is not None and row["time_s"] >= self.time_s:
+            return "time_s"
+        for name in ("loss", "loss_gap"):
+            bound = getattr(self, name)
+            if bound is not None and row[name] <= bound:
+                return name
+        if self.accuracy is not None and row["accuracy"] >= self.accuracy:
+            return "accuracy"
+        return None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One algorithm, one seed, one setting.
+
+    Parameters
+    ----------
+    label, setting : str
+        Name in tables; the setting of a grid, empty without one.
+    views : mapping of str to View
+        "" for training, "evaluation" for the clients, "server" for the server's test rows.
+    data : mapping of str to str
+        For each view the name of the table that its shards lack (they travel without).
+    solvers : tuple of Solver
+        Local solver of each client group.
+    population, clients : Population
+        Whom the engine asks (one machine, where all data are in one place), and the clients
+        that evaluations and ``clients.parquet`` are about.
+    x0 : (p,) array
+        Initial model, in the run's dtype.
+    evaluated : (K,) array of int
+        Whom evaluations ask.
+    cohort : int or None
+        Clients to a round; all if None.
+    optimum : float or None
+        F*, where the gap was asked for.
+    record : mapping
+        What ``run.json`` tells about the scenario.
+    """
+
+    label: str
+    setting: str
+    seed: int
+    folder: str
+    algorithm: Algorithm
+    weights: str
+    problem: Problem
+    views: Mapping[str, View]
+    data: Mapping[str, str]
+    solvers: tuple[Any, ...]
+    population: Population
+    clients: Population
+    selection: Selection
+    x0: Array
+    evaluated: Ints
+    scored: Scored
+    cohort: int | None
+    over_select: float
+    deadline_s: float | None
+    rounds: int
+    stop: Stop
+    evaluate_every: int
+    checkpoint_s: float
+    block: int
+    wall_scale: float | None = None
+    optimum: float | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the model's numbers."""
+        return self.x0.dtype
+
+    def setup(self) -> Setup:
+        """Return what a host needs to know."""
+        from rayfed.evaluation import Evaluation
+
+        evaluation = Evaluation(self.algorithm, self.scored)
+        return Setup(
+            owners={
+                "algorithm": self.algorithm,
+                "selection": self.selection,
+                "evaluation": evaluation,
+                "server": evaluation,
+            },
+            views=self.views,
+            problem=self.problem,
+            solvers=self.solvers,
+            initial=self.algorithm.client_state(self.x0),
+            seed=self.seed,
+            p=self.x0.size,
+            block=self.block,
+        )

@@ -1,0 +1,176 @@
+"""Sums over clients with a fixed shape, so that placement never changes a bit.
+
+The sum over clients with id = r (mod m) is the sum over r (mod 2m) plus the sum over r + m
+(mod 2m), down to single clients; absent branches are skipped, never added as zeros. A host that
+owns the residue class r (mod m) computes that branch alone, and the branches are joined here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Sums: TypeAlias = Mapping[str, Array]
+Branch: TypeAlias = tuple[int, int, Sums]
+"""A residue r, a modulus m, and the sums over the clients of that class."""
+
+
+def tree_sum(ids: Ints, values: Array) -> Array:
+    """Add the rows of `values` in the fixed shape that the ids prescribe.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        Distinct client ids, K >= 1.
+    values : (K, ...) array
+        One row a client; not changed.
+
+    Returns
+    -------
+    (...) array
+
+    Examples
+    --------
+    >>> tree_sum(np.array([0, 1, 2]), np.array([1e16, 1.0, -1e16]))  # (0 + 2) + 1
+    np.float64(1.0)
+    """
+    bits = int(ids.max()).bit_length()
+    order = np.argsort(bit_reverse(ids, bits), kind="stable")
+    ids, values = ids[order], values[order]
+    for level in range(bits - 1, -1, -1):
+        if len(ids) == 1:
+            break
+        keys = ids & ((1 << level) - 1)
+        paired = keys[:-1] == keys[1:]
+        if paired.any():
+            ids, values = _add_pairs(ids, values, paired)
+    total: Array = values[0]
+    return total
+
+
+def _add_pairs(ids: Ints, values: Array, paired: npt.NDArray[np.bool_]) -> tuple[Ints, Array]:
+    """Add row i + 1 to row i wherever ``paired[i]``; pairs never overlap."""
+    if 2 * np.count_nonzero(paired) == len(ids):
+        return ids[0::2], values[0::2] + values[1::2]
+    first = np.flatnonzero(paired)
+    values[first] += values[first + 1]
+    keep = np.ones(len(ids), dtype=bool)
+    keep[first + 1] = False
+    return ids[keep], values[keep]
+
+
+def bit_reverse(ids: Ints, bits: int) -> Ints:
+    """Return the ids with their lowest `bits` bits in reverse order.
+
+    In this order the clients of every residue class modulo a power of two are neighbours.
+    """
+    out = np.zeros_like(ids)
+    for k in range(bits):
+        out |= ((ids >> k) & 1) << (bits - 1 - k)
+    return out
+
+
+def class_sums(
+    ids: Ints, leaf: Callable[[Ints], Sums], block: int, residue: int = 0, modulus: int = 1
+) -> Sums:
+    """Compute the sums over one residue class in blocks of at most `block` clients.
+
+    Memory is that of one block and of one partial sum per level, whatever the number of clients.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        The clients of the class residue (mod modulus), K >= 1.
+    leaf : callable
+        From ids to the sums over those ids, each made by `tree_sum`.
+    """
+    if len(ids) <= block:
+        return leaf(ids)
+    high = (ids & modulus) != 0
+    low_ids, high_ids = ids[~high], ids[high]
+    upper = residue + modulus
+    if not len(low_ids):
+        return class_sums(high_ids, leaf, block, upper, 2 * modulus)
+    low = class_sums(low_ids, leaf, block, residue, 2 * modulus)
+    if not len(high_ids):
+        return low
+    return add(low, class_sums(high_ids, leaf, block, upper, 2 * modulus))
+
+
+def add(a: Sums, b: Sums) -> Sums:
+    """Add two sets of sums name by name."""
+    return {name: a[name] + b[name] for name in a}
+
+
+def join(branches: Iterable[Branch]) -> Sums:
+    """Join disjoint branches into the sum over all their clients.
+
+    Parameters
+    ----------
+    branches : iterable of (residue, modulus, sums)
+        Moduli are powers of two; no class contains another.
+    """
+    level: dict[int, dict[int, Sums]] = {}
+    for residue, modulus, sums in branches:
+        level.setdefault(modulus, {})[residue] = sums
+    modulus = max(level)
+    while modulus > 1:
+        half = modulus // 2
+        below = level.setdefault(half, {})
+        for residue, sums in level.pop(modulus).items():
+            parent = residue % half
+            if parent not in below:
+                below[parent] = sums
+            elif residue < half:  # the lower residue is the left operand
+                below[parent] = add(sums, below[parent])
+            else:
+                below[parent] = add(below[parent], sums)
+        modulus = half
+    return level[1][0]
+
+
+def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
+    """Deal residue classes to hosts as evenly as their client counts allow.
+
+    Parameters
+    ----------
+    clients : int
+        Number N of clients.
+    hosts : int
+        Number P of hosts, at most N.
+
+    Returns
+    -------
+    list of P lists of (residue, modulus)
+        Every client is in exactly one class; sibling classes of one host are merged.
+    """
+    fine = 1
+    while fine < min(clients, 16 * hosts) or fine < hosts:
+        fine *= 2
+    order = np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
+    order = order[order < clients]
+    counts = (clients - order + fine - 1) // fine
+    middle = np.cumsum(counts) - counts / 2
+    owner = np.minimum((middle * hosts / clients).astype(int), hosts - 1)
+    if clients == hosts:
+        owner = np.arange(hosts)
+    return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
+
+
+def _merged(owned: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Replace both halves of a class by the class, until nothing is left to merge."""
+    found = set(owned)
+    for modulus in sorted({m for _, m in owned}, reverse=True):
+        while modulus > 1:
+            half = modulus // 2
+            for residue in [r for r, m in found if m == modulus and r < half]:
+                if (residue + half, modulus) in found:
+                    found -= {(residue, modulus), (residue + half, modulus)}
+                    found.add((residue, half))
+            modulus = half
+    return sorted(found, key=lambda c: (c[1], c[0]))
