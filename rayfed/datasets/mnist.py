@@ -1,0 +1,196 @@
+"""MNIST and Fashion-MNIST: images of 28 x 28 grey values in ten classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.datasets.base import Dataset, Source, Table, standardise
+from rayfed.datasets.fetch import File, at_hand, read
+from rayfed.datasets.shards import Array, Ints
+
+_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+_FASHION = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
+_QMNIST = "https://raw.githubusercontent.com/facebookresearch/qmnist/master/"
+
+TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+
+
+def parse_idx(data: bytes) -> Array:
+    """Return the array of an idx file.
+
+    The format: two zero bytes, a type code, the number of dimensions, each dimension as a
+    big-endian 32-bit integer, the values.
+
+    Examples
+    --------
+    >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9])).tolist()
+    [7, 8, 9]
+    """
+    dimensions = data[3]
+    shape = np.frombuffer(data, ">i4", dimensions, offset=4)
+    values = np.frombuffer(data, TYPES[data[2]], offset=4 + 4 * dimensions)
+    return values.reshape(shape)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The images and the labels of one part."""
+
+    images: File
+    labels: File
+
+    def load(self, home: Path | None) -> Table:
+        """Return the pixels as bytes (n, 784), to be divided by 255, and the labels."""
+        pixels = parse_idx(read(self.images, home)).reshape(-1, 784)
+        names = tuple(f"pixel{row}-{column}" for row in range(28) for column in range(28))
+        labels = parse_idx(read(self.labels, home)).astype(np.int64)
+        return Table(pixels, labels, classes=10, names=names, scale=255.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images(Dataset):
+    """What MNIST and Fashion-MNIST share.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Only the first so many training images of each class.
+    standardise : bool
+        Whether each pixel is brought to mean 0 and variance 1 over the training images.
+    """
+
+    train: ClassVar[Pair]
+    test: ClassVar[Pair]
+
+    limit: Annotated[int, Ge(1)] | None = None
+    standardise: bool = False
+
+    def load(self, source: Source, seed: int) -> Table:
+        """Return the training images in the order of the file; the server holds the test images."""
+        train, test = self._train(source), self.test.load(source.home)
+        if self.limit is not None:
+            train = _first(train, self.limit)
+        if self.standardise:
+            test = replace(test, X=standardise(test.X, by=train.X), scale=1.0)
+            train = replace(train, X=standardise(train.X), scale=1.0)
+        return replace(train, test=test)
+
+    def _train(self, source: Source) -> Table:
+        return self.train.load(source.home)
+
+
+def _first(table: Table, limit: int) -> Table:
+    """Return the first rows of each class, in the order of the file."""
+    rows = np.sort(
+        np.concatenate([np.flatnonzero(table.y == c)[:limit] for c in range(table.classes)])
+    )
+    writer = None if table.writer is None else table.writer[rows]
+    return replace(table, X=table.X[rows], y=table.y[rows], writer=writer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MNIST(Images):
+    """MNIST: 60000 + 10000 handwritten digits, pixels / 255, with the ids of their writers.
+
+    LeCun, Bottou, Bengio, Haffner, "Gradient-Based Learning Applied to Document Recognition",
+    Proceedings of the IEEE 86, 1998. Writers: Yadav, Bottou, "Cold Case: The Lost MNIST Digits",
+    NeurIPS 2019, https://arxiv.org/abs/1905.10498.
+
+    Parameters
+    ----------
+    writers : bool
+        Whether the ids of the 539 writers of the training images must be there; otherwise they
+        are read where the file is at hand. For partition ``writers``.
+    """
+
+    name: ClassVar[str] = "mnist"
+    train: ClassVar[Pair] = Pair(
+        File(
+            "mnist/train-images-idx3-ubyte.gz",
+            _MNIST + "train-images-idx3-ubyte.gz",
+            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        ),
+        File(
+            "mnist/train-labels-idx1-ubyte.gz",
+            _MNIST + "train-labels-idx1-ubyte.gz",
+            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        ),
+    )
+    test: ClassVar[Pair] = Pair(
+        File(
+            "mnist/t10k-images-idx3-ubyte.gz",
+            _MNIST + "t10k-images-idx3-ubyte.gz",
+            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        ),
+        File(
+            "mnist/t10k-labels-idx1-ubyte.gz",
+            _MNIST + "t10k-labels-idx1-ubyte.gz",
+            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    )
+    qmnist: ClassVar[File] = File(
+        "mnist-writers/qmnist-train-labels-idx2-int.gz",
+        _QMNIST + "qmnist-train-labels-idx2-int.gz",
+        "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f",
+        "bb1b6e1ec7b04fd5696f1ed50b5f58f8ef195118edd5c93c81783df9740b8ac5",
+    )
+
+    writers: bool = False
+
+    def _train(self, source: Source) -> Table:
+        table = super()._train(source)
+        if not self.writers and not at_hand(self.qmnist, source.home):
+            return table
+        return replace(table, writer=self._writer(source.home))
+
+    def _writer(self, home: Path | None) -> Ints:
+        # columns of QMNIST: class, series, writer, ...; row i belongs to MNIST image i
+        return parse_idx(read(self.qmnist, home))[:, 2].astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FashionMNIST(Images):
+    """Fashion-MNIST: 60000 + 10000 pictures of clothes, pixels / 255.
+
+    Xiao, Rasul, Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning
+    Algorithms", 2017, https://arxiv.org/abs/1708.07747.
+    """
+
+    name: ClassVar[str] = "fashion-mnist"
+    train: ClassVar[Pair] = Pair(
+        File(
+            "fashion-mnist/train-images-idx3-ubyte.gz",
+            _FASHION + "train-images-idx3-ubyte.gz",
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        ),
+        File(
+            "fashion-mnist/train-labels-idx1-ubyte.gz",
+            _FASHION + "train-labels-idx1-ubyte.gz",
+            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        ),
+    )
+    test: ClassVar[Pair] = Pair(
+        File(
+            "fashion-mnist/t10k-images-idx3-ubyte.gz",
+            _FASHION + "t10k-images-idx3-ubyte.gz",
+            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        ),
+        File(
+            "fashion-mnist/t10k-labels-idx1-ubyte.gz",
+            _FASHION + "t10k-labels-idx1-ubyte.gz",
+            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+    )

@@ -1,0 +1,177 @@
+"""Rows that are made when they are asked for, each a pure function of the seed and the client."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+
+from rayfed.datasets.base import OnDemand
+from rayfed.datasets.shards import Array, Ints, Shards, on_grid
+from rayfed.datasets.sizes import Samples, few, sizes
+from rayfed.rng import Key
+
+_CHUNK = 65536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generator(OnDemand):
+    """Base of generators that know how to draw the rows of a client.
+
+    Parameters
+    ----------
+    features : int
+        Number d of features.
+    samples : int, or {low, high}, or {mean, sigma, plus}
+        Rows of a client, held-out rows included: the same for all, uniform on a range, or
+        lognormal.
+    """
+
+    features: Annotated[int, Ge(1)] = 60
+    samples: Samples = 20
+
+    @property
+    def outputs(self) -> int:
+        """Number of classes, 0 for regression."""
+        return 0
+
+    @abstractmethod
+    def draw(self, seed: int, ids: Ints, count: int, part: str) -> tuple[Array, Array]:
+        """Draw rows.
+
+        Row j of client i depends on the seed, i, j and the part alone.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the data.
+        ids : (K,) array of int
+            Clients.
+        count : int
+            Rows of each.
+        part : "train" or "test"
+            Two independent samples of a client's distribution.
+
+        Returns
+        -------
+        X : (K, count, d) array of float64
+        y : (K, count) array of float64, or of int64 labels
+        """
+
+    def shards(
+        self, clients: int, seed: int, *, dtype: npt.DTypeLike, intercept: bool, test: float
+    ) -> DrawnShards:
+        """Return the rows of N clients, none of which is made yet; see `OnDemand.shards`."""
+        return DrawnShards(
+            source=self,
+            seed=self.seeded(seed),
+            test=test,
+            clients=clients,
+            features=self.features + intercept,
+            classes=self.outputs,
+            dtype=np.dtype(dtype),
+        )
+
+
+@dataclass(frozen=True)
+class DrawnShards(Shards):
+    """Shards of a generator: they hold no rows but those of the last minibatch's clients.
+
+    Parameters
+    ----------
+    source : Generator
+        Draws the rows.
+    seed : int
+        Seed of the data.
+    test : float
+        Each client holds out ``round(test * n_i)`` rows, but keeps one at least for training.
+    clients, features, classes, dtype
+        As in `Shards`; one feature more than the generator's is the column of ones.
+    """
+
+    source: Generator
+    seed: int
+    test: float
+    clients: int
+    features: int
+    classes: int
+    dtype: np.dtype[Any]
+    _last: dict[str, tuple[Ints, Array, Array]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def sizes(self, ids: Ints, part: str = "train") -> Ints:
+        """Return the number of rows n_i of each client (K,)."""
+        everything = sizes(self.source.samples, Key(self.seed, "samples"), ids)
+        held = np.minimum(np.rint(self.test * everything).astype(np.int64), everything - 1)
+        return np.asarray(held if part == "test" else everything - held)
+
+    def widths(self, ids: Ints, part: str = "train") -> Ints:
+        """Return the padded widths (K,): the sizes themselves where few can occur."""
+        n = self.sizes(ids, part)
+        return n if few(self.source.samples) else on_grid(n)
+
+    def rows(self, ids: Ints, width: int, part: str = "train") -> tuple[Array, Array]:
+        """Return all rows of clients, X (K, width, d) and y (K, width), zero-padded."""
+        drawn, y = self.source.draw(self.seed, ids, width, part)
+        X = np.ones((len(ids), width, self.features), dtype=self.dtype)
+        X[..., : self.source.features] = drawn
+        y = y.astype(np.int64 if self.classes else self.dtype, copy=False)
+        padding = np.arange(width) >= self.sizes(ids, part)[:, None]
+        if padding.any():
+            X[padding] = 0
+            y[padding] = 0
+        return X, y
+
+    def take(self, ids: Ints, index: Ints) -> tuple[Array, Array]:
+        """Return chosen training rows, X (K, B, d) and y (K, B), for index (K, B) < n_i."""
+        X, y = self._held(ids)
+        place = np.arange(len(ids))[:, None] * X.shape[1] + index
+        return X.reshape(-1, self.features).take(place, axis=0), y.reshape(-1).take(place)
+
+    def total(self, part: str = "train") -> int:
+        """Return the number n of rows over all clients."""
+        return self._totals[part]
+
+    @cached_property
+    def _totals(self) -> dict[str, int]:
+        if isinstance(self.source.samples, int):
+            one = np.zeros(1, dtype=np.int64)
+            return {
+                part: self.clients * int(self.sizes(one, part)[0]) for part in ("train", "test")
+            }
+        starts = range(0, self.clients, _CHUNK)
+        chunks = [np.arange(first, min(first + _CHUNK, self.clients)) for first in starts]
+        return {
+            part: sum(int(self.sizes(ids, part).sum()) for ids in chunks)
+            for part in ("train", "test")
+        }
+
+    def _held(self, ids: Ints) -> tuple[Array, Array]:
+        """Return the training rows of clients, kept from one minibatch to the next."""
+        known, X, y = self._last.get("train", (None, None, None))
+        k = len(ids)
+        # a solver drops clients from the end when they have done their steps: a prefix is a hit
+        if known is None or X is None or y is None or not np.array_equal(known[:k], ids):
+            X, y = self.rows(ids, int(self.widths(ids).max()))
+            self._last["train"] = (ids.copy(), X, y)
+        return X[:k], y[:k]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": {}}
+
+
+def normals(key: Key, ids: Ints, count: int) -> npt.NDArray[np.float64]:
+    """Draw standard normal numbers (K, count) from 32 random bits each.
+
+    Half the cost of `Key.normals`; rows of data need no finer grid (the largest is 6.3).
+    """
+    from scipy.special import ndtri  # here: a client actor that draws none stays small
+
+    z: npt.NDArray[np.float64] = ndtri((key.bits(ids, count) + 0.5) * 2.0**-32)
+    return z

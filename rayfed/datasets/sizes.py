@@ -1,0 +1,162 @@
+"""How many rows a client has: laws for shares of a table, and for rows made on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Gt, Le
+
+from rayfed.datasets.shards import EXACT_SIZES, Ints
+from rayfed.errors import ScenarioError
+from rayfed.rng import Key
+
+Floats = npt.NDArray[np.float64]
+Law: TypeAlias = Literal["equal", "lognormal", "power", "uniform"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lognormal:
+    """n_i = floor(exp(N(mean, sigma^2))) + plus, as in the code of FedProx.
+
+    Parameters
+    ----------
+    mean, sigma : float
+        Of the logarithm.
+    plus : int
+        Rows that every client has on top.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    mean: float = 4.0
+    sigma: Annotated[float, Ge(0)] = 2.0
+    plus: Annotated[int, Ge(1)] = 50
+
+    distinct: ClassVar[float] = float("inf")
+
+    def sizes(self, key: Key, ids: Ints) -> Ints:
+        """Return the rows of each client (K,)."""
+        drawn = np.exp(self.mean + self.sigma * key.normals(ids))
+        return np.asarray(drawn.astype(np.int64) + self.plus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Between:
+    """n_i is drawn uniformly from low..high, both included.
+
+    Parameters
+    ----------
+    low, high : int
+        Smallest and largest number of rows.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    low: Annotated[int, Ge(1)]
+    high: Annotated[int, Ge(1)]
+
+    def __post_init__(self) -> None:
+        if self.high < self.low:
+            raise ValueError(f"high is {self.high}, below low, {self.low}; exchange them")
+
+    @property
+    def distinct(self) -> int:
+        """Number of sizes that can occur."""
+        return self.high - self.low + 1
+
+    def sizes(self, key: Key, ids: Ints) -> Ints:
+        """Return the rows of each client (K,)."""
+        spread = np.full(len(ids), self.distinct)
+        return self.low + key.integers(ids, spread, 1)[:, 0]
+
+
+Samples: TypeAlias = Annotated[int, Ge(1)] | Between | Lognormal
+
+
+def sizes(samples: int | Between | Lognormal, key: Key, ids: Ints) -> Ints:
+    """Return the rows of each client (K,), a pure function of the key and the id."""
+    if isinstance(samples, int):
+        return np.full(len(ids), samples, dtype=np.int64)
+    return samples.sizes(key, ids)
+
+
+def few(samples: int | Between | Lognormal) -> bool:
+    """Return whether at most `EXACT_SIZES` sizes can occur, so that nothing needs padding."""
+    return isinstance(samples, int) or samples.distinct <= EXACT_SIZES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How the rows of a table are shared out, apart from which rows they are.
+
+    Parameters
+    ----------
+    law : "equal", "lognormal", "power" or "uniform"
+        Sizes in proportion to 1; to exp(N(mean, sigma^2)) + plus; to k^-exponent for the client of
+        rank k, ranks in random order; to U(low, 1).
+    mean, sigma, plus : float
+        Of law "lognormal".
+    exponent : float
+        Of law "power".
+    low : float
+        Of law "uniform".
+    rows : list of int
+        The number of rows of each client, in place of a law; they must use the data up.
+    """
+
+    law: Law = "equal"
+    mean: float = 4.0
+    sigma: Annotated[float, Ge(0)] = 2.0
+    plus: Annotated[float, Ge(0)] = 50.0
+    exponent: Annotated[float, Ge(0)] = 1.0
+    low: Annotated[float, Gt(0), Le(1)] = 0.1
+    rows: tuple[Annotated[int, Ge(1)], ...] = ()
+
+    def shared(self, n: int, clients: int, rng: np.random.Generator) -> Ints:
+        """Return the sizes (N,) of clients that share n rows; each has one row at least.
+
+        Raises
+        ------
+        ScenarioError
+            If `rows` does not fit the data.
+        """
+        if not self.rows:
+            return apportion(self._weights(clients, rng), n)
+        if sum(self.rows) != n:
+            raise ScenarioError(
+                "partition.rows", f"add up to {sum(self.rows)} but the data has {n} rows"
+            )
+        return np.array(self.rows, dtype=np.int64)
+
+    def _weights(self, clients: int, rng: np.random.Generator) -> Floats:
+        if self.law == "lognormal":
+            return np.exp(rng.normal(self.mean, self.sigma, clients)) + self.plus
+        if self.law == "power":
+            return np.asarray(rng.permutation(np.arange(1.0, clients + 1) ** -self.exponent))
+        if self.law == "uniform":
+            return rng.uniform(self.low, 1.0, clients)
+        return np.ones(clients)
+
+
+def apportion(weights: Floats, n: int) -> Ints:
+    """Share n rows out in proportion to weights (N,), N <= n, with one row at least for each.
+
+    The fractions that rounding down leaves go to the largest remainders, ties to the first.
+
+    Examples
+    --------
+    >>> apportion(np.array([1.0, 1.0, 8.0]), 20).tolist()
+    [2, 2, 16]
+    >>> apportion(np.array([1.0, 1.0, 998.0]), 10).tolist()
+    [1, 1, 8]
+    """
+    free = n - len(weights)
+    exact = np.maximum(weights / weights.sum() * n - 1.0, 0.0)
+    exact *= free / exact.sum() if exact.sum() else 0.0
+    floors: Ints = np.floor(exact).astype(np.int64)
+    order = np.argsort(floors - exact, kind="stable")
+    floors[order[: free - floors.sum()]] += 1
+    return np.asarray(floors + 1)

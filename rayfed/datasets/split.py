@@ -1,0 +1,166 @@
+"""Which rows are whose: the rows of each client, for training and held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayfed.datasets.base import Table
+from rayfed.datasets.partition import IID, Partition
+from rayfed.datasets.shards import Ints
+from rayfed.errors import ScenarioError
+from rayfed.rng import Key
+
+
+@dataclass(frozen=True)
+class Part:
+    """Row numbers, sorted by client.
+
+    Parameters
+    ----------
+    rows : (n,) array of int64
+        Numbers of rows of the table.
+    offsets : (N + 1,) array of int64
+        Client i owns ``rows[offsets[i]:offsets[i + 1]]``.
+    """
+
+    rows: Ints
+    offsets: Ints
+
+    @classmethod
+    def of(cls, rows: Ints, owner: Ints, clients: int) -> Part:
+        """Return the part where each row (n,) has the owner (n,); rows keep their order."""
+        counts = np.bincount(owner, minlength=clients)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return cls(rows[np.argsort(owner, kind="stable")], offsets)
+
+    def sizes(self, ids: Ints) -> Ints:
+        """Return the number of rows of each client (K,)."""
+        return np.asarray(self.offsets[ids + 1] - self.offsets[ids])
+
+    def of_client(self, client: int) -> Ints:
+        """Return the row numbers of one client."""
+        return self.rows[self.offsets[client] : self.offsets[client + 1]]
+
+    def pooled(self) -> Part:
+        """Return the same rows, all of one client."""
+        return Part(self.rows, np.array([0, len(self.rows)]))
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of every client of a study.
+
+    Parameters
+    ----------
+    train, test : Part
+        Training rows, and the rows that each client holds out.
+    """
+
+    train: Part
+    test: Part
+
+    @property
+    def clients(self) -> int:
+        """Number N of clients."""
+        return len(self.train.offsets) - 1
+
+    def part(self, name: str) -> Part:
+        """Return the part "train" or "test"."""
+        return {"train": self.train, "test": self.test}[name]
+
+
+def split(
+    table: Table, partition: Partition | None, clients: int | None, seed: int, test: float
+) -> Split:
+    """Give rows to clients and hold some out.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    partition : Partition, optional
+        How rows go to clients; iid if None, but the table's own clients where it has them.
+    clients : int, optional
+        Number N of clients, if the data or the partition does not say.
+    seed : int
+        Seed of the run; the partition's own goes first, for the held-out rows too.
+    test : float
+        Each client holds out ``round(test * n_i)`` of its rows, but keeps one at least.
+
+    Raises
+    ------
+    ScenarioError
+        If the number of clients is missing or is not that of the data, or a client has no rows.
+    """
+    if partition is not None and partition.seed is not None:
+        seed = partition.seed
+    owner, count = owners(table, partition, clients, seed)
+    rows = np.flatnonzero(owner >= 0)
+    owner = owner[rows]
+    sizes = np.bincount(owner, minlength=count)
+    _none_empty(sizes, partition)
+    held = _held_out(owner, sizes, seed, test)
+    return Split(
+        train=Part.of(rows[~held], owner[~held], count),
+        test=Part.of(rows[held], owner[held], count),
+    )
+
+
+def owners(
+    table: Table, partition: Partition | None, clients: int | None, seed: int
+) -> tuple[Ints, int]:
+    """Return the client of each row (n,), -1 for a row that nobody has, and the number of clients.
+
+    Raises
+    ------
+    ScenarioError
+        As in `split`.
+    """
+    if table.client is not None:
+        if partition is not None:
+            raise ScenarioError(
+                "partition", "the data says which client has which row; leave the partition out"
+            )
+        count = int(table.client.max()) + 1
+        return table.client, _agreed(clients, count, "the data")
+    partition = partition or IID()
+    found = partition.count(table)
+    if found is not None and not (partition.first and clients is not None and clients < found):
+        clients = _agreed(clients, found, f"partition '{partition.name}'")
+    if clients is None:
+        raise ScenarioError("clients.count", "is missing; say how many clients share the data")
+    if clients > len(table.y):
+        raise ScenarioError(
+            "clients.count", f"{clients} clients cannot share {len(table.y)} rows; use fewer"
+        )
+    return partition.assign(table, clients, seed), clients
+
+
+def _agreed(asked: int | None, found: int, who: str) -> int:
+    if asked is not None and asked != found:
+        raise ScenarioError(
+            "clients.count", f"is {asked} but {who} has {found} clients; leave it out"
+        )
+    return found
+
+
+def _none_empty(sizes: Ints, partition: Partition | None) -> None:
+    empty = np.flatnonzero(sizes == 0)
+    if len(empty):
+        remedy = "use fewer clients" if partition is None else partition.remedy
+        raise ScenarioError("partition", f"client {empty[0]} has no rows; {remedy}")
+
+
+def _held_out(
+    owner: Ints, sizes: Ints, seed: int, test: float
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which rows (n,) are held out: the first round(test n_i) of a keyed shuffle."""
+    count = np.minimum(np.rint(test * sizes).astype(np.int64), sizes - 1)
+    shuffle = Key(seed, "held-out").generator().permutation(len(owner))
+    order = shuffle[np.argsort(owner[shuffle], kind="stable")]
+    first = np.cumsum(sizes) - sizes
+    held = np.zeros(len(owner), dtype=np.bool_)
+    held[order] = np.arange(len(owner)) - first[owner[order]] < count[owner[order]]
+    return held

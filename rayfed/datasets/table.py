@@ -1,0 +1,166 @@
+"""A table that is split over clients: rows are shared, clients own row numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.datasets.base import Table
+from rayfed.datasets.shards import EXACT_SIZES, Array, Ints, Shards, on_grid
+from rayfed.datasets.split import Part, Split
+
+_CHUNK = 512
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a study as its clients see them, shared by all of them without copies.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Features in the dtype of the study; the last column is 1 where there is an intercept.
+    y : (n,) array
+        Targets in the dtype of the study, or int64 labels.
+    """
+
+    X: Array
+    y: Array
+
+    @classmethod
+    def of(cls, table: Table, *, dtype: npt.DTypeLike, intercept: bool) -> Rows:
+        """Return the rows of a table in a dtype, with the column of ones if asked for."""
+        n, d = table.X.shape
+        X = np.ones((n, d + intercept), dtype=dtype)
+        if table.scale == 1:
+            X[:, :d] = table.X
+        else:
+            np.divide(table.X, table.scale, out=X[:, :d], dtype=dtype)
+        y = table.y.astype(np.int64 if table.classes else dtype)
+        return cls(X, y)
+
+
+@dataclass(frozen=True)
+class TableShards(Shards):
+    """Shards of a table.
+
+    ``dataclasses.replace(shards, table=None)`` is small and still answers `sizes`, `widths` and
+    `total`; putting the table back restores the rest.
+
+    Parameters
+    ----------
+    table : Rows or None
+        All rows.
+    split : Split
+        Which rows are whose.
+    clients, features, classes, dtype
+        As in `Shards`.
+    """
+
+    table: Rows | None
+    split: Split
+    clients: int
+    features: int
+    classes: int
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, rows: Rows, split: Split, classes: int) -> TableShards:
+        """Return the shards of rows that are split."""
+        return cls(rows, split, split.clients, rows.X.shape[1], classes, rows.X.dtype)
+
+    def sizes(self, ids: Ints, part: str = "train") -> Ints:
+        """Return the number of rows n_i of each client (K,)."""
+        return self.split.part(part).sizes(ids)
+
+    def widths(self, ids: Ints, part: str = "train") -> Ints:
+        """Return the padded widths (K,): the sizes themselves where a study has few of them."""
+        sizes = self.sizes(ids, part)
+        return sizes if self._exact[part] else on_grid(sizes)
+
+    def rows(self, ids: Ints, width: int, part: str = "train") -> tuple[Array, Array]:
+        """Return all rows of clients, X (K, width, d) and y (K, width), zero-padded."""
+        owned = self.split.part(part)
+        column, sizes = np.arange(width), owned.sizes(ids)
+        real = column < sizes[:, None]
+        if real.all():
+            return self._gather(owned.rows[owned.offsets[ids][:, None] + column])
+        first = owned.offsets[ids][:, None]
+        X, y = self._gather(owned.rows[np.where(real, first + column, 0)])
+        X[~real] = 0
+        y[~real] = 0
+        return X, y
+
+    def take(self, ids: Ints, index: Ints) -> tuple[Array, Array]:
+        """Return chosen training rows, X (K, B, d) and y (K, B), for index (K, B) < n_i."""
+        train = self.split.train
+        return self._gather(train.rows[train.offsets[ids][:, None] + index])
+
+    def total(self, part: str = "train") -> int:
+        """Return the number n of rows over all clients."""
+        return len(self.split.part(part).rows)
+
+    @cached_property
+    def _exact(self) -> dict[str, bool]:
+        parts = {"train": self.split.train, "test": self.split.test}
+        return {
+            name: len(np.unique(np.diff(part.offsets))) <= EXACT_SIZES
+            for name, part in parts.items()
+        }
+
+    def _gather(self, rows: Ints) -> tuple[Array, Array]:
+        if self.table is None:
+            raise ValueError("these shards were separated from their table")
+        return self.table.X.take(rows, axis=0), self.table.y.take(rows)
+
+
+def server_test(table: Table, *, dtype: npt.DTypeLike, intercept: bool) -> TableShards | None:
+    """Return the test rows that the server holds, or None.
+
+    They sit in part "test" of pseudo-clients of at most 512 rows each, so that they are evaluated
+    by the same kernels as clients are, in pieces that fit the cache.
+    """
+    if table.test is None:
+        return None
+    rows = Rows.of(table.test, dtype=dtype, intercept=intercept)
+    n = len(rows.y)
+    chunks = np.append(np.arange(0, n, _CHUNK), n)
+    nothing = Part(np.zeros(0, np.int64), np.zeros_like(chunks))
+    split = Split(train=nothing, test=Part(np.arange(n), chunks))
+    return TableShards.of(rows, split, table.classes)
+
+
+def pooled(shards: Shards) -> TableShards:
+    """Return the same rows with one client that has them all, in the order of the clients."""
+    held = shards if isinstance(shards, TableShards) else _made(shards)
+    split = Split(train=held.split.train.pooled(), test=held.split.test.pooled())
+    return replace(held, split=split, clients=1)
+
+
+def _made(shards: Shards) -> TableShards:
+    """Make every row of a generator."""
+    blocks = [(part, *block) for part in ("train", "test") for block in _blocks(shards, part)]
+    X = np.concatenate([X for _, X, _ in blocks])
+    y = np.concatenate([y for _, _, y in blocks])
+    ends = np.cumsum([0, *(len(y) for *_, y in blocks)])
+    n = shards.total("train")
+    rows, one = Rows(X, y), np.array([0, n])
+    split = Split(
+        train=Part(np.arange(n), one),
+        test=Part(np.arange(n, ends[-1]), np.array([0, ends[-1] - n])),
+    )
+    return TableShards.of(rows, split, shards.classes)
+
+
+def _blocks(shards: Shards, part: str, count: int = 1024) -> Iterator[tuple[Array, Array]]:
+    for first in range(0, shards.clients, count):
+        ids = np.arange(first, min(first + count, shards.clients))
+        sizes = shards.sizes(ids, part)
+        X, y = shards.rows(ids, int(sizes.max()), part)
+        real = np.arange(X.shape[1]) < sizes[:, None]
+        yield X[real], y[real]

@@ -1,0 +1,195 @@
+"""A user's own CSV or Parquet file as a table."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.datasets.base import Table
+from rayfed.datasets.shards import Array, Ints
+from rayfed.errors import ScenarioError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Task: TypeAlias = Literal["regression", "binary", "multiclass"]
+
+CLIENT = "client"
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+
+
+def is_file(dataset: str) -> bool:
+    """Return whether ``problem.dataset`` names a file of the user's.
+
+    Examples
+    --------
+    >>> is_file("data/houses.csv.gz"), is_file("mnist")
+    (True, False)
+    """
+    return dataset.endswith(SUFFIXES)
+
+
+def load_file(path: Path, target: str | None, task: Task, like: Table | None = None) -> Table:
+    """Read a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+    target : str, optional
+        The column to predict; ``y`` if None.
+    task : "regression", "binary" or "multiclass"
+        What the problem does with the target. Classes, numbers or text, are numbered in sorted
+        order.
+    like : Table, optional
+        The training table, where the file holds test rows: its features and classes are taken
+        over and a ``client`` column is not needed.
+
+    Returns
+    -------
+    Table
+        Every column but the target and ``client`` is a feature. The values of ``client`` are
+        numbered in sorted order.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such file, it cannot be read or has no rows, the target or a feature is
+        missing, a cell is text, empty or infinite, or the target does not fit the task.
+    """
+    reader = _Reader(path, _frame(path))
+    column = "y" if target is None else target
+    y, labels = reader.target(column, task, like)
+    names = reader.features(column) if like is None else like.names
+    client = reader.clients() if like is None else None
+    X = reader.numbers(names)
+    return Table(X, y, classes=len(labels), names=names, client=client, labels=labels)
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    import pandas as pd  # here: a client actor reads no files and stays small
+
+    if not path.is_file():
+        raise ScenarioError(str(path), "no such file; problem.dataset is relative to the scenario")
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        return pd.read_csv(path, low_memory=False)
+    except (ValueError, OSError, EOFError) as error:  # the readers' own errors are ValueErrors
+        line = str(error).partition("\n")[0]
+        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+        raise ScenarioError(str(path), f"cannot be read as {kind} ({line})") from error
+
+
+class _Reader:
+    """Takes checked columns out of a frame; every complaint names the file."""
+
+    def __init__(self, path: Path, frame: pd.DataFrame) -> None:
+        self.path, self.frame = path, frame
+        self.columns = [str(name) for name in frame.columns]
+        frame.columns = self.columns
+        if len(frame) == 0:
+            raise self.error("has no rows; give at least one below the header")
+
+    def error(self, problem: str) -> ScenarioError:
+        return ScenarioError(str(self.path), problem)
+
+    def features(self, target: str) -> tuple[str, ...]:
+        names = tuple(name for name in self.columns if name not in (target, CLIENT))
+        if not names:
+            raise self.error(f"has no feature columns beside '{target}'; add at least one")
+        return names
+
+    def numbers(self, names: tuple[str, ...]) -> Array:
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            raise self.error(f"has no column '{missing[0]}', a feature of the training data")
+        return np.stack([self.number(name) for name in names], axis=1)
+
+    def number(self, name: str) -> npt.NDArray[np.float64]:
+        import pandas as pd
+
+        column = self.frame[name]
+        self.complete(name)
+        if pd.api.types.is_datetime64_any_dtype(column):
+            raise self.error(f"column '{name}' holds dates; turn them into numbers or drop it")
+        values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(np.float64)
+        bad = np.flatnonzero(np.isnan(values))
+        if len(bad):
+            cell = str(column.iloc[bad[0]])
+            text = f"column '{name}', row {bad[0] + 1} holds {cell!r}"
+            raise self.error(f"{text}; turn text into numbers, or drop the column")
+        bad = np.flatnonzero(np.isinf(values))
+        if len(bad):
+            raise self.error(f"column '{name}', row {bad[0] + 1} is infinite; give a finite number")
+        return values
+
+    def complete(self, name: str) -> None:
+        empty = np.flatnonzero(self.frame[name].isna().to_numpy())
+        if len(empty):
+            raise self.error(
+                f"column '{name}', row {empty[0] + 1} is empty or NaN; fill it or drop the row"
+            )
+
+    def clients(self) -> Ints | None:
+        if CLIENT not in self.columns:
+            return None
+        self.complete(CLIENT)
+        return self.numbered(CLIENT)[1]
+
+    def numbered(self, name: str) -> tuple[tuple[Any, ...], Ints]:
+        """Return the different values of a column, sorted, and the number of each row's."""
+        column = self.frame[name].to_numpy()
+        if column.dtype == object:  # text, or mixed values that cannot be compared
+            column = column.astype(str)
+        values, index = np.unique(column, return_inverse=True)
+        return tuple(values.tolist()), index.astype(np.int64)
+
+    def target(self, name: str, task: Task, like: Table | None) -> tuple[Array, tuple[Any, ...]]:
+        if name not in self.columns:
+            raise self.error(f"has no target column '{name}'; {self.nearest(name)}")
+        if task == "regression":
+            return self.number(name), ()
+        self.complete(name)
+        labels, y = self.numbered(name)
+        if like is not None:
+            return self.known(name, labels, y, like.labels)
+        self.fit(name, task, labels)
+        return y, labels
+
+    def nearest(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.columns, n=1, cutoff=0.4)
+        shown = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
+        hint = f"did you mean '{near[0]}'?" if near else f"the columns are {shown}."
+        return f"{hint} Set problem.target"
+
+    def fit(self, name: str, task: Task, labels: tuple[Any, ...]) -> None:
+        parts = [label for label in labels if isinstance(label, float) and label % 1 != 0]
+        if parts:
+            raise self.error(
+                f"target '{name}' holds numbers such as {parts[0]:g}, not classes; "
+                "use a regression problem"
+            )
+        if task == "binary" and len(labels) != 2:
+            raise self.error(
+                f"target '{name}' has {len(labels)} classes where the problem takes 2; "
+                "use a multiclass problem such as softmax-regression"
+                if len(labels) > 2
+                else f"target '{name}' has 1 class where the problem takes 2; check the column"
+            )
+        if len(labels) < 2:
+            raise self.error(f"target '{name}' has 1 class; at least 2 are needed")
+
+    def known(
+        self, name: str, labels: tuple[Any, ...], y: Ints, trained: tuple[Any, ...]
+    ) -> tuple[Array, tuple[Any, ...]]:
+        strange = [label for label in labels if label not in trained]
+        if strange:
+            raise self.error(
+                f"target '{name}' holds {strange[0]!r}, a class that the training data has not"
+            )
+        return np.array([trained.index(label) for label in labels])[y], trained
