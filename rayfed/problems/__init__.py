@@ -1,0 +1,1 @@
+"""Problems: what clients minimise, as stacked kernels; one file, one problem."""

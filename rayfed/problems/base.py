@@ -9,11 +9,18 @@ C-contiguous arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
+
+from rayfed.errors import RayfedError
+from rayfed.rng import Key
 
 Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,19 +45,157 @@ class Batch:
     w: Array
     ridge: Array | None
 
+    def head(self, k: int) -> Batch:
+        """Return the rows of the first k clients, as views."""
+        if k == len(self.w):
+            return self
+        ridge = None if self.ridge is None else self.ridge[:k]
+        return Batch(self.X[:k], self.y[:k], self.w[:k], ridge)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """TO BE WRITTEN by the problems helper; the interface that others rely on is this."""
+    """Base of all problems: the normalisations, the l2 term, and the kernels' interface.
+
+    The objective of client i is ``F_i(x) = (sum over its rows of loss) / D_i + l2_i/2 ||x||^2``,
+    the global one ``F = sum_i w_i F_i``, where i runs over all N clients, n_i is the number of
+    rows of client i and n that of all clients.
+
+    A problem extends this class with `data_value_and_gradient`, `size` and `predict`; with
+    `data_hessian` it has second-order methods too. The l2 term is added here and nowhere else.
+
+    Parameters
+    ----------
+    l2 : float
+        Coefficient of half the squared norm; 0 for none.
+    intercept : bool
+        A column of ones follows the features (the data layer appends it).
+    divide_by : "samples", "all-samples" or "none"
+        D_i: n_i (F_i is a mean over the client's rows), n, or 1 (F_i is a sum).
+    l2_per : "client", "population" or "sample"
+        l2_i: l2, l2 / N, or l2 / n_i.
+    weighting : "size", "uniform" or "sum"
+        w_i: n_i / n, 1 / N, or 1.
+    regularise_intercept : bool
+        Whether the l2 term covers the intercepts.
+    """
 
     name: ClassVar[str]
     task: ClassVar[Literal["regression", "binary", "multiclass"]]
-    convex: ClassVar[bool]
-    has_hessian: ClassVar[bool]
+    convex: ClassVar[bool] = True
+    has_hessian: ClassVar[bool] = True
+    default_init: ClassVar[Literal["zeros", "normal"]] = "zeros"
 
-    l2: float = 0.0
+    l2: Annotated[float, Ge(0)] = 0.0
     intercept: bool = True
     divide_by: Literal["samples", "all-samples", "none"] = "samples"
     l2_per: Literal["client", "population", "sample"] = "client"
     weighting: Literal["size", "uniform", "sum"] = "size"
     regularise_intercept: bool = True
+
+    def value(self, x: Array, batch: Batch) -> Array:
+        """Return the objectives (K,) at x, (K, p) or (1, p)."""
+        value = self.data_value(x, batch)
+        return value if batch.ridge is None else value + _ridge_value(x, batch.ridge)
+
+    def gradient(self, x: Array, batch: Batch) -> Array:
+        """Return the gradients (K, p) at x, (K, p) or (1, p)."""
+        gradient = self.data_gradient(x, batch)
+        if batch.ridge is not None:
+            gradient += batch.ridge * x
+        return gradient
+
+    def value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return `value` (K,) and `gradient` (K, p), with the common work done once."""
+        value, gradient = self.data_value_and_gradient(x, batch)
+        if batch.ridge is not None:
+            value = value + _ridge_value(x, batch.ridge)
+            gradient += batch.ridge * x
+        return value, gradient
+
+    def hessian(self, x: Array, batch: Batch) -> Array:
+        """Return the Hessians (K, p, p) at x, (K, p) or (1, p).
+
+        Raises
+        ------
+        RayfedError
+            If the problem has none.
+        """
+        hessian = self.data_hessian(x, batch)
+        if batch.ridge is not None:
+            diagonal = np.einsum("kii->ki", hessian)  # a view: no sum, nothing is reordered
+            diagonal += batch.ridge
+        return hessian
+
+    def hvp(self, x: Array, v: Array, batch: Batch) -> Array:
+        """Return the Hessians at x times v, (K, p) or (1, p), as (K, p).
+
+        Raises
+        ------
+        RayfedError
+            If the problem has no Hessian.
+        """
+        product = self.data_hvp(x, v, batch)
+        if batch.ridge is not None:
+            product += batch.ridge * v
+        return product
+
+    def predict(self, x: Array, X: Array) -> Array:
+        """Return class numbers (int64), or numbers for regression, (K, B) for rows (K, B, d)."""
+        raise NotImplementedError
+
+    def size(self, features: int, classes: int) -> int:
+        """Return p for d columns (the column of ones included); classes is 0 for regression."""
+        raise NotImplementedError
+
+    def intercepts(self, features: int, p: int) -> Ints:
+        """Return which of the p coordinates are intercepts or biases."""
+        return np.empty(0, dtype=np.int64)
+
+    def initial(
+        self, kind: Literal["zeros", "normal"], features: int, classes: int, key: Key
+    ) -> Floats:
+        """Return the first model (p,): zeros, or independent normal numbers times `spread`."""
+        p = self.size(features, classes)
+        if kind == "zeros":
+            return np.zeros(p)
+        return np.asarray(key.normals([0], p)[0] * self.spread(features, p))
+
+    def spread(self, features: int, p: int) -> Floats:
+        """Return the standard deviation of each coordinate (p,) at a normal start."""
+        return np.full(p, 1.0 / np.sqrt(features))
+
+    # The data terms, sum_b w_b loss_b, in place of which an extension writes its own.
+
+    def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return the data term (K,) and its gradient (K, p), a new array; no l2 in either."""
+        raise NotImplementedError
+
+    def data_value(self, x: Array, batch: Batch) -> Array:
+        """Return the data term alone (K,)."""
+        return self.data_value_and_gradient(x, batch)[0]
+
+    def data_gradient(self, x: Array, batch: Batch) -> Array:
+        """Return the gradient of the data term alone (K, p)."""
+        return self.data_value_and_gradient(x, batch)[1]
+
+    def data_hessian(self, x: Array, batch: Batch) -> Array:
+        """Return the Hessian of the data term (K, p, p), a new array."""
+        raise RayfedError(
+            f"problem '{self.name}' has no Hessian; choose a first-order method or another problem"
+        )
+
+    def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
+        """Return the Hessian of the data term times v (K, p), a new array."""
+        product: Array = (self.data_hessian(x, batch) @ v[:, :, None])[:, :, 0]
+        return product
+
+
+def _ridge_value(x: Array, ridge: Array) -> Array:
+    """Return ``1/2 sum_j ridge_j x_j^2`` (K,)."""
+    half: Array
+    if ridge.shape[1] == 1:
+        half = 0.5 * ridge[:, 0] * np.vecdot(x, x)
+    else:
+        half = 0.5 * np.vecdot(ridge, x * x)
+    return half

@@ -1,0 +1,64 @@
+"""Softmax cross-entropy of scores, safe for scores of any size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rayfed.problems.base import Array
+
+
+def cross_entropy(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    """Return the weighted losses and their derivatives by the scores.
+
+    Parameters
+    ----------
+    z : (K, B, c) array of float
+        Scores; overwritten.
+    y : (K, B) array of int
+        Class numbers.
+    w : (K, B) array of float
+        Sample weights.
+
+    Returns
+    -------
+    value : (K,) array
+        ``sum_b w_b (log sum_c e^{z_bc} - z_by)``.
+    slope : (K, B, c) array
+        ``w_b (softmax(z_b)_c - [c = y_b])``.
+    """
+    _shift(z)
+    at = _at(z, y)
+    loss = -z.reshape(-1)[at]
+    np.exp(z, out=z)
+    total = z.sum(axis=-1)
+    loss += np.log(total)
+    z *= (w / total)[:, :, None]
+    z.reshape(-1)[at] -= w
+    return np.vecdot(w, loss), z
+
+
+def sample_losses(z: Array, y: Array) -> Array:
+    """Return ``log sum_c e^{z_c} - z_y`` (K, B); the scores z (K, B, c) are overwritten."""
+    _shift(z)
+    chosen = z.reshape(-1)[_at(z, y)]
+    losses: Array = np.log(np.exp(z, out=z).sum(axis=-1)) - chosen
+    return losses
+
+
+def probabilities(z: Array) -> Array:
+    """Return ``softmax(z)`` (K, B, c); the scores z are overwritten."""
+    _shift(z)
+    np.exp(z, out=z)
+    z /= z.sum(axis=-1)[:, :, None]
+    return z
+
+
+def _shift(z: Array) -> None:
+    """Subtract each row's largest score, so that exp cannot overflow and the sum is >= 1."""
+    z -= z.max(axis=-1)[:, :, None]
+
+
+def _at(z: Array, y: Array) -> Array:
+    """Return the flat positions (K, B) of the scores of the true classes."""
+    start = np.arange(0, z.size, z.shape[2]).reshape(y.shape)
+    return np.asarray(start + y)

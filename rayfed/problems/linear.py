@@ -1,0 +1,72 @@
+"""Problems whose loss depends on one number per row, the score ``a'x``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayfed.problems.base import Array, Batch, Ints, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(Problem):
+    """Losses of a score ``z = a'x``: an extension writes `losses` and `curvatures`.
+
+    The coordinates of x (p = d) are the columns of X; with an intercept the last is its own.
+    """
+
+    def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """Return loss and d loss / dz, new arrays (K, B), for scores z and targets y (K, B)."""
+        raise NotImplementedError
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        """Return d^2 loss / dz^2 >= 0, (K, B)."""
+        raise NotImplementedError
+
+    def size(self, features: int, classes: int) -> int:
+        """Return p = d."""
+        return features
+
+    def intercepts(self, features: int, p: int) -> Ints:
+        """Return the last coordinate, where there is an intercept."""
+        return np.arange(features - 1 if self.intercept else features, features)
+
+    def data_value(self, x: Array, batch: Batch) -> Array:
+        """Return ``sum_b w_b loss_b`` (K,)."""
+        value: Array = np.vecdot(batch.w, self.losses(scores(x, batch.X), batch.y)[0])
+        return value
+
+    def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return ``sum_b w_b loss_b`` (K,) and its gradient (K, p)."""
+        loss, slope = self.losses(scores(x, batch.X), batch.y)
+        slope *= batch.w
+        return np.vecdot(batch.w, loss), combine(slope, batch.X)
+
+    def data_hessian(self, x: Array, batch: Batch) -> Array:
+        """Return ``sum_b w_b loss_b'' a_b a_b'`` (K, p, p), exactly symmetric."""
+        return gram(batch.w * self.curvatures(scores(x, batch.X), batch.y), batch.X)
+
+    def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
+        """Return ``sum_b w_b loss_b'' (a_b'v) a_b`` (K, p)."""
+        bend = batch.w * self.curvatures(scores(x, batch.X), batch.y)
+        return combine(bend * scores(v, batch.X), batch.X)
+
+
+def scores(x: Array, X: Array) -> Array:
+    """Return ``a'x`` for every row, (K, B), as a new array."""
+    z: Array = (X @ x[:, :, None])[:, :, 0]
+    return z
+
+
+def combine(s: Array, X: Array) -> Array:
+    """Return ``sum_b s_b a_b`` (K, d) for coefficients s (K, B)."""
+    total: Array = (s[:, None, :] @ X)[:, 0]
+    return total
+
+
+def gram(s: Array, X: Array) -> Array:
+    """Return ``sum_b s_b a_b a_b'`` (K, d, d), exactly symmetric, for s (K, B) >= 0."""
+    rows = np.sqrt(s)[:, :, None] * X
+    product: Array = rows.swapaxes(1, 2) @ rows  # one matrix with itself: BLAS fills one half
+    return product

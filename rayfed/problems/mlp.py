@@ -1,0 +1,143 @@
+"""A multilayer perceptron: fully connected layers, ReLU, softmax cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, MinLen
+
+from rayfed.problems.base import Array, Batch, Floats, Ints, Problem
+from rayfed.problems.crossentropy import cross_entropy, sample_losses
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLP(Problem):
+    """Multilayer perceptron: ReLU hidden layers, the cross-entropy of a softmax at the end.
+
+    With the default keys F_i is the mean over the client's n_i rows of the cross-entropy (natural
+    logarithm), and F the mean over all n rows. The model x (p) holds the layers in order, each an
+    (inputs, outputs) matrix by rows. With ``intercept`` each layer's last row is its bias: the
+    first layer's belongs to the column of ones of X, each further layer has one row more than it
+    has inputs. The number of classes follows from p and d.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Width of each hidden layer, at least one.
+
+    Notes
+    -----
+    The normal start is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015:
+    weights N(0, 2 / inputs), biases 0. The derivative of ReLU at 0 is taken as 0.
+
+    Examples
+    --------
+    Images of 784 pixels and a column of ones, 128 hidden units, 10 classes:
+
+    >>> MLP(hidden=(128,)).size(785, 10) == 785 * 128 + 129 * 10
+    True
+    """
+
+    name: ClassVar[str] = "mlp"
+    task: ClassVar[Literal["regression", "binary", "multiclass"]] = "multiclass"
+    convex: ClassVar[bool] = False
+    has_hessian: ClassVar[bool] = False
+    default_init: ClassVar[Literal["zeros", "normal"]] = "normal"
+
+    hidden: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = (128,)
+
+    def size(self, features: int, classes: int) -> int:
+        """Return the number of weights and biases of all layers."""
+        return sum(rows * columns for rows, columns in self._shapes(features, classes))
+
+    def intercepts(self, features: int, p: int) -> Ints:
+        """Return the coordinates of the biases of all layers."""
+        if not self.intercept:
+            return np.arange(0)
+        ends, widths = [], []
+        end = 0
+        for rows, columns in self._shapes(features, self._classes(features, p)):
+            end += rows * columns
+            ends.append(end)
+            widths.append(columns)
+        return np.concatenate([np.arange(e - c, e) for e, c in zip(ends, widths, strict=True)])
+
+    def spread(self, features: int, p: int) -> Floats:
+        """Return the standard deviations of He et al. (p,); 0 for biases."""
+        shapes = self._shapes(features, self._classes(features, p))
+        deviations = [
+            np.full(rows * columns, np.sqrt(2.0 / (rows - self.intercept)))
+            for rows, columns in shapes
+        ]
+        spread = np.concatenate(deviations)
+        spread[self.intercepts(features, p)] = 0.0
+        return spread
+
+    def predict(self, x: Array, X: Array) -> Array:
+        """Return the class of largest score, the first of equals, (K, B)."""
+        return np.asarray(self._forward(x, X)[-1].argmax(axis=-1), dtype=np.int64)
+
+    def data_value(self, x: Array, batch: Batch) -> Array:
+        """Return ``sum_b w_b loss_b`` (K,)."""
+        losses = sample_losses(self._forward(x, batch.X)[-1], batch.y)
+        value: Array = np.vecdot(batch.w, losses)
+        return value
+
+    def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return ``sum_b w_b loss_b`` (K,) and its gradient (K, p)."""
+        activations = self._forward(x, batch.X)
+        value, slope = cross_entropy(activations.pop(), batch.y, batch.w)
+        gradient = np.empty((len(batch.X), x.shape[1]), dtype=slope.dtype)
+        self._backward(x, activations, slope, gradient)
+        return value, gradient
+
+    def _shapes(self, features: int, classes: int) -> Iterator[tuple[int, int]]:
+        """Yield (rows, columns) of each layer's matrix, its bias row included."""
+        yield features, self.hidden[0]
+        for inputs, outputs in pairwise((*self.hidden, classes)):
+            yield inputs + self.intercept, outputs
+
+    def _classes(self, features: int, p: int) -> int:
+        """Return the number of classes that makes p parameters."""
+        last = self.hidden[-1] + self.intercept
+        return (p - self.size(features, 0)) // last
+
+    def _layers(self, x: Array, features: int) -> list[Array]:
+        """Return views of the layers' matrices, (K, rows, columns) each."""
+        layers, start = [], 0
+        for rows, columns in self._shapes(features, self._classes(features, x.shape[1])):
+            stop = start + rows * columns
+            layers.append(x[:, start:stop].reshape(len(x), rows, columns))
+            start = stop
+        return layers
+
+    def _forward(self, x: Array, X: Array) -> list[Array]:
+        """Return the inputs of every layer (K, B, rows), and last the scores (K, B, c)."""
+        first, *others = self._layers(x, X.shape[2])
+        activations = [X, X @ first]
+        for layer in others:
+            a = activations[-1]
+            np.maximum(a, 0.0, out=a)
+            z = a @ layer[:, : a.shape[2]]
+            if self.intercept:
+                z += layer[:, -1:]
+            activations.append(z)
+        return activations
+
+    def _backward(self, x: Array, activations: list[Array], slope: Array, out: Array) -> None:
+        """Write the gradient into out (K, p); slope (K, B, c) is the derivative by the scores."""
+        features = activations[0].shape[2]
+        layers = self._layers(x, features)
+        parts = self._layers(out, features)
+        for depth in range(len(layers) - 1, 0, -1):
+            a, rows = activations[depth], activations[depth].shape[2]
+            np.matmul(a.swapaxes(1, 2), slope, out=parts[depth][:, :rows])
+            if self.intercept:
+                parts[depth][:, -1] = slope.sum(axis=1)
+            slope = slope @ layers[depth][:, :rows].swapaxes(1, 2)
+            slope *= a > 0
+        np.matmul(activations[0].swapaxes(1, 2), slope, out=parts[0])

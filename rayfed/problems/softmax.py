@@ -1,0 +1,92 @@
+"""Softmax regression: several classes, linear scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rayfed.problems.base import Array, Batch, Ints, Problem
+from rayfed.problems.crossentropy import cross_entropy, probabilities, sample_losses
+from rayfed.problems.linear import gram
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxRegression(Problem):
+    """Softmax regression: the loss of a row (a, y) is ``log sum_c e^{z_c} - z_y``, z_c = a'x_c.
+
+    With the default keys F_i is the mean over the client's n_i rows of the cross-entropy (natural
+    logarithm), and F the mean over all n rows. The model x (p = c d) holds the d coefficients of
+    class 0, then those of class 1, and so on; c follows from p and d.
+
+    Examples
+    --------
+    At x = 0 with four classes every loss is log 4:
+
+    >>> from rayfed.problems.base import Batch
+    >>> batch = Batch(np.array([[[1.0, 2.0]]]), np.array([[3]]), np.ones((1, 1)), None)
+    >>> SoftmaxRegression().value(np.zeros((1, 8)), batch).round(6).tolist()
+    [1.386294]
+    """
+
+    name: ClassVar[str] = "softmax-regression"
+    task: ClassVar[Literal["regression", "binary", "multiclass"]] = "multiclass"
+
+    def size(self, features: int, classes: int) -> int:
+        """Return p = c d."""
+        return classes * features
+
+    def intercepts(self, features: int, p: int) -> Ints:
+        """Return the last coordinate of each class, where there are intercepts."""
+        return np.arange(features - 1, p, features) if self.intercept else np.arange(0)
+
+    def predict(self, x: Array, X: Array) -> Array:
+        """Return the class of largest score, the first of equals, (K, B)."""
+        return np.asarray(_scores(x, X).argmax(axis=-1), dtype=np.int64)
+
+    def data_value(self, x: Array, batch: Batch) -> Array:
+        """Return ``sum_b w_b loss_b`` (K,)."""
+        value: Array = np.vecdot(batch.w, sample_losses(_scores(x, batch.X), batch.y))
+        return value
+
+    def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return ``sum_b w_b loss_b`` (K,) and its gradient (K, p)."""
+        value, slope = cross_entropy(_scores(x, batch.X), batch.y, batch.w)
+        return value, _combine(slope, batch.X)
+
+    def data_hessian(self, x: Array, batch: Batch) -> Array:
+        """Return ``sum_b w_b (diag(q_b) - q_b q_b') kron a_b a_b'`` (K, p, p), q probabilities."""
+        X = batch.X
+        q = probabilities(_scores(x, X))
+        K, _, d = X.shape
+        c = q.shape[2]
+        hessian = np.empty((K, c, d, c, d), dtype=q.dtype)
+        for i in range(c):
+            hessian[:, i, :, i, :] = gram(batch.w * q[:, :, i] * (1.0 - q[:, :, i]), X)
+            for j in range(i):
+                block = gram(batch.w * q[:, :, i] * q[:, :, j], X)
+                hessian[:, i, :, j, :] = hessian[:, j, :, i, :] = -block
+        return hessian.reshape(K, c * d, c * d)
+
+    def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
+        """Return the Hessian of the data term times v (K, p) without forming it."""
+        q = probabilities(_scores(x, batch.X))
+        bend = _scores(v, batch.X)
+        bend -= np.vecdot(q, bend)[:, :, None]
+        bend *= q
+        bend *= batch.w[:, :, None]
+        return _combine(bend, batch.X)
+
+
+def _scores(x: Array, X: Array) -> Array:
+    """Return ``a'x_c`` (K, B, c) as a new array."""
+    d = X.shape[2]
+    z: Array = X @ x.reshape(len(x), -1, d).swapaxes(1, 2)
+    return z
+
+
+def _combine(s: Array, X: Array) -> Array:
+    """Return ``sum_b s_bc a_b`` flat (K, c d) for coefficients s (K, B, c)."""
+    total: Array = s.swapaxes(1, 2) @ X
+    return total.reshape(len(X), -1)
