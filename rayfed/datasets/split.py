@@ -149,7 +149,7 @@ def _agreed(asked: int | None, found: int, who: str) -> int:
 def _none_empty(sizes: Ints, partition: Partition | None) -> None:
     empty = np.flatnonzero(sizes == 0)
     if len(empty):
-        remedy = "use fewer clients" if partition is None else partition.remedy
+        remedy = "give it one" if partition is None else partition.remedy
         raise ScenarioError("partition", f"client {empty[0]} has no rows; {remedy}")
 
 

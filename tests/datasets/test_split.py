@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rayfed.datasets.base import Table
+from rayfed.datasets.partition import IID, Dirichlet, Sizes, Writers
+from rayfed.datasets.split import split
+from rayfed.errors import ScenarioError
+
+OWNED = Table(
+    np.zeros((10, 1)), np.arange(10.0), client=np.array([1, 0, 1, 1, 0, 1, 1, 1, 2, 1])
+)
+PLAIN = Table(np.zeros((40, 1)), np.arange(40) % 2, classes=2)
+
+
+def test_the_client_column_is_the_partition():
+    found = split(OWNED, None, None, 0, 0.0)
+    assert [found.train.of_client(i).tolist() for i in range(3)] == [
+        [1, 4],
+        [0, 2, 3, 5, 6, 7, 9],
+        [8],
+    ]
+    assert len(found.test.rows) == 0
+    assert found.train.sizes(np.array([2, 0])).tolist() == [1, 2]
+
+
+def test_held_out_rows_stay_with_their_client():
+    found = split(OWNED, None, 3, 0, 0.3)
+    # round(0.3 * 2) = 1, round(0.3 * 7) = 2, round(0.3 * 1) = 0
+    assert np.diff(found.test.offsets).tolist() == [1, 2, 0]
+    for client in range(3):
+        mine = [*found.train.of_client(client), *found.test.of_client(client)]
+        assert sorted(mine) == np.flatnonzero(OWNED.client == client).tolist()
+
+
+def test_one_training_row_stays():
+    found = split(OWNED, None, None, 0, 0.99)
+    assert np.diff(found.train.offsets).tolist() == [1, 1, 1]
+
+
+def test_held_out_rows_are_a_fair_sample():
+    held = np.zeros(40)
+    for seed in range(300):
+        held[split(PLAIN, None, 2, seed, 0.25).test.rows] += 1
+    # each row is held out with probability 1/4: 75 times, standard deviation 7.5
+    assert held.sum() == 300 * 10
+    assert np.abs(held - 75).max() < 4 * 7.5
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(1, 40), st.integers(0, 2**32), st.floats(0.0, 0.99), st.sampled_from([IID, Sizes])
+)
+def test_every_row_is_in_one_place(clients, seed, test, partition):
+    found = split(PLAIN, partition(), clients, seed, test)
+    rows = np.concatenate([found.train.rows, found.test.rows])
+    assert sorted(rows.tolist()) == list(range(40))
+    assert found.clients == clients
+    assert np.diff(found.train.offsets).min() >= 1
+
+
+def test_the_partition_s_own_seed_fixes_the_held_out_rows_too():
+    a, b = (split(PLAIN, Dirichlet(alpha=1.0, seed=5), 4, seed, 0.2) for seed in (0, 1))
+    np.testing.assert_array_equal(a.train.rows, b.train.rows)
+    np.testing.assert_array_equal(a.test.rows, b.test.rows)
+
+
+def test_fewer_writers_than_there_are_leave_rows_unused():
+    table = replace(PLAIN, writer=np.repeat([7, 3, 9, 5], 10))
+    assert len(split(table, Writers(), 2, 0, 0.0).train.rows) == 20
+    assert split(table, Writers(), None, 0, 0.0).clients == 4
+    with pytest.raises(ScenarioError, match="is 5 but partition 'writers' has 4 clients"):
+        split(table, Writers(), 5, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "partition", "clients", "message"),
+    [
+        (OWNED, IID(), None, "partition: the data says which client has which row"),
+        (OWNED, None, 4, "clients.count: is 4 but the data has 3 clients; leave it out"),
+        (PLAIN, None, None, "clients.count: is missing; say how many"),
+        (PLAIN, IID(), 41, "clients.count: 41 clients cannot share 40 rows; use fewer"),
+        (PLAIN, Sizes(rows=(20, 20)), 3, "clients.count: is 3 but partition 'sizes' has 2"),
+        (
+            PLAIN,
+            Dirichlet(alpha=0.001, min_size=0),
+            20,
+            r"partition: client \d+ has no rows; use fewer clients or a larger alpha",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_line(table, partition, clients, message):
+    with pytest.raises(ScenarioError, match=message) as error:
+        split(table, partition, clients, 0, 0.0)
+    assert "\n" not in str(error.value)
