@@ -103,7 +103,7 @@ def resolve(kind: str, name: str) -> type[Any]:
 
 
 def name_of(plugin: Any) -> str:
-    """Return the name under which `resolve` finds the class of a plug-in value again."""
-    cls = type(plugin)
+    """Return the name under which `resolve` finds a plug-in, a class or a value, again."""
+    cls: Any = plugin if isinstance(plugin, type) else type(plugin)
     builtin = cls.__module__.startswith("rayfed.")
     return str(cls.name) if builtin else f"{cls.__module__}:{cls.__qualname__}"

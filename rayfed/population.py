@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Gt, Le
 
 from rayfed.availability import Always, Availability, Crowd
 from rayfed.delay import Constant, Delay
@@ -41,8 +42,8 @@ class Stragglers:
         Factor on the seconds of their steps.
     """
 
-    fraction: float = 0.0
-    slowdown: float = 1.0
+    fraction: Annotated[float, Ge(0), Le(1)] = 0.0
+    slowdown: Annotated[float, Gt(0)] = 1.0
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class Network:
         Seconds that every transfer takes on top, in each direction.
     """
 
-    down_mbps: float | None = None
-    up_mbps: float | None = None
-    latency_s: float = 0.0
+    down_mbps: Annotated[float, Gt(0)] | None = None
+    up_mbps: Annotated[float, Gt(0)] | None = None
+    latency_s: Annotated[float, Ge(0)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,14 @@ class Population:
     groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
-        named = np.concatenate([[], *(g.ids or () for g in self.groups)])
-        if len(named) and not (named.min() >= 0 and named.max() < self.count):
-            raise ScenarioError("clients.groups", f"ids must be from 0 to {self.count - 1}")
-        if len(np.unique(named)) < len(named):
-            raise ScenarioError("clients.groups", "an id is listed twice; list it in one group")
+        named, times = np.unique([i for g in self.groups for i in g.ids or ()], return_counts=True)
+        outside = named[(named < 0) | (named >= self.count)]
+        if len(outside):
+            found = f"found id {int(outside[0])}; ids go from 0 to {self.count - 1}"
+            raise ScenarioError("clients.groups", found)
+        if (times > 1).any():
+            found = f"found id {int(named[times > 1][0])} twice; list it once, in one group"
+            raise ScenarioError("clients.groups", found)
         claimed = sum(group.size for group in self.groups)
         if claimed > self.count:
             found = f"the groups claim {claimed} clients, but clients.count is {self.count}"

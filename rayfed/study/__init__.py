@@ -1,0 +1,10 @@
+"""What a scenario file holds, checked before anything is started.
+
+Only this folder imports pydantic. Plug-ins are plain frozen dataclasses, so that a client actor,
+which gets their values, starts without it.
+"""
+
+from rayfed.study.dotted import apply_overrides
+from rayfed.study.study import Study, expand, load, slug
+
+__all__ = ["Study", "apply_overrides", "expand", "load", "slug"]

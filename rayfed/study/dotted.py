@@ -1,0 +1,129 @@
+"""Dotted keys: changing one place of a scenario, and sweeping several.
+
+A key names a place by its keys and its indices in lists, ``algorithms.0.local.lr``; ``*`` stands
+for every entry of a list. A place that a scenario leaves out is made on the way.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import yaml
+
+from rayfed.errors import ScenarioError
+
+
+def apply_overrides(raw: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return a scenario with some places changed.
+
+    Parameters
+    ----------
+    raw : mapping
+        What a scenario file holds; it is not changed.
+    overrides : iterable of str
+        ``dotted.key=value`` with a value in YAML.
+
+    Raises
+    ------
+    ScenarioError
+        If an override is not of that form or names a place that cannot be.
+
+    Examples
+    --------
+    >>> apply_overrides({"clients": {"delay": "constant"}}, ["clients.delay.mean_s=2"])
+    {'clients': {'delay': {'name': 'constant', 'mean_s': 2}}}
+    """
+    changed = dict(raw)
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not (equals and key.strip()):
+            raise ScenarioError(f"--set {override}", "found no key=value; write dotted.key=value")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ScenarioError(f"--set {override}", "the value is no valid YAML") from error
+        changed = put(changed, key.strip(), value)
+    return changed
+
+
+def put(raw: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return a scenario with ``value`` at a dotted key; `raw` is not changed."""
+    changed: dict[str, Any] = _put(raw, key.split("."), value, key)
+    return changed
+
+
+def combinations(grid: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values that a grid gives to its dotted keys."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def setting_name(setting: Mapping[str, Any]) -> str:
+    """Return a short name of one combination; last parts of keys do where they differ.
+
+    Examples
+    --------
+    >>> setting_name({"algorithms.*.local.lr": 0.1, "participation.cohort": 5})
+    'lr=0.1, cohort=5'
+    """
+    short = [key.rpartition(".")[2] for key in setting]
+    names = short if len(set(short)) == len(short) else list(setting)
+    return ", ".join(f"{name}={_text(v)}" for name, v in zip(names, setting.values(), strict=True))
+
+
+def matches(key: str, place: str) -> bool:
+    """Return whether a dotted key and a place name the same, or one lies inside the other.
+
+    Examples
+    --------
+    >>> matches("algorithms.*.local", "algorithms.0.local.lr")
+    True
+    """
+    pairs = zip(key.split("."), place.split("."), strict=False)
+    return all(one in (other, "*") for one, other in pairs)
+
+
+def _text(value: Any) -> str:
+    """Return a value of a grid on one line."""
+    if isinstance(value, Mapping):
+        rest = [f"{key}={_text(item)}" for key, item in value.items() if key != "name"]
+        return " ".join([str(value.get("name", "")), *rest]).strip()
+    return str(value)
+
+
+def _put(node: Any, parts: list[str], value: Any, key: str) -> Any:
+    """Return `node` with ``value`` at the place that `parts` name below it."""
+    if not parts:
+        return value
+    head, rest = parts[0], parts[1:]
+    if isinstance(node, (list, tuple)):
+        changed = list(node)
+        for index in _indices(node, head, key):
+            changed[index] = _put(node[index], rest, value, key)
+        return changed
+    settings = _settings(node)
+    return {**settings, head: _put(settings.get(head), rest, value, key)}
+
+
+def _indices(node: list[Any] | tuple[Any, ...], head: str, key: str) -> range:
+    """Return which entries of a list a part of a key names."""
+    if head == "*":
+        return range(len(node))
+    if not head.isdecimal():
+        raise ScenarioError(key, f"found '{head}' where a list is; give an index or *")
+    if int(head) >= len(node):
+        raise ScenarioError(key, f"found index {head} in a list of {len(node)}; count from 0")
+    return range(int(head), int(head) + 1)
+
+
+def _settings(node: Any) -> dict[str, Any]:
+    """Return a plug-in, a bare name or nothing as the mapping that it stands for."""
+    if isinstance(node, Mapping):
+        return dict(node)
+    if is_dataclass(node) and not isinstance(node, type):
+        values = {field.name: getattr(node, field.name) for field in fields(node) if field.init}
+        return {"name": type(node), **values}
+    return {} if node is None else {"name": node}

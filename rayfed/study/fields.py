@@ -1,0 +1,376 @@
+"""Plug-ins as fields of a scenario: read from names and settings, written back, described.
+
+A field annotated with `Plugin` holds the plug-in's frozen value. It is given as a name, as a
+mapping of a name and settings, as ``package.module:Class``, or in Python as a class or a value.
+The settings are checked by a pydantic model that is made from the plug-in's dataclass, so that
+the plug-in itself needs no pydantic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cache
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NoReturn,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from rayfed import plugins
+from rayfed.errors import ScenarioError, unknown
+from rayfed.solvers import override
+from rayfed.study.invalid import short
+
+KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
+
+
+def fail(text: str, found: Any, *place: str | int) -> NoReturn:
+    """Raise a pydantic error with a message of our own at a place below the current one."""
+    error = PydanticCustomError("scenario", "{text}", {"text": text})
+    details: InitErrorDetails = {"type": error, "loc": place, "input": found}
+    raise ValidationError.from_exception_data("scenario", [details])
+
+
+class Settings(BaseModel):
+    """Base of all parts of a scenario: frozen, unknown keys refused, a yes or no is no number."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        protected_namespaces=(),
+    )
+    origin: ClassVar[type[Any] | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            refuse_unknown(given, cls.model_fields)
+            for key, value in given.items():
+                if isinstance(value, bool) and not _takes_bool(cls.model_fields[key].annotation):
+                    fail(f"found {short(value)}; give a value, not yes or no", value, key)
+        return given
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys as a scenario gives them, with plug-ins as values."""
+        return {key: _given(value) for key, value in self}
+
+    @model_serializer
+    def _plain(self) -> dict[str, Any]:
+        return {key: plain(value) for key, value in self.given().items()}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the keys as the docstring does."""
+        found = handler(schema)
+        inner = handler.resolve_ref_schema(found)
+        texts = described(cls.origin or cls)
+        inner["description"] = summary(cls.origin or cls)
+        for key, shown in inner.get("properties", {}).items():
+            if key in texts:
+                shown["description"] = texts[key]
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugin:
+    """Annotation of a field that holds a plug-in of a kind (see `rayfed.plugins.KINDS`).
+
+    Parameters
+    ----------
+    kind : str
+    default : object, optional
+        Where a mapping names no plug-in, it changes this one.
+    """
+
+    kind: str
+    default: Any = None
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate by `build`, write by `plain`."""
+        return core_schema.no_info_plain_validator_function(
+            lambda given: build(self.kind, given, self.default),
+            serialization=core_schema.plain_serializer_function_ser_schema(plain),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Refer to the schema of the kind; without a name, to that of the default."""
+        if self.default is None:
+            return {KIND: self.kind}
+        nameless = {**_schema(type(self.default), {}), "required": _required(type(self.default))}
+        return {"anyOf": [{KIND: self.kind}, nameless]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """Annotation of a field that holds a frozen dataclass which is no plug-in."""
+
+    cls: type[Any]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate by the dataclass's own fields."""
+        return core_schema.no_info_plain_validator_function(
+            self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Show the dataclass's fields."""
+        return model_of(self.cls).model_json_schema()
+
+    def _build(self, given: Any) -> Any:
+        if isinstance(given, self.cls):
+            given = settings_of(given)
+        if not isinstance(given, Mapping):
+            names = ", ".join(model_of(self.cls).model_fields)
+            fail(f"found {short(given)}; give a mapping of {names}", given)
+        return make(self.cls, given)
+
+
+def build(kind: str, given: Any, default: Any = None) -> Any:
+    """Return the plug-in value that a scenario gives.
+
+    Parameters
+    ----------
+    kind : str
+        One of `rayfed.plugins.KINDS`.
+    given : str, mapping, class or value
+    default : object, optional
+        The value that settings without a name, or with its name, change.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If the name is not known or the settings are wrong.
+    """
+    if isinstance(given, plugins.base(kind)):
+        return make(type(given), settings_of(given))
+    cls, settings = split(kind, given, default)
+    if type(default) is cls:
+        settings = override(changes_of(default), settings)
+    return make(cls, settings)
+
+
+def split(kind: str, given: Any, default: Any = None) -> tuple[type[Any], dict[str, Any]]:
+    """Return the class and the settings that a scenario gives for a plug-in."""
+    if isinstance(given, (str, type)):
+        return _class(kind, given), {}
+    if not isinstance(given, Mapping):
+        fail(f"found {short(given)}; give a name, or a mapping with a name and its settings", given)
+    settings = dict(given)
+    name = settings.pop("name", None)
+    if name is not None:
+        return _class(kind, name, "name"), settings
+    if default is None:
+        fail("the name is missing; " + _known(kind), given, "name")
+    return type(default), settings
+
+
+def make(cls: type[Any], settings: Mapping[str, Any]) -> Any:
+    """Return a plug-in value from checked settings.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If a setting is unknown, missing or of the wrong type, or if they do not go together.
+    """
+    model = model_of(cls)
+    checked = model.model_validate(dict(settings))
+    try:
+        return cls(**{name: getattr(checked, name) for name in model.model_fields})
+    except ScenarioError as error:
+        fail(error.problem, settings)
+
+
+def model_of(cls: type[Any]) -> type[Settings]:
+    """Return the pydantic model of a dataclass's settings."""
+    return _model_of(cast(Hashable, cls))  # classes are hashable, though mypy does not know
+
+
+@cache
+def _model_of(cls: Any) -> type[Settings]:
+    hints = get_type_hints(cls, include_extras=True)
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        if field.init:
+            default = _default(field)
+            shown = ... if default is dataclasses.MISSING else default
+            columns[field.name] = (_hint(hints[field.name], default), Field(default=shown))
+    made: type[Settings] = create_model(cls.__name__, __base__=Settings, **columns)
+    made.origin = cls
+    return made
+
+
+def settings_of(value: Any) -> dict[str, Any]:
+    """Return the settings of a plug-in value by name."""
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+
+
+def changes_of(value: Any) -> dict[str, Any]:
+    """Return the settings of a plug-in value that are not the defaults of its class."""
+    defaults = {f.name: _default(f) for f in dataclasses.fields(value)}
+    return {name: v for name, v in settings_of(value).items() if v != defaults[name]}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as YAML can hold it: mappings, lists, texts and numbers."""
+    if isinstance(value, type):
+        return plugins.name_of(value)
+    if dataclasses.is_dataclass(value):
+        named = {"name": plugins.name_of(value)} if hasattr(value, "name") else {}
+        return {**named, **plain(settings_of(value))}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return value if isinstance(value, (str, int, float)) or value is None else str(value)
+
+
+def refuse_unknown(given: Mapping[Any, Any], known: Iterable[str]) -> None:
+    """Raise a pydantic error at the first key that does not exist, with the nearest that does."""
+    names = list(known)
+    for key in given:
+        if key not in names:
+            fail(unknown("key", str(key), names), given[key], str(key))
+
+
+def schemas(kind: str, **extra: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
+    """Return the JSON schemas of a kind and of each of its plug-ins, by name.
+
+    Parameters
+    ----------
+    kind : str
+        One of `rayfed.plugins.KINDS`.
+    **extra : mapping
+        Schemas of keys that stand beside the settings of every plug-in.
+    """
+    found = plugins.find(kind)
+    each = {f"{kind}.{name}": _schema(cls, extra) for name, cls in found.items()}
+    bare = [n for n, cls in found.items() if not _required(cls)]
+    own = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
+    choice: list[JsonSchemaValue] = [
+        {"enum": bare},
+        own,
+        *({"$ref": f"#/$defs/{name}"} for name in each),
+        {"type": "object", "properties": {"name": own}, "required": ["name"]},
+    ]
+    return {kind: {"oneOf": choice}, **each}
+
+
+def described(cls: type[Any]) -> dict[str, str]:
+    """Return what the numpydoc "Parameters" of a class and its bases say, by name."""
+    texts: dict[str, str] = {}
+    for parent in reversed(cls.__mro__):
+        section = re.search(r"Parameters\n-+\n(.*?)(?:\n\n\S+\n---|\Z)", _doc(parent), re.S)
+        for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
+            head, _, text = entry.partition("\n")
+            names, _, kind = head.partition(" : ")
+            shown = " ".join(text.split()) or kind
+            texts.update({name.strip(): shown for name in names.split(",")})
+    return texts
+
+
+def summary(cls: type[Any]) -> str:
+    """Return the first line of a class's docstring."""
+    return _doc(cls).partition("\n")[0]
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.given()
+    return [_given(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _doc(cls: type[Any]) -> str:
+    return inspect.cleandoc(vars(cls).get("__doc__") or "")
+
+
+def _class(kind: str, name: Any, *place: str) -> type[Any]:
+    if isinstance(name, type) and issubclass(name, plugins.base(kind)):
+        return name
+    if not isinstance(name, str):
+        fail(f"found {short(name)}; {_known(kind)}", name, *place)
+    try:
+        return plugins.resolve(kind, name)
+    except ScenarioError as error:
+        fail(str(error), name, *place)
+
+
+def _known(kind: str) -> str:
+    return f"give one of: {', '.join(plugins.find(kind))}"
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _hint(hint: Any, default: Any) -> Any:
+    """Return a type hint that pydantic can check: plug-ins annotated, the unknown left open."""
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(_hint(part, default) for part in get_args(hint))]  # noqa: UP007
+    for kind in plugins.KINDS:
+        if isinstance(hint, type) and hint is plugins.base(kind):
+            return Annotated[
+                hint, Plugin(kind, None if default is dataclasses.MISSING else default)
+            ]
+    try:
+        TypeAdapter(hint)
+    except PydanticSchemaGenerationError:
+        return Any
+    return hint
+
+
+def _takes_bool(hint: Any) -> bool:
+    return hint in (bool, Any) or any(_takes_bool(part) for part in get_args(hint))
+
+
+def _required(cls: type[Any]) -> list[str]:
+    return [name for name, field in model_of(cls).model_fields.items() if field.is_required()]
+
+
+def _schema(cls: type[Any], extra: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:
+    schema = model_of(cls).model_json_schema()
+    properties = {"name": {"const": cls.name}, **extra, **schema.get("properties", {})}
+    return {**schema, "properties": properties, "required": ["name", *_required(cls)]}

@@ -1,0 +1,309 @@
+"""The parts of a scenario file, each a pydantic model that holds plug-ins as frozen values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from annotated_types import Ge, Gt, Interval, Len, Lt
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from rayfed.availability import Always, Availability
+from rayfed.datasets.base import Dataset
+from rayfed.delay import Constant, Delay
+from rayfed.errors import ScenarioError
+from rayfed.population import Group, Network, Population, Stragglers
+from rayfed.problems.base import Problem
+from rayfed.selection import Selection, Uniform
+from rayfed.study import fields
+from rayfed.study.fields import Plugin, Settings, Value, fail
+
+Positive = Annotated[float, Gt(0)]
+Count = Annotated[int, Ge(1)]
+_TABLE = re.compile(r"\.(csv|parquet)(\.gz)?$", re.IGNORECASE)
+
+
+class Stop(Settings):
+    """Rules that end a run early; the first that is met does.
+
+    Parameters
+    ----------
+    time_s : float, optional
+        Simulated seconds.
+    loss_gap : float, optional
+        Loss above the optimum at most this.
+    accuracy : float, optional
+        Accuracy at least this.
+    loss : float, optional
+        Loss at most this.
+    """
+
+    time_s: Positive | None = None
+    loss_gap: Positive | None = None
+    accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
+    loss: float | None = None
+
+
+class Evaluate(Settings):
+    """When and on which clients the loss and the accuracy are computed.
+
+    Parameters
+    ----------
+    every : int
+        Rounds from one evaluation to the next.
+    clients : "all", "auto" or int
+        "all", a number of clients, or "auto" (all of up to 10,000, else a sample).
+    """
+
+    every: Count = 1
+    clients: Literal["all", "auto"] | Count = "auto"
+
+
+class Checkpoint(Settings):
+    """How often a run saves its state.
+
+    Parameters
+    ----------
+    every_s : float
+        Wall-clock seconds from one checkpoint to the next.
+    """
+
+    every_s: Annotated[float, Ge(0)] = 10.0
+
+
+class Named(Settings):
+    """Base of parts that a bare name may stand for."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+
+class Clock(Named):
+    """Whether anybody really waits.
+
+    Parameters
+    ----------
+    name : "virtual" or "wall"
+        "virtual" waits for nothing; "wall" sleeps, to demonstrate or to load a cluster.
+    scale : float
+        Wall-clock seconds to a virtual second, with "wall".
+    """
+
+    name: Literal["virtual", "wall"] = "virtual"
+    scale: Positive = 1.0
+
+
+class Executor(Named):
+    """Where the clients live.
+
+    Parameters
+    ----------
+    name : "serial" or "ray"
+        "serial" (in this process) or "ray" (actors).
+    clients_per_actor : "auto" or int
+        A number of clients, or "auto" for one actor per CPU.
+    address : str, optional
+        Of an existing Ray cluster; a local one is started without.
+    """
+
+    name: Literal["serial", "ray"] = "ray"
+    clients_per_actor: Literal["auto"] | Count = "auto"
+    address: str | None = None
+
+
+class Participation(Settings):
+    """Who takes part in a round, and how long the server waits.
+
+    Parameters
+    ----------
+    cohort : int, optional
+        Clients to a round; all if null.
+    select : name or mapping
+        How they are chosen among the available ones.
+    over_select : float
+        Factor on the cohort; the server takes the first replies and drops the others.
+    deadline_s : float, optional
+        Virtual seconds after which a round ends without those who are late.
+    """
+
+    cohort: Count | None = None
+    select: Annotated[Selection, Plugin("selections")] = Uniform()
+    over_select: Annotated[float, Ge(1)] = 1.0
+    deadline_s: Positive | None = None
+
+
+class Different(Settings):
+    """Some clients that differ from the others.
+
+    Parameters
+    ----------
+    name : str, optional
+        What the group is called.
+    ids : list of int, optional
+        Who belongs to it; or else `count` or `fraction`.
+    count : int, optional
+        How many clients, chosen by the seed.
+    fraction : float, optional
+        Share of all clients, chosen by the seed.
+    delay, network, availability : name or mapping, optional
+        In place of those of the population.
+    local : mapping
+        Settings of the local solver that replace those of every algorithm.
+    """
+
+    name: str | None = None
+    ids: Annotated[tuple[int, ...], Len(1)] | None = None
+    count: Count | None = None
+    fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
+    delay: Annotated[Delay, Plugin("delays")] | None = None
+    network: Annotated[Network, Value(Network)] | None = None
+    availability: Annotated[Availability, Plugin("availability")] | None = None
+    local: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        given = [key for key in ("ids", "count", "fraction") if getattr(self, key) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none of ids, count and fraction"
+            fail(f"found {found}; give one of ids, count and fraction", given)
+        return self
+
+    def group(self, index: int, population: int) -> Group:
+        """Return the group of a population of so many clients."""
+        chosen = round((self.fraction or 0.0) * population) if self.count is None else self.count
+        return Group(
+            self.name or f"group {index}", self.ids, chosen,
+            self.delay, self.network, self.availability,
+        )  # fmt: skip
+
+
+class Clients(Settings):
+    """The population.
+
+    Parameters
+    ----------
+    count : int
+        Number of clients.
+    delay : name or mapping
+        Virtual seconds of one local step.
+    stragglers : mapping
+        A fixed share of the clients, slowed down by a factor.
+    network : mapping
+        Speed of the transfers; they take no time where it is not given.
+    availability : name or mapping
+        When a client can be reached.
+    groups : list of mappings
+        Clients that differ.
+    """
+
+    count: Annotated[int, Interval(ge=1, lt=2**32)]
+    delay: Annotated[Delay, Plugin("delays")] = Constant()
+    stragglers: Annotated[Stragglers, Value(Stragglers)] = Stragglers()
+    network: Annotated[Network, Value(Network)] = Network()
+    availability: Annotated[Availability, Plugin("availability")] = Always()
+    groups: tuple[Different, ...] = ()
+
+    def population(self, seed: int) -> Population:
+        """Return the population of a run with this seed."""
+        return Population(
+            self.count, seed, self.delay, self.stragglers, self.network, self.availability,
+            tuple(part.group(i, self.count) for i, part in enumerate(self.groups)),
+        )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> Self:
+        try:
+            self.population(0)
+        except ScenarioError as error:
+            fail(error.problem, self.groups, "groups")
+        return self
+
+
+class Task(Settings):
+    """What is learnt, from which data.
+
+    Parameters
+    ----------
+    kernels : Problem
+        The problem.
+    dataset : name, mapping or path
+        A name, a name with settings, or the path of a CSV or Parquet file.
+    target : str, optional
+        Column of the user's file that is predicted; "y" if null.
+    test : float or path, optional
+        Fraction of each client's rows that is held out, or the path of a test file.
+    init : "zeros", "normal" or path, optional
+        First model: "zeros", "normal", or the path of a model.
+    """
+
+    kernels: Annotated[Problem, Plugin("problems")]
+    dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
+    target: str | None = None
+    test: Annotated[float, Ge(0), Lt(1)] | str | None = None
+    init: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        """Tell the keys of the data from the settings of the problem."""
+        own = [key for key in cls.model_fields if key != "kernels"]
+        if not isinstance(given, Mapping):
+            return {"kernels": fields.build("problems", given)}
+        problem, settings = fields.split("problems", given)
+        fields.refuse_unknown(given, ["name", *fields.model_of(problem).model_fields, *own])
+        data = {key: settings.pop(key) for key in own if key in settings}
+        return {"kernels": {"name": problem, **settings}, **data}
+
+    @field_validator("dataset", mode="wrap")
+    @classmethod
+    def _path_or_name(cls, given: Any, handler: Any, info: ValidationInfo) -> Any:
+        """Keep the path of a table."""
+        if given is None or (isinstance(given, str) and _TABLE.search(given)):
+            return given and _absolute(given, info)
+        return fields.build("datasets", given)
+
+    @field_validator("test", mode="after")
+    @classmethod
+    def _test_path(cls, given: float | str | None, info: ValidationInfo) -> float | str | None:
+        if not isinstance(given, str):
+            return given
+        if not _TABLE.search(given):
+            fail(f"found '{given}'; give a fraction, or a path ending in .csv or .parquet", given)
+        return _absolute(given, info)
+
+    @field_validator("init", mode="after")
+    @classmethod
+    def _init_path(cls, given: str | None, info: ValidationInfo) -> str | None:
+        return given if given in (None, "zeros", "normal") else _absolute(str(given), info)
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys of the data beside the settings of the problem."""
+        data = {key: value for key, value in self if key != "kernels"}
+        return {"name": type(self.kernels), **fields.settings_of(self.kernels), **data}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Show the keys of the data beside the settings of each problem."""
+        shown = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(schema, handler))
+        data = {key: item for key, item in shown["properties"].items() if key != "kernels"}
+        return {fields.KIND: "problems", "beside": data}
+
+
+def _absolute(path: str, info: ValidationInfo) -> str:
+    """Return a path of the scenario, relative to its file, as it holds from anywhere."""
+    root = (info.context or {}).get("root", "")
+    return os.path.abspath(os.path.join(root, os.path.expanduser(path)))

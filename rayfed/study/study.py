@@ -1,0 +1,313 @@
+"""A whole scenario: read, checked, written back, swept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from annotated_types import Ge, Len
+from pydantic import Field, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.datasets.partition import Partition
+from rayfed.errors import ScenarioError
+from rayfed.population import Population
+from rayfed.selection import All
+from rayfed.solvers import Solver, override
+from rayfed.study import fields
+from rayfed.study.dotted import apply_overrides, combinations, matches, put, setting_name
+from rayfed.study.fields import Plugin, Settings, fail
+from rayfed.study.invalid import complaint
+from rayfed.study.parts import (
+    Checkpoint,
+    Clients,
+    Clock,
+    Count,
+    Evaluate,
+    Executor,
+    Participation,
+    Stop,
+    Task,
+)
+
+
+class Study(Settings):
+    """What a scenario file holds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study and of its result folder; the name of the file if not given.
+    description : str
+        One sentence.
+    seeds : list of int
+        Every algorithm runs once with each.
+    rounds : int, optional
+        Rounds of a run, unless `stop` ends it earlier.
+    stop : mapping
+        Rules that end a run.
+    evaluate, checkpoint, clock, executor : mapping
+        How a run is evaluated, saved, timed and placed; none of them changes a result.
+    dtype : "float32" or "float64", optional
+        Type of the numbers; the default of the problem if null.
+    problem : mapping
+        What is learnt, from which data.
+    partition : name or mapping, optional
+        How the rows go to clients; as the data say, or at random, if null.
+    clients : mapping
+        The population.
+    participation : mapping
+        Who takes part in a round.
+    algorithms : list
+        What is compared.
+    grid : mapping
+        Values for dotted keys; every combination of them is a setting that is run.
+    """
+
+    name: Annotated[str, Len(1)] = "study"
+    description: str = ""
+    seeds: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] = (0,)
+    rounds: Count | None = None
+    stop: Stop = Stop()
+    evaluate: Evaluate = Evaluate()
+    checkpoint: Checkpoint = Checkpoint()
+    clock: Clock = Clock()
+    dtype: Literal["float32", "float64"] | None = None
+    problem: Task
+    partition: Annotated[Partition, Plugin("partitions")] | None = None
+    clients: Clients
+    participation: Participation = Participation()
+    algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
+    executor: Executor = Executor()
+    grid: dict[str, Annotated[tuple[Any, ...], Len(1)]] = Field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], root: Path | str = "") -> Self:
+        """Return a checked study.
+
+        Parameters
+        ----------
+        raw : mapping
+            What a scenario file holds; plug-ins may also be classes or values.
+        root : Path
+            Folder that the paths in it are relative to.
+
+        Raises
+        ------
+        ScenarioError
+            One line: the place, what was found there, what to change.
+        """
+        if not isinstance(raw, Mapping):
+            raise ScenarioError("", "a scenario is a mapping of keys, such as problem: ...")
+        try:
+            return cls.model_validate(dict(raw), context={"root": root})
+        except ValidationError as error:
+            raise complaint(error, raw) from None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the algorithms are called, in their order."""
+        return tuple(algorithm.label or algorithm.name for algorithm in self.algorithms)
+
+    def population(self, seed: int) -> Population:
+        """Return the clients of the runs with this seed."""
+        return self.clients.population(seed)
+
+    def solvers(self, algorithm: Algorithm) -> tuple[Solver, ...]:
+        """Return the local solver of each client group, as `Population.group_of` counts them."""
+        changed = (_changed(algorithm.local, group.local) for group in self.clients.groups)
+        return (algorithm.local, *changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the resolved scenario, defaults included, in plain values."""
+        return self.model_dump()
+
+    def to_yaml(self) -> str:
+        """Return the resolved scenario as YAML; `parse` makes the same study of it."""
+        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+        return text
+
+    @classmethod
+    def json_schema(cls) -> JsonSchemaValue:
+        """Return the JSON schema of a scenario file, with every plug-in that is found."""
+        schema = cls.model_json_schema()
+        definitions: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
+        beside = definitions["Task"].pop("beside")
+        pending = _kinds([schema, definitions])
+        done: set[str] = set()
+        while pending - done:
+            kind = min(pending - done)
+            made = fields.schemas(kind, **(beside if kind == "problems" else {}))
+            definitions.update(made)
+            pending |= _kinds(made)
+            done.add(kind)
+        whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+        linked: JsonSchemaValue = _linked({**whole, "$defs": definitions})
+        return linked
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Check what no part knows alone."""
+        if self.rounds is None and self.stop == Stop():
+            fail("nothing found; give rounds, or a rule under stop", None, "rounds")
+        if len(set(self.seeds)) < len(self.seeds):
+            fail(f"found {list(self.seeds)}; give each seed once", self.seeds, "seeds")
+        self._check_cohort()
+        self._check_labels()
+        self._check_groups()
+        return self
+
+    def _check_cohort(self) -> None:
+        cohort, count = self.participation.cohort, self.clients.count
+        if cohort is None:
+            return
+        if cohort > count:
+            text = f"found {cohort}, but clients.count is {count}; give at most {count}"
+            fail(text, cohort, "participation", "cohort")
+        if isinstance(self.participation.select, All) and cohort < count:
+            text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
+            fail(text, cohort, "participation", "cohort")
+
+    def _check_labels(self) -> None:
+        seen: dict[str, int] = {}
+        for index, label in enumerate(self.labels):
+            first = seen.setdefault(slug(label).casefold(), index)
+            if first != index:
+                text = f"'{label}' is taken by algorithms.{first}; set label to tell them apart"
+                fail(text, label, "algorithms", index, "label")
+
+    def _check_groups(self) -> None:
+        for index, group in enumerate(self.clients.groups):
+            for algorithm, label in zip(self.algorithms, self.labels, strict=True):
+                try:
+                    _changed(algorithm.local, group.local)
+                except ValidationError as error:
+                    wrong = complaint(error, group.local)
+                    place = wrong.place.split(".") if wrong.place else []
+                    text = f"{wrong.problem} (local of '{label}')"
+                    fail(text, group.local, "clients", "groups", index, "local", *place)
+
+
+def load(path: Path | str, overrides: Iterable[str] = ()) -> Study:
+    """Read a scenario file.
+
+    Parameters
+    ----------
+    path : Path
+        A YAML file. Paths in it are relative to its folder.
+    overrides : iterable of str
+        ``dotted.key=value``.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be read or is wrong, in one line.
+    """
+    path = Path(path)
+    raw = _read(path)
+    if not isinstance(raw, Mapping):
+        raise ScenarioError(str(path), "holds no mapping; write keys such as problem: ...")
+    return Study.parse({"name": path.stem} | apply_overrides(raw, overrides), path.parent)
+
+
+def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tuple[str, Study]]:
+    """Return the settings of a grid, each with its name; one without a name if there is no grid.
+
+    Parameters
+    ----------
+    given : Study or mapping
+        A study, or what a scenario file holds.
+    root : Path
+        Folder that paths in a mapping are relative to.
+
+    Raises
+    ------
+    ScenarioError
+        If a key of the grid does not exist or a value does not fit it.
+    """
+    study = given if isinstance(given, Study) else Study.parse(given, root)
+    base = study.given() | {"grid": {}}
+    return [(setting_name(setting), _set(base, setting)) for setting in combinations(study.grid)]
+
+
+def slug(label: str) -> str:
+    """Return a label as a name for files and folders.
+
+    Examples
+    --------
+    >>> slug("FedExP eps=1e-3")
+    'FedExP-eps=1e-3'
+    """
+    safe = re.sub(r"[^\w.=+]+", "-", label).strip("-.")
+    return safe[:100] or "unnamed"
+
+
+def _set(base: Mapping[str, Any], setting: Mapping[str, Any]) -> Study:
+    """Return the study of one setting of a grid; what is wrong is blamed on the grid's key."""
+    raw = dict(base)
+    try:
+        for key, value in setting.items():
+            raw = put(raw, key, value)
+        return Study.parse(raw)
+    except ScenarioError as error:
+        for key in setting:
+            if matches(key, error.place):
+                raise ScenarioError(f"grid.{key}", error.problem) from None
+        raise
+
+
+def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
+    """Return a local solver with some settings changed, or another one if they name it."""
+    if not settings:
+        return solver
+    cls, changes = fields.split("solvers", settings, solver)
+    kept = override(fields.settings_of(solver), changes) if cls is type(solver) else changes
+    changed: Solver = fields.make(cls, kept)
+    return changed
+
+
+def _read(path: Path) -> Any:
+    """Return what a YAML file holds."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(str(path), "is no text in UTF-8; is it a scenario file?") from error
+    except yaml.constructor.ConstructorError as error:
+        text = "holds a value that is no plain YAML (a Python object?); remove its tag"
+        raise ScenarioError(_line(path, error), f"{text}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "a character that is not allowed"
+        raise ScenarioError(_line(path, error), f"is no valid YAML: {problem}") from error
+
+
+def _line(path: Path, error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f"{path}:{mark.line + 1}" if mark else str(path)
+
+
+def _kinds(schema: Any) -> set[str]:
+    """Return the kinds of plug-in that a schema refers to."""
+    if isinstance(schema, list):
+        return set().union(*map(_kinds, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = {schema[fields.KIND]} if fields.KIND in schema else set()
+    return own.union(*map(_kinds, schema.values()))
+
+
+def _linked(schema: Any) -> Any:
+    """Return a schema with its references to kinds of plug-in made into JSON references."""
+    if isinstance(schema, list):
+        return [_linked(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    linked = {key: _linked(item) for key, item in schema.items() if key != fields.KIND}
+    if fields.KIND in schema:
+        linked["$ref"] = f"#/$defs/{schema[fields.KIND]}"
+    return linked
