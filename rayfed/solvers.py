@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -11,13 +12,14 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed import sampling
 from rayfed.errors import ScenarioError
-from rayfed.problems.base import Array, Batch, Floats, Ints, Problem
+from rayfed.problems.base import Array, Batch, Floats, Ints, Oracle, Problem
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
 
 _CACHE = 2**21  # bytes of a stack's step; see `block`
 _FEWEST = 4
+_LINE = 64  # bytes
 LENGTHS = ("steps", "epochs", "time_s")
 _STEPS = 10  # where nothing says how long
 _SLACK = 1e-9  # 0.1 epochs of 30 batches are 3 steps, though 0.1 * 30 > 3 in floating point
@@ -159,7 +161,7 @@ class SGD(Solver):
             return self._descend(clients, x, correction)
         order = np.argsort(-steps, kind="stable")  # those still at work come first
         local = self._descend(
-            reorder(clients, order), x[order], None if correction is None else correction[order]
+            clients.chosen(order), x[order], None if correction is None else correction[order]
         )
         back = np.argsort(order)
         return Local(local.x[back], local.loss[back])
@@ -168,16 +170,15 @@ class SGD(Solver):
         """Take the local steps of clients whose numbers of steps do not increase."""
         dtype = clients.shards.dtype
         x0 = x0.astype(dtype, copy=False)
-        x = np.array(x0, order="C")
+        x = _aligned_copy(x0)
         added = None if correction is None else correction.astype(dtype, copy=False)
-        m = np.zeros_like(x) if self.momentum else None
+        m = _aligned_copy(np.zeros_like(x)) if self.momentum else None
         lr = self.lr * self.lr_decay ** (clients.round - 1)
         total = np.zeros(len(x))
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
-            for batch in self._batches(clients):
-                k = len(batch.w)
+            for k, oracle in self._oracles(clients, x0):
                 now = x[:k]
-                loss, g = clients.problem.value_and_gradient(now, batch)
+                loss, g = oracle(now)
                 total[:k] += loss
                 g = self._direction(g, now, None if added is None else added[:k])
                 if m is not None:
@@ -199,15 +200,25 @@ class SGD(Solver):
             g += self.weight_decay * x
         return g
 
-    def _batches(self, clients: Clients) -> Iterator[Batch]:
-        """Yield the batch of one step after another, for the clients that take it."""
+    def _oracles(self, clients: Clients, x0: Array) -> Iterator[tuple[int, Oracle]]:
+        """Yield for one step after another how many clients take it, and their objective."""
+        problem = clients.problem
         if self.batch == "full":
-            for k in sampling.active(clients.steps):
-                yield clients.data.head(k)
+            k = len(clients.ids)
+            oracle = problem.near(x0, clients.data)
+            for now in sampling.active(clients.steps):
+                if now < k:
+                    k, oracle = now, problem.near(x0[:now], clients.data.head(now))
+                yield k, oracle
             return
+        for batch in self._minibatches(clients, self.batch):
+            yield len(batch.w), partial(problem.value_and_gradient, batch=batch)
+
+    def _minibatches(self, clients: Clients, size: int) -> Iterator[Batch]:
+        """Yield the minibatch of one step after another, for the clients that take it."""
         drawn = sampling.minibatches(
             self.sampling,
-            self.batch,
+            size,
             clients.steps,
             ids=clients.ids,
             sizes=clients.sizes,
@@ -233,16 +244,13 @@ def _accumulate(m: Array, momentum: float, g: Array) -> Array:
     return g
 
 
-def reorder(clients: Clients, order: Ints) -> Clients:
-    """Return the clients in another order."""
-    state = {name: rows[order] for name, rows in clients.state.items()}
-    return replace(
-        clients,
-        ids=clients.ids[order],
-        sizes=clients.sizes[order],
-        steps=clients.steps[order],
-        state=state,
-    )
+def _aligned_copy(x: Array) -> Array:
+    """Copy x to the start of a cache line: steps in place cost a third of what they do off it."""
+    room = np.empty(x.size * x.itemsize + _LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _LINE
+    out: Array = room[start : start + x.size * x.itemsize].view(x.dtype).reshape(x.shape)
+    out[...] = x
+    return out
 
 
 def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

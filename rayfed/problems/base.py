@@ -8,7 +8,9 @@ C-contiguous arrays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -21,6 +23,8 @@ from rayfed.rng import Key
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+Oracle: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""From x (K, p) to value (K,) and gradient (K, p)."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,20 @@ class Batch:
     w: Array
     ridge: Array | None
 
+    @cached_property
+    def gram(self) -> Array:
+        """``sum_b w_b a_b a_b'`` (K, d, d): it is kept, since it serves every later round."""
+        return gram(self.w, self.X)
+
     def head(self, k: int) -> Batch:
         """Return the rows of the first k clients, as views."""
         if k == len(self.w):
             return self
         ridge = None if self.ridge is None else self.ridge[:k]
-        return Batch(self.X[:k], self.y[:k], self.w[:k], ridge)
+        head = Batch(self.X[:k], self.y[:k], self.w[:k], ridge)
+        if "gram" in vars(self):
+            vars(head)["gram"] = self.gram[:k]
+        return head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +124,10 @@ class Problem:
             value = value + _ridge_value(x, batch.ridge)
             gradient += batch.ridge * x
         return value, gradient
+
+    def near(self, x0: Array, batch: Batch) -> Oracle:
+        """Return `value_and_gradient` on one batch, for a solver that stays near x0 (K, p)."""
+        return partial(self.value_and_gradient, batch=batch)
 
     def hessian(self, x: Array, batch: Batch) -> Array:
         """Return the Hessians (K, p, p) at x, (K, p) or (1, p).
@@ -199,3 +215,10 @@ def _ridge_value(x: Array, ridge: Array) -> Array:
     else:
         half = 0.5 * np.vecdot(ridge, x * x)
     return half
+
+
+def gram(s: Array, X: Array) -> Array:
+    """Return ``sum_b s_b a_b a_b'`` (K, d, d), exactly symmetric, for s (K, B) >= 0."""
+    rows = np.sqrt(s)[:, :, None] * X
+    product: Array = rows.swapaxes(1, 2) @ rows  # one matrix with itself: BLAS fills one half
+    return product

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rayfed.problems.base import Array, Batch, Ints, Problem
+from rayfed.problems.base import Array, Batch, Ints, Problem, gram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,3 @@ def combine(s: Array, X: Array) -> Array:
     """Return ``sum_b s_b a_b`` (K, d) for coefficients s (K, B)."""
     total: Array = (s[:, None, :] @ X)[:, 0]
     return total
-
-
-def gram(s: Array, X: Array) -> Array:
-    """Return ``sum_b s_b a_b a_b'`` (K, d, d), exactly symmetric, for s (K, B) >= 0."""
-    rows = np.sqrt(s)[:, :, None] * X
-    product: Array = rows.swapaxes(1, 2) @ rows  # one matrix with itself: BLAS fills one half
-    return product

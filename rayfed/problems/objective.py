@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from rayfed.errors import ScenarioError
 from rayfed.problems.base import Array, Problem
 
 Floats = npt.NDArray[np.float64]
@@ -29,15 +30,20 @@ class Objective:
         Number n of training rows over all clients.
     features : int
         Columns d of X, the column of ones included.
+    row : float, optional
+        1 / D_i, where all rows are in one place and weigh the same.
     """
 
     problem: Problem
     clients: int
     samples: int
     features: int
+    row: float | None = None
 
     def per_row(self, sizes: Ints) -> Floats:
         """Return 1 / D_i (K,): D_i is n_i, n or 1 by ``divide_by``."""
+        if self.row is not None:
+            return np.full(len(sizes), self.row)
         if self.problem.divide_by == "samples":
             return 1.0 / sizes
         divisor = self.samples if self.problem.divide_by == "all-samples" else 1
@@ -47,8 +53,7 @@ class Objective:
         """Return the l2 coefficients (K, 1), or (K, p) where intercepts are left out, or None."""
         if self.problem.l2 == 0:
             return None
-        per = {"client": np.ones(len(sizes)), "population": np.full(len(sizes), self.clients)}
-        coefficient = self.problem.l2 / per.get(self.problem.l2_per, sizes)
+        coefficient = self._l2(sizes)
         if not self.problem.intercept or self.problem.regularise_intercept:
             return np.asarray(coefficient[:, None])
         mask = np.ones(p)
@@ -72,3 +77,35 @@ class Objective:
             How many they are; where all are, the result is F itself.
         """
         return clients / self.clients if self.problem.weighting == "sum" else weights
+
+    def pooled(self, sizes: Ints) -> Objective:
+        """Return F itself, as the objective of one client that has all rows.
+
+        Parameters
+        ----------
+        sizes : (N,) array of int
+            Rows of every client.
+
+        Raises
+        ------
+        ScenarioError
+            If the rows of some clients weigh more in F than those of others.
+        """
+        weights = self.weights(sizes)
+        weights = weights / self.normaliser(float(weights.sum()), len(sizes))
+        rows = weights * self.per_row(sizes)
+        if np.ptp(rows) > 1e-12 * rows.max():
+            raise ScenarioError(
+                "problem.weighting",
+                f"'{self.problem.weighting}' with divide_by '{self.problem.divide_by}' makes the "
+                "rows of some clients weigh more than those of others, which the baseline "
+                "'centralised' cannot do; leave it out or use weighting 'size'",
+            )
+        l2 = 0.0 if self.problem.l2 == 0 else float(weights @ self._l2(sizes))
+        one = replace(self.problem, l2=l2, l2_per="client")
+        return replace(self, problem=one, row=float(rows[0]))
+
+    def _l2(self, sizes: Ints) -> Floats:
+        """Return l2_i (K,)."""
+        per = {"client": 1, "population": self.clients, "sample": sizes}[self.problem.l2_per]
+        return self.problem.l2 / np.broadcast_to(per, sizes.shape)

@@ -7,9 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rayfed.problems.base import Array, Batch, Ints, Problem
+from rayfed.problems.base import Array, Batch, Ints, Problem, gram
 from rayfed.problems.crossentropy import cross_entropy, probabilities, sample_losses
-from rayfed.problems.linear import gram
 
 
 @dataclass(frozen=True, kw_only=True)
