@@ -1,0 +1,1 @@
+"""Tables, figures and the page, made from a result folder alone."""

@@ -1,0 +1,158 @@
+// The convergence figure: any clock against any column, with a target that can be moved.
+// The traces and their style come from analysis/figures/convergence.py; here they get new numbers.
+const convergence = (() => {
+  const GAP = 17; // pixels between two labels
+  const MARGINS = 64; // pixels above and below the plot
+
+  function extent(curves, log) {
+    const values = curves.flatMap((c) => [...c.low, ...c.high]).filter((v) => !log || v > 0);
+    if (!values.length) return null;
+    const scaled = values.map((v) => (log ? Math.log10(v) : v));
+    const low = scaled.reduce((a, b) => Math.min(a, b));
+    const high = scaled.reduce((a, b) => Math.max(a, b));
+    const margin = 0.04 * (high - low) || 0.04 * (Math.abs(high) || 1);
+    return [low - margin, high + margin];
+  }
+
+  const lowest = (curves) => curves.flatMap((c) => c.mean).reduce((a, b) => Math.min(a, b), Infinity);
+  const highest = (curves) => curves.flatMap((c) => c.mean).reduce((a, b) => Math.max(a, b), -Infinity);
+  const positive = (curves) => curves.some((c) => c.mean.length) && lowest(curves) > 0;
+  const spansDecades = (curves) => positive(curves) && highest(curves) / lowest(curves) > 20;
+
+  // Moves heights apart so that neighbours keep a gap; see analysis/figures/labels.py.
+  function spread(heights, room) {
+    const blocks = [];
+    for (const [name, height] of [...heights].sort((a, b) => a[1] - b[1])) {
+      let names = [name];
+      let middle = height;
+      while (blocks.length) {
+        const below = blocks[blocks.length - 1];
+        const both = names.length + below.names.length;
+        if (middle - below.middle >= (GAP * both) / 2) break;
+        blocks.pop();
+        middle = (below.middle * below.names.length + middle * names.length) / both;
+        names = [...below.names, ...names];
+      }
+      const half = (GAP * (names.length - 1)) / 2;
+      blocks.push({ names, middle: Math.min(Math.max(middle, half), room - half) });
+    }
+    const placed = ({ names, middle }) =>
+      names.map((name, i) => [name, middle + GAP * (i - (names.length - 1) / 2)]);
+    return new Map(blocks.flatMap(placed));
+  }
+
+  function labels(names, curves, range, log, height) {
+    const room = height - MARGINS;
+    const perPixel = (range[1] - range[0]) / room;
+    const ends = names
+      .map((about) => ({ about, last: curves.get(about.name).mean.at(-1) }))
+      .filter(({ last }) => last !== undefined && (!log || last > 0));
+    const at = new Map(ends.map(({ about, last }) => [about.name, log ? Math.log10(last) : last]));
+    const heights = new Map([...at].map(([name, v]) => [name, (v - range[0]) / perPixel]));
+    const moved = spread(heights, room);
+    return ends.map(({ about }) => ({
+      name: about.name,
+      xref: "paper",
+      x: 1,
+      xanchor: "left",
+      xshift: 6,
+      y: at.get(about.name),
+      yshift: moved.get(about.name) - heights.get(about.name),
+      text: about.short,
+      showarrow: false,
+      font: { color: about.light },
+    }));
+  }
+
+  // A clock that stands still (a baseline that uploads nothing) becomes a level line.
+  function level(c, end) {
+    if (c.x.length !== 1) return c;
+    const twice = (values) => [values[0], values[0]];
+    return { x: [0, end], mean: twice(c.mean), low: twice(c.low), high: twice(c.high) };
+  }
+
+  function fill(trace, c, worth, end) {
+    const flat = level({ ...c, x: c.x.map((v) => v / worth) }, end);
+    if (trace.meta.part === "band") {
+      trace.x = [...flat.x, ...[...flat.x].reverse()];
+      trace.y = [...flat.high, ...[...flat.low].reverse()];
+    } else {
+      trace.x = flat.x;
+      trace.y = flat.mean;
+      trace.mode = flat.x.length === 1 ? "markers" : "lines";
+    }
+  }
+
+  // All runs of the rivals with the clock at which each reached the target.
+  function crossings(data, view) {
+    const found = new Map();
+    for (const run of data.runs) {
+      const at = view.target === null ? null : series.crossing(run, view.x, view.y, view.target);
+      found.set(run.name, [...(found.get(run.name) ?? []), at]);
+    }
+    return found;
+  }
+
+  function title(data, names, view) {
+    const column = data.columns[view.y];
+    if (view.target === null) return `${column.title} over ${data.clocks[view.x].plain}`;
+    const at = crossings(data, view);
+    const rivals = names.filter((about) => !about.baseline);
+    const rows = (rivals.length ? rivals : names).map(({ name }) => {
+      const places = at.get(name) ?? [];
+      const every = places.length > 0 && places.every((place) => place !== null);
+      return { name, value: every ? series.mean(places) : null };
+    });
+    const reached = rows.filter((row) => row.value !== null).sort((a, b) => a.value - b.value);
+    const missing = rows.filter((row) => row.value === null);
+    const parts = [
+      ...reached.map((row) => `${row.name} after ${units.clock(view.x, row.value)}`),
+      ...missing.map((row) => `${row.name} not with every seed`),
+    ];
+    return `${column.title} ${units.number(view.target)}: ${parts.join(", ")}`;
+  }
+
+  // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.
+  function build(figure, data, names, view) {
+    const made = structuredClone(figure);
+    const clock = data.clocks[view.x];
+    const visible = names.filter((about) => !view.hidden.has(about.name));
+    const runsOf = (name) => data.runs.filter((run) => run.name === name);
+    const curves = new Map(
+      names.map(({ name }) => [name, series.curve(runsOf(name), view.x, view.y)]),
+    );
+    const drawn = visible.map(({ name }) => curves.get(name)).filter((c) => c.x.length);
+    const end = Math.max(...drawn.map((c) => c.x.at(-1)), 0) / clock.worth || 1;
+    const log = positive(drawn) && (view.log ?? spansDecades(drawn));
+    const range = extent(drawn, log);
+    const at = crossings(data, view);
+    for (const trace of made.data) {
+      const { name, part } = trace.meta;
+      trace.visible = !view.hidden.has(name);
+      if (part !== "crossing") {
+        fill(trace, curves.get(name), clock.worth, end);
+        continue;
+      }
+      const baseline = names.find((about) => about.name === name).baseline;
+      const places = baseline ? [] : (at.get(name) ?? []).filter((place) => place !== null);
+      trace.x = places.map((place) => place / clock.worth);
+      trace.y = places.map(() => view.target);
+    }
+    const { xaxis, yaxis } = made.layout;
+    Object.assign(xaxis, { range: [0, end], title: { ...xaxis.title, text: clock.title } });
+    xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g}` };
+    yaxis.title = { ...yaxis.title, text: data.columns[view.y].title };
+    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] });
+    made.layout.annotations = range ? labels(visible, curves, range, log, made.layout.height) : [];
+    made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
+    made.view = { log, range: range ?? [0, 1], canLog: positive(drawn) };
+    return made;
+  }
+
+  function targetLine(figure, target) {
+    const line = { ...figure.layout.meta.target, y0: target, y1: target };
+    return line;
+  }
+
+  return { build, title, spread };
+})();

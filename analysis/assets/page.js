@@ -1,0 +1,334 @@
+// The page: figures in the reader's colours, buttons, the table, and what a client did.
+const page = (() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const data = read("data");
+  const night = window.matchMedia("(prefers-color-scheme: dark)");
+  const narrow = window.matchMedia("(max-width: 640px)");
+  const view = { ...data.view, hidden: new Set() };
+  let printing = false;
+  let run = 0;
+  let wide = false;
+
+  // ---- colours and widths -------------------------------------------------------------------
+
+  const dark = () => night.matches && !printing;
+
+  function themed(value) {
+    if (typeof value === "string") return dark() ? (data.dark[value] ?? value) : value;
+    if (Array.isArray(value)) return value.map(themed);
+    if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, themed(item)]));
+  }
+
+  const keyed = () => narrow.matches || data.names.length > data.direct;
+
+  function fitted(figure) {
+    const layout = figure.layout;
+    layout.showlegend = false;
+    if (layout.annotations?.length || layout.margin.r > 100) {
+      if (keyed()) Object.assign(layout, { annotations: [], margin: { ...layout.margin, r: 16 } });
+      layout.margin.b = 52;
+    }
+    if (narrow.matches) {
+      layout.margin = { ...layout.margin, l: 52 };
+      layout.dragmode = false; // a finger on a figure scrolls the page
+    }
+    return figure;
+  }
+
+  function draw(id, figure, edits = {}) {
+    const place = document.getElementById(id);
+    if (!place || !figure) return Promise.resolve();
+    const { data: traces, layout } = themed(fitted(structuredClone(figure)));
+    place.style.minHeight = `${layout.height}px`;
+    const config = { displayModeBar: false, responsive: true, doubleClick: "reset", edits };
+    return Plotly.react(place, traces, { ...layout, autosize: true }, config);
+  }
+
+  // ---- convergence --------------------------------------------------------------------------
+
+  function drawConvergence() {
+    if (!data.convergence) return Promise.resolve();
+    const made = convergence.build(data.figures.convergence, data.convergence, data.names, view);
+    view.shown = made.view;
+    $("#convergence-title").textContent = convergence.title(data.convergence, data.names, view);
+    showTarget();
+    press("scale", made.view.log ? "log" : "linear");
+    $$('[data-scale="log"]').forEach((button) => (button.disabled = !made.view.canLog));
+    return draw("convergence", made, { shapePosition: true });
+  }
+
+  // Target on the slider's scale of 0 to 1000, from the lower to the upper end of the y axis.
+  const toSlider = (value) => {
+    const { range, log } = view.shown;
+    return ((log ? Math.log10(value) : value) - range[0]) / (range[1] - range[0]) * 1000;
+  };
+  const fromSlider = (place) => {
+    const { range, log } = view.shown;
+    const value = range[0] + (place / 1000) * (range[1] - range[0]);
+    return Number((log ? 10 ** value : value).toPrecision(3));
+  };
+
+  function showTarget() {
+    const has = view.target !== null;
+    $("#target").hidden = !has;
+    if (!has) return;
+    $("#target-value").value = units.number(view.target).replaceAll(",", "");
+    $("#target-slider").value = toSlider(view.target);
+    $("#target-slider").setAttribute("aria-valuetext", units.number(view.target));
+  }
+
+  function setTarget(value) {
+    if (Number.isFinite(value)) view.target = value;
+    return drawConvergence();
+  }
+
+  function listenTarget() {
+    const slider = $("#target-slider");
+    slider.addEventListener("input", () => setTarget(fromSlider(Number(slider.value))));
+    const field = $("#target-value");
+    field.addEventListener("change", () => setTarget(Number.parseFloat(field.value)));
+    document.getElementById("convergence").on("plotly_relayout", (change) => {
+      const ends = [change["shapes[0].y0"], change["shapes[0].y1"]];
+      if (ends.some((end) => end === undefined)) return;
+      setTarget(Number(Math.max(...ends.map(Number)).toPrecision(3)));
+    });
+  }
+
+  // ---- buttons ------------------------------------------------------------------------------
+
+  function press(kind, value) {
+    $$(`[data-${kind}]`).forEach((button) => {
+      button.setAttribute("aria-pressed", String(button.dataset[kind] === String(value)));
+    });
+  }
+
+  const choices = {
+    x: (value) => {
+      view.x = value;
+      return drawConvergence();
+    },
+    y: (value) => {
+      Object.assign(view, { y: value, log: null, target: data.convergence.columns[value].target });
+      return drawConvergence();
+    },
+    scale: (value) => {
+      view.log = value === "log";
+      return drawConvergence();
+    },
+    name: (value) => chooseRun(value, data.runs[run]?.seed),
+    seed: (value) => chooseRun(data.runs[run]?.name, Number(value)),
+    span: (value) => {
+      wide = value === "whole";
+      return drawTimeline();
+    },
+  };
+
+  function listenButtons() {
+    for (const [kind, choose] of Object.entries(choices)) {
+      $$(`button[data-${kind}]`).forEach((button) =>
+        button.addEventListener("click", () => {
+          press(kind, button.dataset[kind]);
+          choose(button.dataset[kind]);
+        }),
+      );
+    }
+    $$("button[data-hide]").forEach((button) =>
+      button.addEventListener("click", () => toggle(button.dataset.hide)),
+    );
+    $$("button[data-save]").forEach((button) =>
+      button.addEventListener("click", () => save(button.dataset.save, button.dataset.format)),
+    );
+  }
+
+  function toggle(name) {
+    view.hidden.has(name) ? view.hidden.delete(name) : view.hidden.add(name);
+    $$("button[data-hide]").forEach((button) => {
+      button.setAttribute("aria-pressed", String(!view.hidden.has(button.dataset.hide)));
+    });
+    drawConvergence();
+    drawFairness();
+  }
+
+  function save(id, format) {
+    const place = document.getElementById(id);
+    const size = { width: place.clientWidth, height: place.clientHeight };
+    Plotly.downloadImage(place, { format, filename: `${data.file}-${id}`, scale: 2, ...size });
+  }
+
+  // ---- one run: timeline, participation -----------------------------------------------------
+
+  function chooseRun(name, seed) {
+    const at = data.runs.findIndex((one) => one.name === name && one.seed === seed);
+    run = at >= 0 ? at : Math.max(0, data.runs.findIndex((one) => one.name === name));
+    press("name", data.runs[run].name);
+    press("seed", data.runs[run].seed);
+    showClient(null);
+    return drawRun();
+  }
+
+  function note(id, figure) {
+    const place = document.getElementById(`${id}-note`);
+    if (place) place.textContent = figure.layout.meta?.note ?? "";
+  }
+
+  function drawTimeline() {
+    const figure = structuredClone(data.runs[run].timeline);
+    const meta = figure.layout.meta ?? {};
+    if (wide && meta.whole) figure.layout.xaxis.range = [0, meta.whole];
+    $("#span").hidden = !(meta.first && meta.first < meta.last);
+    note("timeline", figure);
+    return draw("timeline", figure);
+  }
+
+  async function drawRun() {
+    const one = data.runs[run];
+    if (!one) return;
+    for (const [id, text] of Object.entries(one.titles)) $(`#${id}-title`).textContent = text;
+    await drawTimeline();
+    for (const id of ["participation", "rounds"]) {
+      note(id, one[id]);
+      await draw(id, one[id]);
+    }
+  }
+
+  const drawFairness = () => {
+    const figure = structuredClone(data.figures.fairness);
+    if (!figure) return Promise.resolve();
+    for (const trace of figure.data) trace.visible = !view.hidden.has(trace.meta.name);
+    const labels = figure.layout.annotations ?? [];
+    figure.layout.annotations = labels.filter((label) => !view.hidden.has(label.name));
+    return draw("fairness", figure);
+  };
+
+  // ---- what one client did ------------------------------------------------------------------
+
+  function listed(rounds) {
+    const shown = rounds.slice(0, 40).join(", ");
+    return rounds.length > 40 ? `${shown} and ${rounds.length - 40} more` : shown;
+  }
+
+  function history(client) {
+    const lines = [];
+    const events = data.runs[run].events;
+    for (const [status, words] of [["used", "Took part"], ["late", "Came late"], ["dropped", "Went away"]]) {
+      const rounds = events.round.filter((_, i) => events.client[i] === client && events.status[i] === status);
+      if (rounds.length) lines.push(`${words} in ${rounds.length} rounds: ${listed(rounds)}.`);
+    }
+    return lines;
+  }
+
+  function showClient(client) {
+    const place = $("#client-history");
+    if (!place) return;
+    place.replaceChildren();
+    if (client === null) return;
+    $("#client-number").value = client;
+    const about = data.runs[run].clients;
+    const at = about.client.indexOf(client);
+    const facts = [];
+    if (at >= 0) {
+      const value = (column) => about[column]?.[at] ?? NaN;
+      facts.push(`${units.count(value("samples"))} samples`);
+      facts.push(`${units.duration(value("speed_s"))} a step`);
+      facts.push(`asked ${units.count(value("selected"))} times, used ${units.count(value("used"))} times`);
+      for (const column of ["loss", "accuracy"]) {
+        if (Number.isFinite(value(column))) facts.push(`${column} ${units.number(value(column))}`);
+      }
+    }
+    const { name, seed } = data.runs[run];
+    const head = facts.length ? facts.join(", ") : "nothing is recorded of this client";
+    const lines = [`Client ${client} with ${name}, seed ${seed}: ${head}.`, ...history(client)];
+    for (const line of lines) {
+      place.appendChild(document.createElement("p")).textContent = line;
+    }
+  }
+
+  function listenClients() {
+    const field = $("#client-number");
+    field?.addEventListener("change", () => {
+      const client = Number.parseInt(field.value, 10);
+      showClient(Number.isNaN(client) ? null : client);
+    });
+    for (const id of ["timeline", "participation"]) {
+      document.getElementById(id)?.on?.("plotly_click", ({ points }) => {
+        const part = points[0].data.meta?.part;
+        if (part !== "server" && part !== "density") showClient(points[0].customdata[0]);
+      });
+    }
+  }
+
+  // ---- table --------------------------------------------------------------------------------
+
+  function sortBy(button) {
+    const head = button.closest("th");
+    const rising = head.getAttribute("aria-sort") !== "ascending";
+    const body = $("tbody", head.closest("table"));
+    const value = (row) => Number.parseFloat(row.cells[head.cellIndex].dataset.value);
+    const order = (a, b) => {
+      const [x, y] = [value(a), value(b)];
+      if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
+      return rising ? x - y : y - x;
+    };
+    $$("th", head.parentElement).forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+    body.append(...[...body.rows].sort(order));
+  }
+
+  async function copy(button) {
+    const text = data.copies[button.dataset.copy];
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.body.appendChild(document.createElement("textarea"));
+      area.value = text;
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    const said = $("#copied");
+    said.textContent = `Copied as ${button.textContent}.`;
+    setTimeout(() => (said.textContent = ""), 2500);
+  }
+
+  function listenTable() {
+    $$("th button").forEach((button) => button.addEventListener("click", () => sortBy(button)));
+    $$("button[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
+  }
+
+  // ---- start --------------------------------------------------------------------------------
+
+  async function drawAll() {
+    document.body.classList.toggle("keyed", keyed());
+    await drawConvergence();
+    await drawRun();
+    await drawFairness();
+  }
+
+  // Plotly is large: the text and the table are painted before it is even parsed.
+  function loadPlotly() {
+    const script = document.createElement("script");
+    script.textContent = document.getElementById("plotly").textContent;
+    document.head.append(script);
+  }
+
+  async function start() {
+    listenTable();
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
+    loadPlotly();
+    await drawAll();
+    if (data.convergence) listenTarget();
+    listenButtons();
+    listenClients();
+    for (const query of [night, narrow]) query.addEventListener("change", drawAll);
+    window.addEventListener("beforeprint", () => ((printing = true), drawAll()));
+    window.addEventListener("afterprint", () => ((printing = false), drawAll()));
+    document.body.dataset.ready = "true";
+  }
+
+  return { start, view, data };
+})();
+
+page.start();

@@ -1,0 +1,69 @@
+// The same words for numbers as analysis/units.py.
+const units = (() => {
+  const trim = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);
+
+  const grouped = (text) => {
+    const [whole, part] = text.split(".");
+    const spaced = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+    return part === undefined ? spaced : `${spaced}.${part}`;
+  };
+
+  function number(value, digits = 3) {
+    if (!Number.isFinite(value)) return Number.isNaN(value) ? "-" : value > 0 ? "∞" : "-∞";
+    if (value === 0) return "0";
+    const rounded = Number(value.toExponential(digits - 1));
+    const size = Math.abs(rounded);
+    if (size < 1e-3 || size >= 1e6) {
+      const [mantissa, exponent] = rounded.toExponential(digits - 1).split("e");
+      return `${trim(mantissa)}e${Number(exponent)}`;
+    }
+    const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+    return trim(grouped(rounded.toFixed(places)));
+  }
+
+  function count(value) {
+    if (!Number.isFinite(value)) return "-";
+    const whole = Number.isInteger(value) || Math.abs(value) >= 1000;
+    return grouped(value.toFixed(whole ? 0 : 1));
+  }
+
+  const LONG = [
+    [86400, "d", 3600, "h"],
+    [3600, "h", 60, "min"],
+    [60, "min", 1, "s"],
+  ];
+
+  function duration(seconds) {
+    if (!Number.isFinite(seconds)) return "-";
+    if (seconds === 0) return "0 s";
+    if (seconds < 0.9995) return `${number(seconds * 1000, 2)} ms`;
+    if (seconds < 59.5) return `${number(seconds, 2)} s`;
+    for (const [large, name, small, part] of LONG) {
+      const whole = Math.round(seconds / small);
+      if (whole * small < large) continue;
+      const per = large / small;
+      const rest = whole % per ? ` ${whole % per} ${part}` : "";
+      return `${Math.floor(whole / per)} ${name}${rest}`;
+    }
+    return "-";
+  }
+
+  function size(octets) {
+    if (!Number.isFinite(octets)) return "-";
+    const names = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let step = 0;
+    while (step < names.length - 1 && Number(octets.toPrecision(2)) >= 1000) {
+      octets /= 1000;
+      step += 1;
+    }
+    return `${number(octets, octets >= 100 ? 3 : 2)} ${names[step]}`;
+  }
+
+  function clock(x, value) {
+    if (x === "time_s") return duration(value);
+    if (x === "bytes_up") return size(value);
+    return `${count(value)} ${x === "round" ? "round" : "update"}${value === 1 ? "" : "s"}`;
+  }
+
+  return { number, count, duration, size, clock };
+})();

@@ -1,0 +1,16 @@
+"""The figures of the page, each a function from results to a Plotly figure, for notebooks too."""
+
+from analysis.figures.convergence import convergence
+from analysis.figures.fairness import fairness
+from analysis.figures.participation import participation, participation_over_rounds
+from analysis.figures.timeline import timeline
+from analysis.palette import dark
+
+__all__ = [
+    "convergence",
+    "dark",
+    "fairness",
+    "participation",
+    "participation_over_rounds",
+    "timeline",
+]

@@ -1,0 +1,208 @@
+"""Convergence: means over seeds with a band, on any clock, with a target and its crossings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from analysis.figures.labels import label_ends
+from analysis.figures.style import canvas, line, study_inks, x_scales, y_range
+from analysis.palette import LIGHT, Ink
+from analysis.read import Results
+from analysis.series import (
+    X_AXES,
+    Curve,
+    crossing,
+    curve,
+    default_target,
+    history,
+    points,
+    y_columns,
+    y_title,
+)
+
+HEIGHT = 440
+
+
+def convergence(
+    results: Results,
+    x: str = "round",
+    y: str = "loss",
+    log: bool | None = None,
+    target: float | None = None,
+) -> go.Figure:
+    """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    x : str
+        The clock: ``round``, ``time_s``, ``bytes_up`` or ``updates``.
+    y : str
+        Any numeric column of the rounds.
+    log : bool, optional
+        Logarithmic y axis. If None: where all values are positive and span a factor of 20.
+    target : float, optional
+        Where the target line lies. If None: `series.default_target`.
+
+    Returns
+    -------
+    Figure
+        Every trace names its algorithm and its part in ``meta``.
+    """
+    worth = x_scales(results)[x]
+    target = default_target(results, y) if target is None else target
+    histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
+    curves = {name: curve(frames, x, y) for name, frames in histories.items()}
+    drawn = {name: found for name, found in curves.items() if len(found.x)}
+    log = spans_decades(list(drawn.values())) if log is None else log
+    end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
+    figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
+    look = study_inks(results)
+    for name, found in curves.items():
+        add_curve(figure, name, look[name], found, worth["worth"], end)
+    for name, frames in histories.items():
+        places = [crossing(f, y, target) for f in frames if y in f] if target is not None else []
+        at = [float(row[x]) / worth["worth"] for row in places if row is not None]
+        _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
+    extent = y_range([part for c in drawn.values() for part in (c.low, c.high)], log)
+    _set_axes(figure, worth["title"], y, log, extent, end)
+    _add_target(figure, target)
+    label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items()}, look, extent, log)
+    return figure
+
+
+def spans_decades(curves: list[Curve]) -> bool:
+    """Return whether the data are positive and span a factor of 20, so that a log axis helps."""
+    means = np.concatenate([np.empty(0), *(c.mean for c in curves)])
+    return bool(len(means) and means.min() > 0 and means.max() / means.min() > 20)
+
+
+def add_curve(
+    figure: go.Figure, name: str, ink: Ink, found: Curve, worth: float, end: float
+) -> None:
+    """Add a mean line and its band; a run whose clock stands still becomes a level line."""
+    x, mean, low, high = found.x / worth, found.mean, found.low, found.high
+    if len(x) == 1:
+        x = np.array([0.0, end])
+        mean, low, high = (np.repeat(values, 2) for values in (mean, low, high))
+    figure.add_scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        fill="toself",
+        mode="lines",
+        fillcolor=ink.light,
+        opacity=0.16,
+        line={"width": 0, "color": ink.light},
+        hoverinfo="skip",
+        meta={"name": name, "part": "band"},
+    )
+    figure.add_scatter(
+        x=x,
+        y=mean,
+        mode="markers" if len(x) == 1 else "lines",
+        name=name,
+        line=line(ink),
+        hovertemplate="%{y:.3g}",
+        meta={"name": name, "part": "mean"},
+    )
+
+
+def _add_crossings(
+    figure: go.Figure, name: str, ink: Ink, at: list[float], target: float | None, compete: bool
+) -> None:
+    figure.add_scatter(
+        x=at if compete else [],
+        y=[target] * len(at) if compete else [],
+        mode="markers",
+        marker={
+            "symbol": "diamond",
+            "size": 9,
+            "color": ink.light,
+            "line": {"color": LIGHT["background"], "width": 1.5},
+        },
+        hoverinfo="skip",
+        meta={"name": name, "part": "crossing"},
+    )
+
+
+def _set_axes(
+    figure: go.Figure, x: str, y: str, log: bool, extent: list[float] | None, end: float
+) -> None:
+    figure.update_xaxes(title_text=x, range=[0, end], showgrid=False)
+    figure.update_layout(xaxis_unifiedhovertitle_text=x.split(" (")[0] + " %{x:.4~g}")
+    figure.update_yaxes(title_text=y_title(y), type="log" if log else "linear", range=extent)
+
+
+def _add_target(figure: go.Figure, target: float | None) -> None:
+    shape = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "line": {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"},
+    }
+    # The page draws the line anew where it is moved to.
+    figure.update_layout(meta={"target": shape})
+    if target is not None:
+        figure.add_shape(shape, y0=target, y1=target)
+
+
+def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
+    """Return what the page needs to draw any clock against any column.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    numbers : int
+        About how many numbers may be stored; long runs are thinned to 200 to 2,000 rows each.
+
+    Returns
+    -------
+    dict
+        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles.
+    """
+    columns = y_columns(results)
+    runs = [run for name in results.names for run in results.usable(name)]
+    each = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
+    rows = int(np.clip(each, 200, 2000))
+    clocks = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
+    return {
+        "clocks": clocks,
+        "columns": {
+            column: {"title": y_title(column), "target": default_target(results, column)}
+            for column in columns
+        },
+        "runs": [
+            {
+                "name": run.name,
+                "seed": run.seed,
+                "baseline": run.baseline,
+                "data": _columns(history(run), [*X_AXES, *columns], rows),
+            }
+            for run in runs
+        ],
+    }
+
+
+def _columns(frame: Any, wanted: list[str], rows: int) -> dict[str, list[float | None]]:
+    """Return columns as short lists; evaluated rows are kept before others."""
+    evaluated, _ = points(frame, "round", "loss")
+    if len(frame) > rows and len(evaluated):
+        frame = frame[frame["round"].isin(evaluated)]
+    step = np.unique(np.linspace(0, len(frame) - 1, min(rows, len(frame))).round().astype(int))
+    short = frame.iloc[step]
+    return {
+        column: [short_number(value) for value in short[column]]
+        for column in wanted
+        if column in short
+    }
+
+
+def short_number(value: float) -> float | None:
+    """Return a number with seven digits, as None where it is not finite (JSON has no NaN)."""
+    return float(f"{value:.7g}") if np.isfinite(value) else None

@@ -1,0 +1,98 @@
+"""What all figures share: fonts, faint grids, axes, and the colours of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from analysis.palette import LIGHT, Ink, inks
+from analysis.read import Results
+from analysis.series import X_AXES, Array, Axis
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
+FONT_SIZE = 13
+
+
+def study_inks(results: Results) -> dict[str, Ink]:
+    """Return how each algorithm of a study is drawn, the same in every figure and table."""
+    return inks(results.names, results.baselines)
+
+
+def canvas(height: int, **layout: Any) -> go.Figure:
+    """Return an empty figure in the house style, `height` pixels high."""
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 64, "r": 16, "t": 12, "b": 52},
+        font={"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
+        paper_bgcolor=LIGHT["background"],
+        plot_bgcolor=LIGHT["background"],
+        showlegend=False,
+        hoverlabel={
+            "bgcolor": LIGHT["background"],
+            "bordercolor": LIGHT["grid"],
+            "font": {"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
+            "align": "left",
+            "namelength": -1,
+        },
+    )
+    axis = {
+        "gridcolor": LIGHT["grid"],
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+        "nticks": 7,
+        "tickfont": {"color": LIGHT["muted"]},
+        "title": {"font": {"color": LIGHT["muted"], "size": FONT_SIZE}, "standoff": 10},
+        "automargin": False,
+        "exponentformat": "power",
+        "minexponent": 4,
+    }
+    figure.update_layout(xaxis=axis, yaxis=axis)
+    figure.update_layout(**layout)
+    return figure
+
+
+def scale(axis: Axis, largest: float) -> dict[str, Any]:
+    """Return how a clock is drawn: its title with the unit, and what one unit is worth."""
+    unit, worth = axis.unit(largest)
+    title = f"{axis.title} ({unit})" if unit else axis.title
+    return {"title": title, "worth": worth, "unit": unit}
+
+
+def x_scales(results: Results) -> dict[str, dict[str, Any]]:
+    """Return the scale of every clock, chosen by the longest run."""
+    rounds = results.rounds.groupby(["name", "seed"])
+    largest = {
+        "round": float(rounds["round"].max().max()),
+        "time_s": float(rounds["time_s"].max().max()),
+        "bytes_up": float(rounds["bytes_up"].sum().max()),
+        "updates": float(rounds["participants"].sum().max()),
+    }
+    return {name: scale(axis, largest[name]) for name, axis in X_AXES.items()}
+
+
+def y_range(columns: Sequence[Array], log: bool) -> list[float] | None:
+    """Return an axis range around the data with a margin of 4 %; None without data."""
+    values = np.concatenate([np.empty(0), *columns])
+    values = values[np.isfinite(values)]
+    values = np.log10(values[values > 0]) if log else values
+    if not len(values):
+        return None
+    low, high = float(values.min()), float(values.max())
+    margin = 0.04 * (high - low) or 0.04 * (abs(high) or 1.0)
+    return [low - margin, high + margin]
+
+
+def fade(ink: Ink) -> list[list[Any]]:
+    """Return a sequential scale in the algorithm's one hue, from the background."""
+    return [[0.0, LIGHT["background"]], [1.0, ink.light]]
+
+
+def line(ink: Ink, width: float = 2.0) -> Mapping[str, Any]:
+    """Return the line style of an algorithm."""
+    return {"color": ink.light, "dash": ink.dash, "width": width}

@@ -1,0 +1,138 @@
+"""Colours: one per algorithm, grey for baselines, in a light and a dark variant.
+
+The hues are those of Okabe and Ito (2008), "Color Universal Design", which people with any common
+colour vision tell apart. They were made for filled areas; as thin lines and as text most are too
+pale on white, so each is mixed with black (on white) or white (on near-black) until its contrast
+is at least 4.5:1. A dash pattern is the second channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+CONTRAST = 4.5
+DASHES = ("solid", "8px,3px", "2px,3px", "8px,3px,2px,3px", "14px,4px", "5px,2px")
+BASELINE_DASHES = ("3px,3px", "1px,4px")
+
+LIGHT = {
+    "ink": "#1b1d1f",
+    "muted": "#5c6166",
+    "grid": "#e8eaec",
+    "background": "#ffffff",
+    "waiting": "#d4d7da",
+    "late": "#f0932b",
+    "dropped": "#d62f2f",
+    "strip": "#b9bec3",
+    "shade": "#f4f1ea",
+}
+DARK = {
+    "ink": "#e9ebed",
+    "muted": "#a3a9af",
+    "grid": "#2b2f33",
+    "background": "#121416",
+    "waiting": "#42484d",
+    "late": "#ffa94d",
+    "dropped": "#ff6b6b",
+    "strip": "#5a6167",
+    "shade": "#24221c",
+}
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of ``#rrggbb`` in 0..1 (W3C, WCAG 2.2, 1.4.3)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (
+        (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours, 1 to 21 (W3C, WCAG 2.2, 1.4.3)."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def readable(colour: str, background: str) -> str:
+    """Return the colour, mixed with black or white until it reads well on the background."""
+    end = "#000000" if luminance(background) > 0.5 else "#ffffff"
+    for step in range(101):
+        mixed = mix(colour, end, step / 100)
+        if contrast(mixed, background) >= CONTRAST:
+            return mixed
+    return end
+
+
+def mix(colour: str, other: str, amount: float) -> str:
+    """Return a colour between two; `amount` is the share of the second, 0 to 1."""
+    pairs = ((int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(a + (b - a) * amount):02x}" for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class Ink:
+    """How one algorithm is drawn everywhere on the page.
+
+    Parameters
+    ----------
+    light, dark : str
+        Its colour on white and on near-black, ``#rrggbb``.
+    dash : str
+        Its dash pattern, as Plotly and SVG write it.
+    """
+
+    light: str
+    dark: str
+    dash: str
+
+
+def inks(names: Iterable[str], baselines: Iterable[str] = ()) -> dict[str, Ink]:
+    """Give every algorithm its colour and dash, and every baseline a grey."""
+    grey, plain = set(baselines), 0
+    chosen: dict[str, Ink] = {}
+    for name in names:
+        if name in grey:
+            step = len(grey & chosen.keys())
+            light, dark = mix("#63686d", "#4c5156", step % 2), mix("#9aa0a6", "#b4babf", step % 2)
+            chosen[name] = Ink(light, dark, BASELINE_DASHES[step % len(BASELINE_DASHES)])
+            continue
+        cycle, hue = divmod(plain, len(OKABE_ITO))
+        colour = OKABE_ITO[hue]
+        # A second use of a hue is told apart by its dash, and by one step in each byte so that
+        # light and dark stay one to one.
+        light = _step(readable(colour, LIGHT["background"]), -cycle)
+        dark = _step(readable(colour, DARK["background"]), cycle)
+        chosen[name] = Ink(light, dark, DASHES[(hue + cycle) % len(DASHES)])
+        plain += 1
+    return chosen
+
+
+def _step(colour: str, amount: int) -> str:
+    parts = (int(colour[i : i + 2], 16) + amount for i in (1, 3, 5))
+    return "#" + "".join(f"{min(255, max(0, part)):02x}" for part in parts)
+
+
+def to_dark(chosen: Mapping[str, Ink]) -> dict[str, str]:
+    """Return what every light colour of the page becomes on a dark background."""
+    names = {ink.light: ink.dark for ink in chosen.values()}
+    return {LIGHT[role]: DARK[role] for role in LIGHT} | names
+
+
+def dark(figure: go.Figure, chosen: Mapping[str, Ink]) -> go.Figure:
+    """Return a figure of this package redrawn for a dark background."""
+    return go.Figure(_recolour(figure.to_dict(), to_dark(chosen)))
+
+
+def _recolour(value: Any, table: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return table.get(value, value)
+    if isinstance(value, Mapping):
+        return {key: _recolour(item, table) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_recolour(item, table) for item in value]
+    return value

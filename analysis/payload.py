@@ -1,0 +1,129 @@
+"""What the page's script needs: figures, series of all runs, and what single clients did."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import formats, words
+from analysis.figures import (
+    convergence,
+    fairness,
+    participation,
+    participation_over_rounds,
+    timeline,
+)
+from analysis.figures.convergence import page_data, short_number
+from analysis.figures.labels import DIRECT, plain
+from analysis.figures.people import people
+from analysis.figures.style import study_inks
+from analysis.palette import to_dark
+from analysis.read import Results, Run
+from analysis.series import default_target
+from analysis.tables import Column
+
+MOST_RUNS = 24  # runs whose clients are shown one by one
+MOST_BARS = 15_000  # bars of all timelines together
+MOST_EVENTS = 120_000  # events of all runs together that a client's history is told from
+MOST_CLIENTS = 20_000  # clients of all runs together with their facts
+
+
+def payload(results: Results, y: str, columns: list[Column]) -> dict[str, Any]:
+    """Return the page's data as values that JSON can hold.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    y : str
+        The column that is drawn first.
+    columns : list of Column
+        The table, for its copies.
+    """
+    look = study_inks(results)
+    runs = shown_runs(results)
+    return {
+        "file": "".join(c if c.isalnum() or c in "-_" else "-" for c in results.study),
+        "direct": DIRECT,
+        "dark": to_dark(look),
+        "names": [
+            {
+                "name": name,
+                "short": plain(name),
+                "light": ink.light,
+                "baseline": name in results.baselines,
+            }
+            for name, ink in look.items()
+        ],
+        "view": {"x": "round", "y": y, "log": None, "target": default_target(results, y)},
+        "figures": {
+            "convergence": figure_json(convergence(results, y=y)),
+            "fairness": figure_json(fairness(results)) if has_client_values(results) else None,
+        },
+        "convergence": page_data(results) if len(results.rounds) else None,
+        "runs": [_run(results, run, len(runs)) for run in runs],
+        "copies": {
+            "markdown": formats.markdown(columns),
+            "latex": formats.latex(columns),
+            "csv": formats.csv_text(columns),
+        },
+    }
+
+
+def figure_json(figure: Any) -> dict[str, Any]:
+    """Return a Plotly figure as plain values; Plotly packs its arrays."""
+    found: dict[str, Any] = json.loads(figure.to_json())
+    found["layout"].pop("template", None)
+    return found
+
+
+def has_client_values(results: Results) -> bool:
+    """Return whether there is anything to draw per client."""
+    clients = results.clients
+    return any(c in clients and clients[c].notna().any() for c in ("accuracy", "loss"))
+
+
+def shown_runs(results: Results) -> list[Run]:
+    """Return the runs whose clients are shown: those with events, the first seeds of each name."""
+    having = [run for run in results.runs_found if len(run.events) and len(run.rounds) > 1]
+    names = {run.name for run in having}
+    each = max(1, MOST_RUNS // max(1, len(names)))
+    first = {name: [run for run in having if run.name == name][:each] for name in names}
+    return [run for run in having if run in first[run.name]]
+
+
+def _run(results: Results, run: Run, runs: int) -> dict[str, Any]:
+    bars = int(np.clip(MOST_BARS // runs, 200, 1500))
+    return {
+        "name": run.name,
+        "seed": run.seed,
+        "titles": {
+            "timeline": words.timeline_title(run),
+            "participation": words.participation_title(run),
+        },
+        "timeline": figure_json(timeline(results, run.name, run.seed, bars)),
+        "participation": figure_json(participation(results, run.name, run.seed)),
+        "rounds": figure_json(participation_over_rounds(results, run.name, run.seed)),
+        "events": _events(run.events, MOST_EVENTS // runs),
+        "clients": _clients(people(run), MOST_CLIENTS // runs),
+    }
+
+
+def _events(events: pd.DataFrame, most: int) -> dict[str, Any]:
+    kept = events.iloc[:most]
+    return {
+        "round": kept["round"].tolist(),
+        "client": kept["client"].tolist(),
+        "status": kept["status"].astype(str).tolist(),
+        "until": None if len(kept) == len(events) else int(kept["round"].iloc[-1]),
+    }
+
+
+def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
+    step = np.unique(np.linspace(0, len(clients) - 1, min(most, len(clients))).astype(int))
+    kept = clients.iloc[step]
+    columns = {str(name): [short_number(v) for v in kept[name]] for name in kept.columns}
+    return {"client": kept.index.tolist()} | columns

@@ -1,0 +1,259 @@
+"""A result folder as frames: finished, failed and still running ones alike."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayfed.errors import ScenarioError
+
+_TRIES = 6
+_PAUSE_S = 0.05
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: an algorithm under one seed.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it lies.
+    info : dict
+        What its ``run.json`` says.
+    name : str
+        What the algorithm is called on the page: its label, with the setting where several
+        settings share a label.
+    rounds, events, clients : DataFrame
+        As in the folder; empty where the folder has none.
+    """
+
+    folder: Path
+    info: dict[str, Any]
+    name: str
+    rounds: pd.DataFrame
+    events: pd.DataFrame
+    clients: pd.DataFrame
+
+    @property
+    def label(self) -> str:
+        """The label of its algorithm."""
+        return str(self.info["label"])
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.info.get("seed", 0))
+
+    @property
+    def status(self) -> str:
+        """Return ``running``, ``finished`` or ``failed``."""
+        return str(self.info.get("status", "running"))
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it only frames the comparison and can never win it."""
+        return bool(self.info.get("baseline", False))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a study has recorded so far.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder of the study.
+    runs_found : tuple of Run
+        By the order of the algorithms in the scenario, then by seed.
+    scenario : str
+        The text of ``scenario.yaml``, empty if there is none.
+    """
+
+    folder: Path
+    runs_found: tuple[Run, ...]
+    scenario: str = ""
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Results:
+        """Read a result folder.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no run in the folder.
+        """
+        place = Path(folder)
+        found = sorted(path.parent for path in place.glob("*/run.json"))
+        if not found:
+            raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
+        infos = [(path, _json(path / "run.json")) for path in found]
+        names = _names([info for _, info in infos])
+        runs = [
+            _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
+        ]
+        order = _order(runs)
+        runs.sort(
+            key=lambda run: (run.baseline, order.get(run.info["label"], 0), run.name, run.seed)
+        )
+        text = place / "scenario.yaml"
+        scenario = text.read_text(encoding="utf-8") if text.exists() else ""
+        return cls(place, tuple(runs), scenario)
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        about = self.runs_found[0].info.get("study") or {}
+        return str(about.get("name") or self.folder.resolve().name)
+
+    @property
+    def description(self) -> str:
+        """The study's one-sentence description, empty if it has none."""
+        about = self.runs_found[0].info.get("study") or {}
+        return str(about.get("description") or "").strip()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The algorithms by name, baselines last."""
+        return tuple(dict.fromkeys(run.name for run in self.runs_found))
+
+    @cached_property
+    def baselines(self) -> frozenset[str]:
+        """The names that only frame the comparison."""
+        return frozenset(run.name for run in self.runs_found if run.baseline)
+
+    def of(self, name: str) -> list[Run]:
+        """Return the runs of an algorithm by seed."""
+        return [run for run in self.runs_found if run.name == name]
+
+    def usable(self, name: str) -> list[Run]:
+        """Return the runs that means are taken over: those that did not fail, if any."""
+        runs = [run for run in self.of(name) if len(run.rounds)]
+        return [run for run in runs if run.status != "failed"] or runs
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """Rows of all runs, a row a round, with the column ``name``."""
+        return self._all("rounds")
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """Events of all runs, a row a client and Ask, with ``name`` and ``seed``."""
+        return self._all("events")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """Clients of all runs, a row a touched client, with ``name`` and ``seed``."""
+        return self._all("clients")
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row a run: name, label, algorithm, baseline, seed, status, reason, rounds, wall_s."""
+        keys = ("label", "algorithm", "status", "stopped_by", "reason", "rounds", "wall_s", "host")
+        rows = [
+            {"name": run.name, "seed": run.seed, "baseline": run.baseline}
+            | {key: run.info.get(key) for key in keys}
+            for run in self.runs_found
+        ]
+        return pd.DataFrame(rows)
+
+    def _all(self, what: str) -> pd.DataFrame:
+        frames = [
+            getattr(run, what).assign(name=run.name, seed=run.seed)
+            for run in self.runs_found
+            if len(getattr(run, what))
+        ]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
+    rounds = _frame(folder / "rounds.parquet", ["round"])
+    events = _frame(folder / "events.parquet", ["round", "ask", "client"])
+    return Run(folder, info, name, rounds, events, _frame(folder / "clients.parquet", ["client"]))
+
+
+def _frame(path: Path, keys: list[str]) -> pd.DataFrame:
+    """Read a file or a folder of parts; while a folder is compacted a row may be there twice."""
+    table = _patiently(lambda: _table(path))
+    if table is None:
+        return pd.DataFrame()
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    present = [key for key in keys if key in frame]
+    if not present:
+        return frame
+    frame = frame.drop_duplicates(present, keep="last")
+    return frame.sort_values(present, kind="stable").reset_index(drop=True)
+
+
+def _table(path: Path) -> pa.Table | None:
+    if path.is_file():
+        return pq.read_table(path)
+    parts = sorted(part for part in path.glob("*.parquet") if not part.name.startswith((".", "_")))
+    tables = [pq.read_table(part) for part in parts]
+    return pa.concat_tables(tables, promote_options="permissive") if tables else None
+
+
+def _patiently(read: Callable[[], _T]) -> _T:
+    """Read again when a part was renamed or deleted under our hands."""
+    for _ in range(_TRIES - 1):
+        try:
+            return read()
+        except (OSError, pa.ArrowInvalid):
+            time.sleep(_PAUSE_S)
+    return read()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    def read() -> dict[str, Any]:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise OSError(str(error)) from error
+        return found if isinstance(found, dict) else {}
+
+    try:
+        info = _patiently(read)
+    except OSError as error:
+        raise ScenarioError(str(path), f"cannot be read ({error}); was it edited?") from error
+    return {"label": path.parent.name} | info
+
+
+def _names(infos: list[dict[str, Any]]) -> list[str]:
+    """Return a name for each run: the label, and the setting where labels have several."""
+    texts = [_setting(info.get("setting")) for info in infos]
+    labels = [str(info["label"]) for info in infos]
+    several: dict[str, set[str]] = {}
+    for label, text in zip(labels, texts, strict=True):
+        several.setdefault(label, set()).add(text)
+    return [
+        f"{label} ({text})" if text and len(several[label]) > 1 else label
+        for label, text in zip(labels, texts, strict=True)
+    ]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    return str(value) if value else ""
+
+
+def _order(runs: list[Run]) -> dict[str, int]:
+    """Return the place of each label among the algorithms of the scenario."""
+    scenario = runs[0].info.get("scenario") or {}
+    listed = scenario.get("algorithms") if isinstance(scenario, dict) else None
+    labels = [
+        str(entry.get("label") or entry.get("name"))
+        for entry in listed or []
+        if isinstance(entry, dict)
+    ]
+    return {label: place for place, label in reversed(list(enumerate(labels)))}

@@ -1,0 +1,99 @@
+"""The page: one self-contained file made from a result folder alone."""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from pathlib import Path
+from string import Template
+
+import plotly.offline
+
+from analysis import markup
+from analysis.figures.style import study_inks
+from analysis.palette import DARK, LIGHT, Ink, readable
+from analysis.payload import payload
+from analysis.read import Results
+from analysis.sections import body
+from analysis.series import default_target, y_columns
+from analysis.tables import columns, summary
+from analysis.words import headline
+
+_SCRIPTS = ("units.js", "series.js", "convergence.js", "page.js")
+
+
+def write(folder: str | Path) -> Path:
+    """Write ``report.html`` and ``summary.csv`` into a result folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        ``results/<scenario>/``, of a study that is finished, failed or still running.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no run in the folder.
+    """
+    results = Results.read(folder)
+    _replace(results.folder / "summary.csv", summary(results).to_csv(index=False))
+    report = results.folder / "report.html"
+    _replace(report, page(results))
+    return report
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file under another name first, so that a reader never finds half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def page(results: Results) -> str:
+    """Return the page as HTML."""
+    y = first_column(results)
+    frame = summary(results, y)
+    table = columns(frame)
+    data = payload(results, y, table)
+    answer = headline(results, frame)
+    about = f"<p>{escape(results.description)}</p>" if results.description else ""
+    return Template(markup.asset("page.html")).substitute(
+        title=escape(results.study),
+        study=escape(results.study),
+        description=about,
+        colours=colours(study_inks(results)),
+        css=markup.asset("page.css"),
+        body=body(results, answer, table, data),
+        data=markup.embedded(data),
+        plotly=plotly.offline.get_plotlyjs(),
+        js="\n".join(markup.asset(name) for name in _SCRIPTS),
+    )
+
+
+def first_column(results: Results) -> str:
+    """Return the column that the page opens with: the loss, or else the first that can be won."""
+    known = y_columns(results)
+    if "loss" in known or not known:
+        return "loss"
+    return next((c for c in known if default_target(results, c) is not None), known[0])
+
+
+def colours(look: dict[str, Ink]) -> str:
+    """Return the style sheet's variables: light, and dark where the reader prefers it."""
+    light = LIGHT | {"focus": readable("#0072b2", LIGHT["background"])}
+    light |= {f"a{place}": ink.light for place, ink in enumerate(look.values())}
+    dark = DARK | {"focus": readable("#0072b2", DARK["background"])}
+    dark |= {f"a{place}": ink.dark for place, ink in enumerate(look.values())}
+    return (
+        f":root {{ {_variables(light)} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(dark)} }} }}"
+    )
+
+
+def _variables(values: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {colour};" for name, colour in values.items())

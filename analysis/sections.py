@@ -1,0 +1,255 @@
+"""The sections of the page in the order of the reader's questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from analysis import markup, units, words
+from analysis.figures.style import study_inks
+from analysis.payload import has_client_values
+from analysis.read import Results, Run
+from analysis.series import X_AXES
+from analysis.tables import Column
+
+Data = Mapping[str, Any]
+
+
+def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -> str:
+    """Return everything under the study's name.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    answer : str
+        The headline.
+    columns : sequence of Column
+        The table.
+    data : mapping
+        What `payload.payload` returned.
+    """
+    return "\n".join(
+        part
+        for part in (
+            f'<p class="answer">{escape(answer)}</p>',
+            _failures(results),
+            _convergence(results, data),
+            _table(results, columns),
+            _clients(results, data),
+            _left_behind(results, data),
+            _what_was_run(results),
+        )
+        if part
+    )
+
+
+def _section(question: str, inside: str) -> str:
+    return f'<section><p class="question">{escape(question)}</p>{inside}</section>'
+
+
+def _figure(name: str, title: str, how: str, above: str, data: Data | None, below: str = "") -> str:
+    height = data["layout"]["height"] if data else 0
+    return (
+        f'<figure><h2 id="{name}-title">{escape(title)}</h2><p class="how">{how}</p>{above}'
+        f"{markup.plot(name, height)}{markup.saves(name)}{below}</figure>"
+    )
+
+
+def _convergence(results: Results, data: Data) -> str:
+    if not data["convergence"]:
+        return ""
+    view, about = data["view"], data["convergence"]
+    ys = [(column, entry["title"]) for column, entry in about["columns"].items()]
+    log = data["figures"]["convergence"]["layout"]["yaxis"]["type"] == "log"
+    controls = (
+        '<div class="controls">'
+        + markup.choice("x", "over", [(x, axis.title) for x, axis in X_AXES.items()], view["x"])
+        + markup.choice("scale", "scale", [("linear", "linear"), ("log", "log")], _scale(log))
+        + markup.choice("y", "show", ys, view["y"])
+        + '<div id="target"><label for="target-value">target</label>'
+        '<input type="text" inputmode="decimal" id="target-value" autocomplete="off">'
+        '<input type="range" id="target-slider" min="0" max="1000" aria-label="target"></div></div>'
+    )
+    seeds = max(len(results.usable(name)) for name in results.names)
+    what = f"Lines are means over {seeds} seeds, bands one standard deviation." if seeds > 1 else ""
+    how = (
+        f"{what} Diamonds mark where each run reached the target; move the dotted line to set "
+        f"another one. {markup.term('simulated time', 'Simulated time')} and "
+        f"{markup.term('client updates')} are totals since the start."
+    )
+    title = words.convergence_title(results, view["x"], view["y"], view["target"])
+    above = controls + markup.key(study_inks(results))
+    inside = _figure("convergence", title, how, above, data["figures"]["convergence"])
+    return _section("Which algorithm won, and on which clock?", inside)
+
+
+def _scale(log: bool) -> str:
+    return "log" if log else "linear"
+
+
+def _table(results: Results, columns: Sequence[Column]) -> str:
+    seeds = max(len(results.usable(name)) for name in results.names)
+    over = f", mean and standard deviation over {seeds} seeds" if seeds > 1 else ""
+    to_target = any(column.title.startswith("rounds to") for column in columns)
+    title = (
+        "What it took to reach the target, and the final values" if to_target else "Final values"
+    )
+    how = (
+        "Costs are means over the seeds and given where every seed reached the target. " * to_target
+    )
+    how += "The best is bold; baselines are grey and do not compete. Press a heading to sort."
+    copies = (("markdown", "Markdown"), ("csv", "CSV"), ("latex", "LaTeX"))
+    buttons = "".join(
+        f'<button type="button" data-copy="{kind}">{text}</button>' for kind, text in copies
+    )
+    return (
+        f'<section><h2 id="table-title">{title}{over}</h2><p class="how">{how}</p>'
+        f"{markup.results_table(columns, study_inks(results), results.baselines)}"
+        f'<p class="actions"><span>Copy as</span>{buttons}'
+        '<span id="copied" role="status"></span></p></section>'
+    )
+
+
+def _clients(results: Results, data: Data) -> str:
+    if not data["runs"]:
+        return ""
+    run = data["runs"][0]
+    names = list(dict.fromkeys(one["name"] for one in data["runs"]))
+    seeds = list(dict.fromkeys(str(one["seed"]) for one in data["runs"]))
+    controls = '<div class="controls">' + markup.choice(
+        "name", "algorithm", [(name, name) for name in names], run["name"]
+    )
+    if len(seeds) > 1:
+        pairs = [(seed, seed) for seed in seeds]
+        controls += markup.choice("seed", "seed", pairs, str(run["seed"]))
+    controls += markup.choice(
+        "span", "rounds", [("first", "the first"), ("whole", "all drawn")], "first", "span"
+    )
+    above = f"{controls}</div>" + markup.statuses(
+        (
+            ('style="background:var(--muted)"', "computing (the algorithm's colour)"),
+            ('style="background:var(--waiting)"', "has answered, waits for the round to end"),
+            ('style="background:var(--late)"', "late"),
+            ('style="background:var(--dropped)"', "dropped"),
+            ('class="away"', "not asked, or away"),
+        )
+    )
+    how = (
+        f"A row a client, the {markup.term('stragglers')} at the bottom; the strip on top is the "
+        f"server's rounds, each asking its {markup.term('cohort')}. Drag to zoom, double-click to "
+        "reset, click a bar for that client's history."
+    )
+    below = (
+        '<p class="note" id="timeline-note"></p><p class="client">'
+        '<label for="client-number">What did client</label>'
+        '<input type="number" id="client-number" min="0" step="1"> do?</p>'
+        '<div id="client-history" aria-live="polite"></div>'
+    )
+    inside = _figure("timeline", run["titles"]["timeline"], how, above, run["timeline"], below)
+    return _section("What did the clients do?", inside)
+
+
+def _left_behind(results: Results, data: Data) -> str:
+    figures = []
+    if data["runs"]:
+        run = data["runs"][0]
+        how = (
+            "A dot a client; open circles are the slowest fifth. On the dashed line a client "
+            "counts as much as its data, below it less. Shows the run chosen above."
+        )
+        note = '<p class="note" id="participation-note"></p>'
+        title = run["titles"]["participation"]
+        figures.append(_figure("participation", title, how, "", run["participation"], note))
+        title = "Who took part in which rounds"
+        how = "Rows are clients, the fastest at the top; a dark cell took part in those rounds."
+        note = '<p class="note" id="rounds-note"></p>'
+        figures.append(_figure("rounds", title, how, "", run["rounds"], note))
+    if has_client_values(results):
+        how = (
+            f"Clients in order of how well the model serves them, mean over seeds; the "
+            f"{markup.term('worst-served tenth')} is shaded."
+        )
+        above = markup.key(study_inks(results))
+        title = words.fairness_title(results)
+        figures.append(_figure("fairness", title, how, above, data["figures"]["fairness"]))
+    return _section("Who was left behind?", "".join(figures)) if figures else ""
+
+
+def _failures(results: Results) -> str:
+    failed = [run for run in results.runs_found if run.status == "failed"]
+    if not failed:
+        return ""
+    count = f"{len(failed)} of {len(results.runs_found)} runs failed"
+    return f'<p class="warning">{count}; the reasons are at the end of the page.</p>'
+
+
+def _what_was_run(results: Results) -> str:
+    runs = results.runs_found
+    states = [run.status for run in runs]
+    counts = [f"{states.count(s)} {s}" for s in ("finished", "running", "failed") if s in states]
+    title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join(counts)}"
+    failed = "".join(
+        f'<p class="warning">{escape(_who(run))} failed: '
+        f"{escape(str(run.info.get('reason') or 'no reason is recorded'))}</p>"
+        for run in runs
+        if run.status == "failed"
+    )
+    warnings = "".join(
+        f'<p class="warning">{escape(text)}</p>'
+        for text in dict.fromkeys(str(w) for run in runs for w in run.info.get("warnings") or [])
+    )
+    heads = ("algorithm", "seed", "status", "stopped by", "rounds", "simulated", "computed in")
+    table = markup.plain_table(heads, [_run_row(run) for run in runs])
+    scenario = (
+        f"<details><summary>scenario.yaml</summary><pre>{escape(results.scenario)}</pre></details>"
+        if results.scenario
+        else ""
+    )
+    inside = (
+        f"<h2>{title}</h2>{failed}{warnings}{_facts(results)}"
+        f"<details><summary>Every run</summary>{table}</details>{scenario}"
+    )
+    return _section("What exactly was run?", inside)
+
+
+def _who(run: Run) -> str:
+    return f"{run.name}, seed {run.seed},"
+
+
+def _run_row(run: Run) -> list[str]:
+    last = run.rounds.iloc[-1] if len(run.rounds) else None
+    return [
+        run.name,
+        str(run.seed),
+        run.status,
+        str(run.info.get("stopped_by") or ""),
+        units.count(float(last["round"])) if last is not None else units.MISSING,
+        units.duration(float(last["time_s"])) if last is not None else units.MISSING,
+        units.duration(float(run.info.get("wall_s") or float("nan"))),
+    ]
+
+
+def _facts(results: Results) -> str:
+    infos = [run.info for run in results.runs_found]
+    versions = dict.fromkeys(
+        f"{name} {version}"
+        for info in infos
+        for name, version in (info.get("versions") or {}).items()
+    )
+    started = [str(info["started"]) for info in infos if info.get("started")]
+    wall = sum(float(info.get("wall_s") or 0) for info in infos)
+    hosts = dict.fromkeys(str(info["host"]) for info in infos if info.get("host"))
+    facts = {
+        "started": min(started)[:16].replace("T", " ") if started else "",
+        "computing": f"{units.duration(wall)} of wall-clock time, all runs together"
+        if wall
+        else "",
+        "host": ", ".join(hosts),
+        "versions": ", ".join(versions),
+    }
+    rows = "".join(
+        f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
+    )
+    return f"<dl>{rows}</dl>"

@@ -1,0 +1,212 @@
+"""Series over rounds: the four clocks, means over seeds, and when a target was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.read import Results, Run
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A clock that a comparison can be read on.
+
+    Parameters
+    ----------
+    column : str
+        Its column in `history`.
+    title : str
+        What it is called, with ``{unit}`` where it has one.
+    units : tuple of (str, float)
+        Units from small to large with what they are worth in the smallest.
+    """
+
+    column: str
+    title: str
+    units: tuple[tuple[str, float], ...] = (("", 1.0),)
+
+    def unit(self, largest: float) -> tuple[str, float]:
+        """Return the unit in which a scale up to `largest` reads best, and its worth."""
+        fitting = [unit for unit in self.units if largest >= 2 * unit[1]]
+        return fitting[-1] if fitting else self.units[0]
+
+
+_TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
+_BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+
+X_AXES = {
+    "round": Axis("round", "round"),
+    "time_s": Axis("time_s", "simulated time", _TIMES),
+    "bytes_up": Axis("bytes_up", "bytes uploaded", _BYTES),
+    "updates": Axis("updates", "client updates"),
+}
+Y_TITLES = {
+    "loss": "loss",
+    "test_loss": "test loss",
+    "loss_gap": "gap to the optimum",
+    "accuracy": "accuracy",
+    "personal_loss": "personal loss",
+    "personal_accuracy": "personal accuracy",
+    "server_lr": "server step",
+}
+_FIRST = list(Y_TITLES)
+_NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name"}
+
+
+def history(run: Run) -> pd.DataFrame:
+    """Return the rounds of a run with the clocks as totals since the start.
+
+    Returns
+    -------
+    DataFrame
+        ``time_s`` (simulated seconds), ``bytes_up`` (bytes) and ``updates`` (replies used) are
+        totals; all other columns are as recorded.
+    """
+    frame = run.rounds.copy()
+    for source, total in (("participants", "updates"), ("bytes_up", "bytes_up")):
+        if source in frame:
+            frame[total] = frame[source].fillna(0).cumsum()
+    return frame
+
+
+def y_columns(results: Results) -> list[str]:
+    """Return the numeric columns worth drawing: the losses and accuracies first.
+
+    Columns that hold nothing, or the same number in every row of every run, are left out.
+    """
+    rounds = results.rounds
+    found = []
+    for column in rounds.columns:
+        values = rounds[column]
+        if column in _NEVER_Y or not pd.api.types.is_numeric_dtype(values):
+            continue
+        finite = values[np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))]
+        # Row 0 has no work behind it, so a constant column there still differs from the rest.
+        varied = finite[rounds.loc[finite.index, "round"] > 0].nunique() > 1
+        if len(finite) and (varied or column in _FIRST[:4]):
+            found.append(str(column))
+    place = {column: number for number, column in enumerate(_FIRST)}
+    return sorted(found, key=lambda column: place.get(column, len(place)))
+
+
+def y_title(column: str) -> str:
+    """Return what a column is called on an axis."""
+    return Y_TITLES.get(column, column.replace("_", " "))
+
+
+def more_is_better(column: str) -> bool | None:
+    """Return whether large values are good; None where neither end is."""
+    if column.endswith("accuracy"):
+        return True
+    return False if column.endswith(("loss", "loss_gap")) else None
+
+
+def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Array, Array]:
+    """Return the evaluated points of one run: clock and value, rows without a value left out."""
+    if x not in frame or y not in frame:
+        return np.empty(0), np.empty(0)
+    xs = frame[x].to_numpy(dtype=float, na_value=np.nan)
+    ys = frame[y].to_numpy(dtype=float, na_value=np.nan)
+    kept = np.isfinite(xs) & np.isfinite(ys)
+    return xs[kept], ys[kept]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A mean over seeds with its band of one standard deviation, all (n,) arrays."""
+
+    x: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Curve:
+    """Average runs over a clock.
+
+    Between two evaluations, and after its end, a run holds its last value: that is the model
+    that the server has at that moment. The band is the sample standard deviation over runs; where
+    it would go below zero for data that are positive, it ends at the smallest run, so that it can
+    be drawn on a log axis.
+
+    Parameters
+    ----------
+    frames : sequence of DataFrame
+        One `history` per seed.
+    x, y : str
+        Columns.
+    most : int
+        Most points of the result.
+    """
+    pairs = [pair for pair in (points(frame, x, y) for frame in frames) if len(pair[0])]
+    if not pairs:
+        return Curve(*(np.empty(0) for _ in range(4)))
+    grid = np.unique(np.concatenate([xs for xs, _ in pairs]))
+    grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
+    held = np.stack([ys[np.searchsorted(xs, grid, side="right") - 1] for xs, ys in pairs])
+    mean = held.mean(axis=0)
+    spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
+    low = mean - spread
+    positive = held.min(axis=0) > 0
+    low = np.where(positive & (low <= 0), held.min(axis=0), low)
+    return Curve(grid, mean, low, mean + spread)
+
+
+def thin(values: Array, most: int) -> Array:
+    """Return at most so many of the values, evenly spread, with both ends."""
+    if len(values) <= most:
+        return values
+    kept: Array = values[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))]
+    return kept
+
+
+def crossing(frame: pd.DataFrame, y: str, target: float) -> pd.Series | None:
+    """Return the first row of a `history` that is as good as the target, None if there is none."""
+    values = frame[y].to_numpy(dtype=float, na_value=np.nan)
+    good = values >= target if more_is_better(y) else values <= target
+    return frame.iloc[int(np.argmax(good))] if good.any() else None
+
+
+def default_target(results: Results, y: str = "loss") -> float | None:
+    """Return a target that tells the algorithms apart.
+
+    It is what the worst algorithm's mean reaches at its end, rounded to two digits towards the
+    easy side, so that every algorithm is given an answer. Baselines do not count, nor does an
+    algorithm that made less than half of the best one's progress: it would set a target that all
+    others pass at once.
+    """
+    better = more_is_better(y)
+    if better is None:
+        return None
+    sign = 1.0 if better else -1.0
+    progress = []
+    for name in [n for n in results.names if n not in results.baselines] or results.names:
+        mean = curve([history(run) for run in results.usable(name)], "round", y).mean
+        if len(mean) > 1:
+            progress.append((sign * float(mean[-1] - mean[0]), float(mean[-1])))
+    best = max((step for step, _ in progress), default=0.0)
+    ends = [end for step, end in progress if step > 0 and step >= best / 2]
+    return round_easily(min(ends) if better else max(ends), up=not better) if ends else None
+
+
+def round_easily(value: float, up: bool, digits: int = 2) -> float:
+    """Round to so many significant digits, always up or always down.
+
+    Examples
+    --------
+    >>> round_easily(0.05312, up=True), round_easily(0.9489, up=False)
+    (0.054, 0.94)
+    """
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** (np.floor(np.log10(abs(value))) - digits + 1)
+    steps = value / unit
+    whole = np.ceil(steps - 1e-9) if up else np.floor(steps + 1e-9)
+    return float(f"{whole * unit:.{digits + 2}g}")

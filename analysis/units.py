@@ -1,0 +1,101 @@
+"""Numbers as people read them: 3 h 12 min, 4.1 GB, three significant digits."""
+
+from __future__ import annotations
+
+import math
+
+MISSING = "-"
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_LONG = ((86400.0, "d", 3600.0, "h"), (3600.0, "h", 60.0, "min"), (60.0, "min", 1.0, "s"))
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits.
+
+    Examples
+    --------
+    >>> number(0.041234), number(12345.6), number(3.2e-9)
+    ('0.0412', '12,300', '3.2e-9')
+    """
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else ("∞" if value > 0 else "-∞")
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    if not 1e-3 <= abs(rounded) < 1e6:
+        mantissa, _, exponent = f"{rounded:.{digits - 1}e}".partition("e")
+        return f"{_trim(mantissa)}e{int(exponent)}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return _trim(f"{rounded:,.{places}f}")
+
+
+def count(value: float) -> str:
+    """Return a count: whole if it is whole or large, else with one decimal.
+
+    Examples
+    --------
+    >>> count(1234.0), count(41.333)
+    ('1,234', '41.3')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    whole = value == round(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if whole else f"{value:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in its two largest units.
+
+    Examples
+    --------
+    >>> duration(11520), duration(72), duration(1.26), duration(0.0042)
+    ('3 h 12 min', '1 min 12 s', '1.3 s', '4.2 ms')
+    """
+    if not math.isfinite(seconds):
+        return MISSING
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    if seconds < 0.9995:
+        return f"{number(seconds * 1000, 2)} ms" if seconds else "0 s"
+    if seconds < 59.5:
+        return f"{number(seconds, 2)} s"
+    for large, name, small, part in _LONG:
+        whole = round(seconds / small)
+        if whole * small >= large:
+            per = round(large / small)
+            rest = whole % per
+            return f"{whole // per} {name}" + (f" {rest} {part}" if rest else "")
+    raise AssertionError("a minute or more always finds its unit")
+
+
+def size(octets: float) -> str:
+    """Return a number of bytes in decimal units.
+
+    Examples
+    --------
+    >>> size(4.1e9), size(960), size(999_900)
+    ('4.1 GB', '960 B', '1 MB')
+    """
+    if not math.isfinite(octets):
+        return MISSING
+    step = 0
+    while step < len(_SIZES) - 1 and float(f"{octets:.2g}") >= 1000:
+        octets, step = octets / 1000, step + 1
+    return f"{number(octets, 3 if octets >= 100 else 2)} {_SIZES[step]}"
+
+
+def share(value: float) -> str:
+    """Return a fraction in percent.
+
+    Examples
+    --------
+    >>> share(0.0915), share(0.5), share(0.00042)
+    ('9.2 %', '50 %', '0.042 %')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    return f"{number(100 * value, 2)} %" if abs(value) < 0.995 else f"{100 * value:.0f} %"
+
+
+def _trim(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

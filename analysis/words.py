@@ -1,0 +1,182 @@
+"""What one sees, in one sentence each, computed from the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from analysis import units
+from analysis.figures.fairness import fairness_column, worst_tenth
+from analysis.figures.participation import client_shares, fifth
+from analysis.read import Results, Run
+from analysis.series import X_AXES, crossing, history, y_title
+
+_NAMED = 4  # most algorithms that a sentence names
+
+
+def headline(results: Results, frame: pd.DataFrame) -> str:
+    """Return the answer: who reached the target first, in rounds and in simulated time.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    frame : DataFrame
+        Its `tables.summary`.
+    """
+    rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
+    target = float(frame["target"].iloc[0])
+    if not math.isfinite(target):
+        return _without_target(rivals) + _so_far(results)
+    goal = f"{y_title(str(frame['target_column'].iloc[0]))} {units.number(target)}"
+    there = rivals[rivals["rounds_to_target"].notna()].sort_values(
+        ["rounds_to_target", "time_to_target_s"], kind="stable"
+    )
+    if not len(there):
+        return f"No algorithm reached {goal} with every seed{_so_far(results)}."
+    first = there.iloc[0]
+    said = f"{first['name']} reached {goal} in {clock_text('round', first['rounds_to_target'])}"
+    others = [f"{row['name']} in {_n(row)}" for _, row in there.iloc[1:_NAMED].iterrows()]
+    said += "".join(f", {other}" for other in others)
+    missing = [str(name) for name in rivals["name"] if name not in set(there["name"])]
+    if missing:
+        said += f"; {_listed(missing)} did not reach it with every seed"
+    return f"{said}; {_in_time(there)}{_so_far(results)}."
+
+
+def _n(row: pd.Series) -> str:
+    return units.count(float(row["rounds_to_target"]))
+
+
+def _in_time(there: pd.DataFrame) -> str:
+    """Compare the two fastest in simulated time, or give the time where there is one alone."""
+    order = there.sort_values("time_to_target_s", kind="stable")
+    times = order["time_to_target_s"].to_numpy(float)
+    if len(order) == 1 or times[0] <= 0:
+        taken = float(there["time_to_target_s"].iloc[0])
+        return f"it took {units.duration(taken)} of simulated time"
+    ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
+    if ratio < 1.05:
+        return "in simulated time they are level"
+    sooner = f"{units.number(ratio, 2)} times sooner"
+    same = winner == str(there["name"].iloc[0])
+    than = f" than {order['name'].iloc[1]}" if len(order) > 2 else ""
+    return (
+        f"in simulated time {sooner}{than}" if same else f"in simulated time {winner} was {sooner}"
+    )
+
+
+def _without_target(rivals: pd.DataFrame) -> str:
+    known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
+    if not len(known):
+        return "No loss is recorded yet."
+    best = known.sort_values("loss_mean").iloc[0]
+    return (
+        f"{best['name']} ended at loss {units.number(float(best['loss_mean']))}, no run improved."
+    )
+
+
+def _so_far(results: Results) -> str:
+    running = sum(run.status == "running" for run in results.runs_found)
+    total = len(results.runs_found)
+    return f" (so far: {total - running} of {total} runs have ended)" if running else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = list(names[:_NAMED])
+    if len(names) > _NAMED:
+        shown.append(f"{len(names) - _NAMED} others")
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+
+
+def convergence_title(results: Results, x: str, y: str, target: float | None) -> str:
+    """Return when each algorithm reached the target on a clock, baselines left out.
+
+    The page rewrites this sentence when another clock, column or target is chosen.
+    """
+    if target is None:
+        return f"{y_title(y)} over {X_AXES[x].title}"
+    rivals = [name for name in results.names if name not in results.baselines] or results.names
+    reached, missing = [], []
+    for name in rivals:
+        frames = [history(run) for run in results.usable(name)]
+        rows = [crossing(frame, y, target) for frame in frames if y in frame]
+        at = [float(row[x]) for row in rows if row is not None]
+        if at and len(at) == len(frames):
+            reached.append((float(np.mean(at)), name))
+        else:
+            missing.append(name)
+    order = sorted(reached)
+    parts = [f"{name} after {clock_text(x, value)}" for value, name in order]
+    parts += [f"{name} not with every seed" for name in missing]
+    return f"{y_title(y)} {units.number(target)}: {', '.join(parts)}"
+
+
+def clock_text(x: str, value: float) -> str:
+    """Return a reading of a clock with its unit."""
+    if x == "time_s":
+        return units.duration(value)
+    if x == "bytes_up":
+        return units.size(value)
+    name = "round" if x == "round" else "update"
+    return f"{units.count(value)} {name}{'' if value == 1 else 's'}"
+
+
+def timeline_title(run: Run) -> str:
+    """Return how long a round took and how much of it clients waited for the slowest."""
+    if not len(run.events) or len(run.rounds) < 2:
+        return "What the clients did was not recorded for this run"
+    ends = run.rounds["time_s"].to_numpy(float)
+    length = float(np.diff(ends).mean())
+    said = f"A round of {run.name} took {units.duration(length)} on average"
+    waited = waiting_share(run)
+    if math.isfinite(waited):
+        said += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
+    status = run.events["status"].astype(str)
+    late, lost = (float((status == what).mean()) for what in ("late", "dropped"))
+    parts = [f"{units.share(late)} of the replies came late"] if late else []
+    if lost:
+        parts.append(f"{units.share(lost)} {'' if late else 'of the replies '}were lost on the way")
+    return said + (f"; {' and '.join(parts)}" if parts else "")
+
+
+def waiting_share(run: Run) -> float:
+    """Return the share of a round that those who answered spent waiting for its end, 0 to 1."""
+    used = run.events[run.events["status"].astype(str) == "used"]
+    last = used.groupby(["round", "client"], as_index=False)["end_s"].max()
+    rounds = run.rounds.set_index("round")["time_s"].astype(float)
+    end = rounds.reindex(last["round"]).to_numpy()
+    start = rounds.shift(1).reindex(last["round"]).to_numpy()
+    whole = float(np.nansum(end - start))
+    return float(np.nansum(end - last["end_s"].to_numpy(float))) / whole if whole > 0 else math.nan
+
+
+def participation_title(run: Run) -> str:
+    """Return what the slowest fifth of the clients gave against what they hold."""
+    shares = client_shares(run)
+    if not len(shares) or shares["used"].sum() == 0:
+        return "Who took part was not recorded for this run"
+    if shares["speed_s"].isna().all() or len(shares) < 2:
+        return f"{len(shares):,} clients took part with {run.name}"
+    slow = shares.iloc[len(shares) - fifth(len(shares)) :]
+    given, held = float(slow["updates"].sum()), float(slow["data"].sum())
+    return (
+        f"With {run.name} the slowest fifth of the clients gave {units.share(given)} of the "
+        f"updates and hold {units.share(held)} of the data"
+    )
+
+
+def fairness_title(results: Results) -> str:
+    """Return how the worst-served tenth of clients fares under each algorithm."""
+    column = fairness_column(results)
+    rivals = [name for name in results.names if name not in results.baselines] or results.names
+    values = {name: worst_tenth(results, name, column) for name in rivals}
+    known = {name: value for name, value in values.items() if math.isfinite(value)}
+    if not known:
+        return "No values per client are recorded"
+    order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
+    texts = [f"{units.number(known[name])} with {name}" for name in order[:_NAMED]]
+    return f"The worst-served tenth of the clients has {column} {_listed(texts)}"
