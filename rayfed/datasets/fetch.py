@@ -1,7 +1,7 @@
 """Files of known data sets: from a folder at hand, or downloaded once, checked either way.
 
-The download could not be tried where this was written, since there was no network; it is tested
-against ``file://`` addresses.
+The published addresses could not be tried where this was written, since there was no network; the
+download itself is tested against a server on the same machine.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
@@ -40,7 +39,6 @@ class Generator(OnDemand):
         """Number of classes, 0 for regression."""
         return 0
 
-    @abstractmethod
     def draw(self, seed: int, ids: Ints, count: int, part: str) -> tuple[Array, Array]:
         """Draw rows.
 
@@ -62,6 +60,7 @@ class Generator(OnDemand):
         X : (K, count, d) array of float64
         y : (K, count) array of float64, or of int64 labels
         """
+        raise NotImplementedError
 
     def shards(
         self, clients: int, seed: int, *, dtype: npt.DTypeLike, intercept: bool, test: float

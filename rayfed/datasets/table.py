@@ -86,12 +86,13 @@ class TableShards(Shards):
     def rows(self, ids: Ints, width: int, part: str = "train") -> tuple[Array, Array]:
         """Return all rows of clients, X (K, width, d) and y (K, width), zero-padded."""
         owned = self.split.part(part)
-        column, sizes = np.arange(width), owned.sizes(ids)
-        real = column < sizes[:, None]
+        column, first = np.arange(width), owned.offsets[ids][:, None]
+        real = column < owned.sizes(ids)[:, None]
         if real.all():
-            return self._gather(owned.rows[owned.offsets[ids][:, None] + column])
-        first = owned.offsets[ids][:, None]
-        X, y = self._gather(owned.rows[np.where(real, first + column, 0)])
+            return self._gather(owned.rows[first + column])
+        rows = np.zeros(real.shape, dtype=np.int64)
+        rows[real] = owned.rows[(first + column)[real]]
+        X, y = self._gather(rows)
         X[~real] = 0
         y[~real] = 0
         return X, y

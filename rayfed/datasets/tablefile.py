@@ -115,18 +115,27 @@ class _Reader:
 
         column = self.frame[name]
         self.complete(name)
-        if pd.api.types.is_datetime64_any_dtype(column):
-            raise self.error(f"column '{name}' holds dates; turn them into numbers or drop it")
-        values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(np.float64)
-        bad = np.flatnonzero(np.isnan(values))
-        if len(bad):
-            cell = str(column.iloc[bad[0]])
-            text = f"column '{name}', row {bad[0] + 1} holds {cell!r}"
-            raise self.error(f"{text}; turn text into numbers, or drop the column")
+        if pd.api.types.is_numeric_dtype(column):  # truth values included
+            values = column.to_numpy(dtype=np.float64)
+        else:
+            values = self.parsed(name)
         bad = np.flatnonzero(np.isinf(values))
         if len(bad):
             raise self.error(f"column '{name}', row {bad[0] + 1} is infinite; give a finite number")
         return values
+
+    def parsed(self, name: str) -> npt.NDArray[np.float64]:
+        """Return the numbers of a column that was not read as numbers, such as decimals."""
+        cells = self.frame[name].astype(object)
+        for row, cell in enumerate(cells, start=1):
+            try:
+                float(cell)
+            except (TypeError, ValueError) as error:
+                raise self.error(
+                    f"column '{name}', row {row} holds {str(cell)!r}; "
+                    "turn it into a number, or drop the column"
+                ) from error
+        return cells.to_numpy(dtype=np.float64)
 
     def complete(self, name: str) -> None:
         empty = np.flatnonzero(self.frame[name].isna().to_numpy())

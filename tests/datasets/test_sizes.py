@@ -51,9 +51,7 @@ def test_apportion_by_largest_remainder():
     assert apportion(np.array([1.0, 2.0, 4.0]), 10).tolist() == [1, 3, 6]
 
 
-@given(
-    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30).map(np.array), st.integers(0, 1000)
-)
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30).map(np.array), st.integers(0, 1000))
 def test_apportion_uses_every_row_and_leaves_nobody_out(weights, more):
     shared = apportion(weights, len(weights) + more)
     assert shared.sum() == len(weights) + more

@@ -71,6 +71,14 @@ def test_held_out_rows_are_the_other_ones():
     assert sorted([train[1, 0], test[1, 0]]) == [100, 400]
 
 
+def test_a_part_without_rows_is_all_padding():
+    X, y = shards().rows(BOTH, 2, "test")
+    assert X.shape == (2, 2, 2)
+    assert not X.any()
+    assert not y.any()
+    assert shards().rows(BOTH, 0, "test")[0].shape == (2, 0, 2)
+
+
 def test_few_sizes_are_not_padded_and_many_are_rounded_up():
     few = many([1, 2, 3, 4, 5, 6, 7, 13, 13])
     assert few.widths(np.array([7, 0])).tolist() == [13, 1]
@@ -128,7 +136,10 @@ def test_a_generator_is_pooled_by_making_its_rows():
     one, only = pooled(made), np.array([0])
     for part in ("train", "test"):
         X, y = one.rows(only, one.total(part), part)
-        own = [made.rows(np.array([i]), int(made.sizes(np.array([i]), part)[0]), part) for i in range(4)]
+        own = [
+            made.rows(np.array([i]), int(made.sizes(np.array([i]), part)[0]), part)
+            for i in range(4)
+        ]
         np.testing.assert_array_equal(X[0], np.concatenate([x[0] for x, _ in own]))
         np.testing.assert_array_equal(y[0], np.concatenate([t[0] for _, t in own]))
 
