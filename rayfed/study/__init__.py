@@ -4,7 +4,18 @@ Only this folder imports pydantic. Plug-ins are plain frozen dataclasses, so tha
 which gets their values, starts without it.
 """
 
+from rayfed.study.docstrings import described, summary
 from rayfed.study.dotted import apply_overrides
+from rayfed.study.fields import plain
 from rayfed.study.study import Study, expand, load, slug
 
-__all__ = ["Study", "apply_overrides", "expand", "load", "slug"]
+__all__ = [
+    "Study",
+    "apply_overrides",
+    "described",
+    "expand",
+    "load",
+    "plain",
+    "slug",
+    "summary",
+]

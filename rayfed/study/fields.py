@@ -9,8 +9,6 @@ the plug-in itself needs no pydantic.
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import re
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from types import UnionType
@@ -46,9 +44,12 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from rayfed import plugins
 from rayfed.errors import ScenarioError, unknown
 from rayfed.solvers import override
+from rayfed.study.docstrings import described, summary
 from rayfed.study.invalid import short
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
+BESIDE = "x-beside"  # which keys stand beside the settings of a plug-in
+UNNAMED = "x-unnamed"  # and to the one that settings without a name are for
 
 
 def fail(text: str, found: Any, *place: str | int) -> NoReturn:
@@ -129,11 +130,10 @@ class Plugin:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Refer to the schema of the kind; without a name, to that of the default."""
+        """Refer to the schema of the kind, and without a name to that of the default."""
         if self.default is None:
             return {KIND: self.kind}
-        nameless = {**_schema(type(self.default), {}), "required": _required(type(self.default))}
-        return {"anyOf": [{KIND: self.kind}, nameless]}
+        return {KIND: self.kind, UNNAMED: self.default.name}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,57 +274,6 @@ def refuse_unknown(given: Mapping[Any, Any], known: Iterable[str]) -> None:
             fail(unknown("key", str(key), names), given[key], str(key))
 
 
-def schemas(kind: str, **extra: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
-    """Return the JSON schemas of a kind and of each of its plug-ins, by name.
-
-    Parameters
-    ----------
-    kind : str
-        One of `rayfed.plugins.KINDS`.
-    **extra : mapping
-        Schemas of keys that stand beside the settings of every plug-in.
-    """
-    found = plugins.find(kind)
-    each = {f"{kind}.{name}": _schema(cls, extra) for name, cls in found.items()}
-    bare = [n for n, cls in found.items() if not _required(cls)]
-    own = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
-    choice: list[JsonSchemaValue] = [
-        {"enum": bare},
-        own,
-        *({"$ref": f"#/$defs/{name}"} for name in each),
-        {"type": "object", "properties": {"name": own}, "required": ["name"]},
-    ]
-    return {kind: {"oneOf": choice}, **each}
-
-
-def described(cls: type[Any]) -> dict[str, str]:
-    """Return what the numpydoc "Parameters" of a class and its bases say, by name."""
-    texts: dict[str, str] = {}
-    for parent in reversed(cls.__mro__):
-        section = re.search(r"Parameters\n-+\n(.*?)(?:\n\n\S+\n---|\Z)", _doc(parent), re.S)
-        for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
-            head, _, text = entry.partition("\n")
-            names, _, kind = head.partition(" : ")
-            shown = " ".join(text.split()) or kind
-            texts.update({name.strip(): shown for name in names.split(",")})
-    return texts
-
-
-def summary(cls: type[Any]) -> str:
-    """Return the first line of a class's docstring."""
-    return _doc(cls).partition("\n")[0]
-
-
-def _given(value: Any) -> Any:
-    if isinstance(value, Settings):
-        return value.given()
-    return [_given(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _doc(cls: type[Any]) -> str:
-    return inspect.cleandoc(vars(cls).get("__doc__") or "")
-
-
 def _class(kind: str, name: Any, *place: str) -> type[Any]:
     if isinstance(name, type) and issubclass(name, plugins.base(kind)):
         return name
@@ -366,11 +315,7 @@ def _takes_bool(hint: Any) -> bool:
     return hint in (bool, Any) or any(_takes_bool(part) for part in get_args(hint))
 
 
-def _required(cls: type[Any]) -> list[str]:
-    return [name for name, field in model_of(cls).model_fields.items() if field.is_required()]
-
-
-def _schema(cls: type[Any], extra: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:
-    schema = model_of(cls).model_json_schema()
-    properties = {"name": {"const": cls.name}, **extra, **schema.get("properties", {})}
-    return {**schema, "properties": properties, "required": ["name", *_required(cls)]}
+def _given(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.given()
+    return [_given(item) for item in value] if isinstance(value, tuple) else value

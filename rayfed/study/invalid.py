@@ -26,6 +26,7 @@ _WANTED = {
     "list_type": "a list",
     "model_type": _MAPPING,
     "string_type": "a text",
+    "string_too_short": "a text that is not empty",
     "too_short": "a list of at least {min_length}",
     "tuple_type": "a list",
 }

@@ -63,10 +63,13 @@ class Evaluate(Settings):
         Rounds from one evaluation to the next.
     clients : "all", "auto" or int
         "all", a number of clients, or "auto" (all of up to 10,000, else a sample).
+    gap : bool
+        Whether the optimum is computed, so that `loss_gap` is known.
     """
 
     every: Count = 1
     clients: Literal["all", "auto"] | Count = "auto"
+    gap: bool = False
 
 
 class Checkpoint(Settings):
@@ -194,8 +197,8 @@ class Clients(Settings):
 
     Parameters
     ----------
-    count : int
-        Number of clients.
+    count : int, optional
+        Number of clients; as many as the data name if null.
     delay : name or mapping
         Virtual seconds of one local step.
     stragglers : mapping
@@ -208,22 +211,40 @@ class Clients(Settings):
         Clients that differ.
     """
 
-    count: Annotated[int, Interval(ge=1, lt=2**32)]
+    count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
     delay: Annotated[Delay, Plugin("delays")] = Constant()
     stragglers: Annotated[Stragglers, Value(Stragglers)] = Stragglers()
     network: Annotated[Network, Value(Network)] = Network()
     availability: Annotated[Availability, Plugin("availability")] = Always()
     groups: tuple[Different, ...] = ()
 
-    def population(self, seed: int) -> Population:
-        """Return the population of a run with this seed."""
+    def population(self, seed: int, count: int | None = None) -> Population:
+        """Return the population of a run.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the run.
+        count : int, optional
+            Number of clients that the data name; `count` if None.
+
+        Raises
+        ------
+        ScenarioError
+            If the number is not known, or the groups do not fit it.
+        """
+        count = self.count if count is None else count
+        if count is None:
+            raise ScenarioError("clients.count", "nothing found; give the number of clients")
         return Population(
-            self.count, seed, self.delay, self.stragglers, self.network, self.availability,
-            tuple(part.group(i, self.count) for i, part in enumerate(self.groups)),
+            count, seed, self.delay, self.stragglers, self.network, self.availability,
+            tuple(part.group(i, count) for i, part in enumerate(self.groups)),
         )  # fmt: skip
 
     @model_validator(mode="after")
     def _groups_fit(self) -> Self:
+        if self.count is None:
+            return self
         try:
             self.population(0)
         except ScenarioError as error:
@@ -300,7 +321,7 @@ class Task(Settings):
         """Show the keys of the data beside the settings of each problem."""
         shown = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(schema, handler))
         data = {key: item for key, item in shown["properties"].items() if key != "kernels"}
-        return {fields.KIND: "problems", "beside": data}
+        return {fields.KIND: "problems", fields.BESIDE: data}
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:

@@ -15,7 +15,6 @@ from pydantic.json_schema import JsonSchemaValue
 from rayfed.algorithms.base import Algorithm
 from rayfed.datasets.partition import Partition
 from rayfed.errors import ScenarioError
-from rayfed.population import Population
 from rayfed.selection import All
 from rayfed.solvers import Solver, override
 from rayfed.study import fields
@@ -33,6 +32,7 @@ from rayfed.study.parts import (
     Stop,
     Task,
 )
+from rayfed.study.schema import whole
 
 
 class Study(Settings):
@@ -113,14 +113,26 @@ class Study(Settings):
         """What the algorithms are called, in their order."""
         return tuple(algorithm.label or algorithm.name for algorithm in self.algorithms)
 
-    def population(self, seed: int) -> Population:
-        """Return the clients of the runs with this seed."""
-        return self.clients.population(seed)
+    def group_solvers(self, index: int) -> tuple[Solver, ...]:
+        """Return the local solver of each client group under the algorithm of that index."""
+        local = self.algorithms[index].local
+        return tuple(_changed(local, group.local) for group in self.clients.groups)
 
-    def solvers(self, algorithm: Algorithm) -> tuple[Solver, ...]:
-        """Return the local solver of each client group, as `Population.group_of` counts them."""
-        changed = (_changed(algorithm.local, group.local) for group in self.clients.groups)
-        return (algorithm.local, *changed)
+    def check_cohort(self, count: int) -> None:
+        """Refuse a cohort that a population of so many clients cannot give.
+
+        Raises
+        ------
+        ScenarioError
+            If it is larger, or smaller though all are selected.
+        """
+        cohort, text = self.participation.cohort, ""
+        if cohort is not None and cohort > count:
+            text = f"found {cohort}, but there are {count} clients; give at most {count}"
+        elif cohort is not None and cohort < count and isinstance(self.participation.select, All):
+            text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
+        if text:
+            raise ScenarioError("participation.cohort", text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved scenario, defaults included, in plain values."""
@@ -134,20 +146,7 @@ class Study(Settings):
     @classmethod
     def json_schema(cls) -> JsonSchemaValue:
         """Return the JSON schema of a scenario file, with every plug-in that is found."""
-        schema = cls.model_json_schema()
-        definitions: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
-        beside = definitions["Task"].pop("beside")
-        pending = _kinds([schema, definitions])
-        done: set[str] = set()
-        while pending - done:
-            kind = min(pending - done)
-            made = fields.schemas(kind, **(beside if kind == "problems" else {}))
-            definitions.update(made)
-            pending |= _kinds(made)
-            done.add(kind)
-        whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-        linked: JsonSchemaValue = _linked({**whole, "$defs": definitions})
-        return linked
+        return whole(cls.model_json_schema())
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -156,21 +155,11 @@ class Study(Settings):
             fail("nothing found; give rounds, or a rule under stop", None, "rounds")
         if len(set(self.seeds)) < len(self.seeds):
             fail(f"found {list(self.seeds)}; give each seed once", self.seeds, "seeds")
-        self._check_cohort()
+        if self.clients.count is not None:
+            self.check_cohort(self.clients.count)
         self._check_labels()
         self._check_groups()
         return self
-
-    def _check_cohort(self) -> None:
-        cohort, count = self.participation.cohort, self.clients.count
-        if cohort is None:
-            return
-        if cohort > count:
-            text = f"found {cohort}, but clients.count is {count}; give at most {count}"
-            fail(text, cohort, "participation", "cohort")
-        if isinstance(self.participation.select, All) and cohort < count:
-            text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
-            fail(text, cohort, "participation", "cohort")
 
     def _check_labels(self) -> None:
         seen: dict[str, int] = {}
@@ -289,25 +278,3 @@ def _read(path: Path) -> Any:
 def _line(path: Path, error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     return f"{path}:{mark.line + 1}" if mark else str(path)
-
-
-def _kinds(schema: Any) -> set[str]:
-    """Return the kinds of plug-in that a schema refers to."""
-    if isinstance(schema, list):
-        return set().union(*map(_kinds, schema))
-    if not isinstance(schema, dict):
-        return set()
-    own = {schema[fields.KIND]} if fields.KIND in schema else set()
-    return own.union(*map(_kinds, schema.values()))
-
-
-def _linked(schema: Any) -> Any:
-    """Return a schema with its references to kinds of plug-in made into JSON references."""
-    if isinstance(schema, list):
-        return [_linked(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    linked = {key: _linked(item) for key, item in schema.items() if key != fields.KIND}
-    if fields.KIND in schema:
-        linked["$ref"] = f"#/$defs/{schema[fields.KIND]}"
-    return linked
