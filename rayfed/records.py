@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +50,27 @@ class Table:
     ----------
     folder : Path
         ``rounds.parquet`` or ``events.parquet``.
+    make : callable
+        From what was added to an Arrow table.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.waiting: list[pa.Table] = []
+    def __init__(self, folder: Path, make: Callable[[list[Any]], pa.Table]) -> None:
+        self.folder, self.make = folder, make
+        self.waiting: list[Any] = []
         self.rows = 0
         self.written = 0
         folder.mkdir(parents=True, exist_ok=True)
 
-    def add(self, table: pa.Table) -> None:
+    def add(self, item: Any, rows: int = 1) -> None:
         """Keep rows until the next `flush`."""
-        self.waiting.append(table)
-        self.rows += table.num_rows
+        self.waiting.append(item)
+        self.rows += rows
 
     def flush(self) -> None:
         """Write the rows that wait as one part."""
         if self.rows == self.written:
             return
-        part = pa.concat_tables(self.waiting).combine_chunks()
-        write_parquet(part, self.folder / f"part-{self.written:012d}.parquet")
+        write_parquet(self.make(self.waiting), self.folder / f"part-{self.written:012d}.parquet")
         self.waiting, self.written = [], self.rows
 
     def cut(self, rows: int) -> None:
@@ -117,9 +118,8 @@ class Records:
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         for name in ("rounds", "events"):
             Table.mend(folder / f"{name}.parquet")
-        self.rounds = Table(folder / "rounds.parquet")
-        self.events = Table(folder / "events.parquet")
-        self.schema: pa.Schema | None = None
+        self.rounds = Table(folder / "rounds.parquet", _rounds_table)
+        self.events = Table(folder / "events.parquet", _events_table)
         self.flushed = time.monotonic()
 
     def clear(self) -> None:
@@ -131,11 +131,9 @@ class Records:
 
     def add(self, row: Row, events: Sequence[Events]) -> None:
         """Add a row and its events; write if the last write is long ago."""
-        if self.schema is None:
-            self.schema = rounds_schema(row)
-        self.rounds.add(pa.Table.from_pylist([row], schema=self.schema))
+        self.rounds.add(row)
         for part in events:
-            self.events.add(_events_table(part))
+            self.events.add(part, len(part["client"]))
         if time.monotonic() - self.flushed > self.every_s:
             self.flush()
 
@@ -149,7 +147,6 @@ class Records:
         """Return the last row that is written."""
         parts = sorted(self.rounds.folder.glob("part-*.parquet"))
         table = pq.read_table(parts[-1])
-        self.schema = table.schema
         row: Row = table.slice(table.num_rows - 1).to_pylist()[0]
         return row
 
@@ -259,10 +256,14 @@ def _within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
 
 
-def _events_table(events: Events) -> pa.Table:
-    status = pa.DictionaryArray.from_arrays(events["status"].astype(np.int8), list(STATUS))
-    columns = [status if name == "status" else events[name] for name in EVENTS.names]
-    arrays = [pa.array(c) if isinstance(c, np.ndarray) else c for c in columns]
+def _rounds_table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=rounds_schema(rows[0]))
+
+
+def _events_table(events: list[Events]) -> pa.Table:
+    columns = {name: np.concatenate([e[name] for e in events]) for name in EVENTS.names}
+    status = pa.DictionaryArray.from_arrays(columns["status"].astype(np.int8), list(STATUS))
+    arrays = [status if name == "status" else pa.array(c) for name, c in columns.items()]
     return pa.Table.from_arrays(arrays, schema=EVENTS)
 
 

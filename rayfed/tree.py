@@ -8,6 +8,7 @@ owns the residue class r (mod m) computes that branch alone, and the branches ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,29 +40,31 @@ def tree_sum(ids: Ints, values: Array) -> Array:
     >>> tree_sum(np.array([0, 1, 2]), np.array([1e16, 1.0, -1e16]))  # (0 + 2) + 1
     np.float64(1.0)
     """
-    bits = int(ids.max()).bit_length()
-    order = np.argsort(bit_reverse(ids, bits), kind="stable")
-    ids, values = ids[order], values[order]
-    for level in range(bits - 1, -1, -1):
-        if len(ids) == 1:
-            break
-        keys = ids & ((1 << level) - 1)
-        paired = keys[:-1] == keys[1:]
-        if paired.any():
-            ids, values = _add_pairs(ids, values, paired)
-    total: Array = values[0]
+    root, levels = _shape(np.ascontiguousarray(ids, dtype=np.int64).tobytes())
+    values = values.copy()
+    for left, right in levels:
+        values[left] += values[right]
+    total: Array = values[root]
     return total
 
 
-def _add_pairs(ids: Ints, values: Array, paired: npt.NDArray[np.bool_]) -> tuple[Ints, Array]:
-    """Add row i + 1 to row i wherever ``paired[i]``; pairs never overlap."""
-    if 2 * np.count_nonzero(paired) == len(ids):
-        return ids[0::2], values[0::2] + values[1::2]
-    first = np.flatnonzero(paired)
-    values[first] += values[first + 1]
-    keep = np.ones(len(ids), dtype=bool)
-    keep[first + 1] = False
-    return ids[keep], values[keep]
+@lru_cache(maxsize=256)
+def _shape(ids: bytes) -> tuple[int, list[tuple[Ints, Ints]]]:
+    """Return the place of the total and, level by level, which rows are added to which."""
+    keys = np.frombuffer(ids, dtype=np.int64)
+    bits = int(keys.max()).bit_length()
+    place = np.argsort(bit_reverse(keys, bits), kind="stable")
+    keys = keys[place]
+    levels = []
+    for level in range(bits - 1, -1, -1):
+        keys = keys & ((1 << level) - 1)
+        first = np.flatnonzero(keys[:-1] == keys[1:])  # in this order siblings are neighbours
+        if len(first):
+            levels.append((place[first], place[first + 1]))
+            keep = np.ones(len(keys), dtype=bool)
+            keep[first + 1] = False
+            keys, place = keys[keep], place[keep]
+    return int(place[0]), levels
 
 
 def bit_reverse(ids: Ints, bits: int) -> Ints:

@@ -25,6 +25,7 @@ from rayfed.errors import RayfedError, RunFailed
 from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
 from rayfed.host import Failure, Host, Partial, Request, Setup, UnknownRun
 from rayfed.problems.base import Array
+from rayfed.placement import actor_count
 from rayfed.run import Run
 from rayfed.tree import Ints, classes
 
@@ -370,13 +371,6 @@ class _Queue:
         for driver, _, _ in self.busy.values():
             driver.stop.remote()
         ray.wait(list(self.busy), num_returns=len(self.busy), timeout=60)
-
-
-def actor_count(clients: int, clients_per_actor: int | str, cpus: int) -> int:
-    """Return how many client actors a placement takes."""
-    if isinstance(clients_per_actor, int):
-        return -(-clients // clients_per_actor)
-    return min(cpus, clients)
 
 
 def _start(address: str | None) -> None:

@@ -1,0 +1,96 @@
+"""What ``rayfed list`` prints: the plug-ins that were found, from their own docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from typing import Any, get_type_hints
+
+from rich.table import Table
+
+from rayfed.plugins import find, resolve
+
+
+def overview(kind: str) -> Table:
+    """Return one line for every plug-in of a kind."""
+    table = Table("name", "what it is", box=None, pad_edge=False)
+    for name, cls in find(kind).items():
+        table.add_row(name, first_line(cls) + _marks(cls))
+    return table
+
+
+def first_line(cls: type[Any]) -> str:
+    """Return the first sentence of a docstring."""
+    return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _marks(cls: type[Any]) -> str:
+    marks = {"sees_vectors": "sees single vectors", "baseline": "baseline"}
+    found = [text for key, text in marks.items() if getattr(cls, key, False)]
+    return f" ({', '.join(found)})" if found else ""
+
+
+def details(kind: str, name: str) -> tuple[str, Table]:
+    """Return the description of a plug-in with its paper, and the table of its settings.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such plug-in; the message names the nearest one.
+    """
+    cls = resolve(kind, name)
+    text = inspect.getdoc(cls) or ""
+    about = text.split("\n\nParameters\n")[0]
+    paper = _paper(cls)
+    notes = _section(text, "Notes")
+    parts = [about, *(["Source: " + paper] if paper else []), *([notes] if notes else [])]
+    return "\n\n".join(parts), _settings(cls)
+
+
+def _settings(cls: type[Any]) -> Table:
+    table = Table("setting", "type", "default", "meaning", box=None, pad_edge=False)
+    hints = get_type_hints(cls)
+    meanings = _meanings(cls)
+    for field in dataclasses.fields(cls):
+        table.add_row(
+            field.name, _type(hints[field.name]), _default(field), meanings.get(field.name, "")
+        )
+    return table
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return "null" if field.default is None else str(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        made = field.default_factory()
+        return str(getattr(made, "name", made))
+    return "(required)"
+
+
+def _type(hint: Any) -> str:
+    text = hint.__name__ if isinstance(hint, type) else str(hint)
+    return re.sub(r"\b(typing|rayfed(\.\w+)+)\.", "", text).replace("NoneType", "null")
+
+
+def _meanings(cls: type[Any]) -> dict[str, str]:
+    """Return the meaning of each setting, from the docstrings of the class and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        section = _section(inspect.cleandoc(base.__dict__.get("__doc__") or ""), "Parameters")
+        for names, body in re.findall(r"^(\w[\w, ]*?) ?:.*\n((?:    .*\n?)+)", section, re.M):
+            meaning = " ".join(body.split())
+            found |= {name.strip(): meaning for name in names.split(",")}
+    return found
+
+
+def _section(text: str, title: str) -> str:
+    match = re.search(rf"^{title}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.M | re.S)
+    return match.group(1).strip("\n") if match else ""
+
+
+def _paper(cls: type[Any]) -> str:
+    """Return the reference in the docstring of a plug-in's module: the paragraph with a link."""
+    text = inspect.getdoc(inspect.getmodule(cls)) or ""
+    found = [part for part in text.split("\n\n") if "http" in part]
+    return " ".join(found[0].split()) if found else ""

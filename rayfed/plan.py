@@ -1,0 +1,259 @@
+"""From a scenario to runs: everything loaded and checked, and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from rayfed.algorithms.base import Algorithm, Array
+from rayfed.availability import Always
+from rayfed.datasets.base import Source
+from rayfed.errors import ScenarioError
+from rayfed.optimum import optimum
+from rayfed.population import Population
+from rayfed.problems.base import Problem
+from rayfed.rng import Key
+from rayfed.run import Run, Stop
+from rayfed.solvers import Solver, block
+from rayfed.study import Study, plain, slug
+from rayfed.tree import Ints
+from rayfed.views import Loader, Views, Wanted
+
+ACTOR_BYTES = 110 * 2**20
+DRIVER_BYTES = 220 * 2**20
+ENDLESS = 2**31
+"""Rounds of a run that only a rule under ``stop`` ends."""
+EVALUATE_ALL = 10_000
+"""Up to so many clients, ``evaluate.clients: auto`` means all."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run.
+
+    Parameters
+    ----------
+    study : Study
+        The scenario.
+    runs : tuple of Run
+        One for each setting, algorithm and seed.
+    tables : dict of str to Rows
+        What the shards of the runs travel without.
+    """
+
+    study: Study
+    runs: tuple[Run, ...]
+    tables: dict[str, Any] = field(repr=False)
+
+    @property
+    def clients(self) -> int:
+        """Number N of clients, the largest of all settings."""
+        return max(run.clients.count for run in self.runs)
+
+    def cost(self, cpus: int) -> Cost:
+        """Return what the placement will cost on so many CPUs."""
+        return Cost.of(self, cpus)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A forecast of processes and memory.
+
+    Parameters
+    ----------
+    actors, drivers : int
+        Processes beside this one.
+    data, state, processes : int
+        Bytes of the tables, of client state at its most, and of the processes themselves.
+    """
+
+    actors: int
+    drivers: int
+    data: int
+    state: int
+    processes: int
+
+    @property
+    def memory(self) -> int:
+        """Bytes in all."""
+        return self.data + self.state + self.processes
+
+    @classmethod
+    def of(cls, plan: Plan, cpus: int) -> Cost:
+        """Forecast; an actor costs about 110 MB, a driver about 220 MB (measured)."""
+        executor = plan.study.executor
+        data = sum(t.X.nbytes + t.y.nbytes for t in plan.tables.values())
+        state = max(_state_bytes(run) for run in plan.runs)
+        if executor.name == "serial":
+            return cls(0, 0, data, state, DRIVER_BYTES)
+        from rayfed.placement import actor_count
+
+        actors = actor_count(plan.clients, executor.clients_per_actor, cpus)
+        drivers = min(cpus, len(plan.runs))
+        processes = actors * ACTOR_BYTES + (drivers + 1) * DRIVER_BYTES
+        # the tables are in this process and in the object store; runs go on side by side
+        return cls(actors, drivers, 2 * data, drivers * state, processes)
+
+    def check(self, available: int | None = None) -> None:
+        """Refuse what cannot fit.
+
+        Raises
+        ------
+        ScenarioError
+            If more memory is needed than there is.
+        """
+        there = psutil.virtual_memory().available if available is None else available
+        if self.memory > there:
+            remedy = "use a larger executor.clients_per_actor, fewer clients or a smaller model"
+            raise ScenarioError(
+                "executor",
+                f"needs about {self.memory / 2**30:.1f} GiB of memory ({self.actors} actors), "
+                f"but {there / 2**30:.1f} GiB are available; {remedy}",
+            )
+
+
+def _state_bytes(run: Run) -> int:
+    """Return the bytes that client state can grow to, its copies at a checkpoint included."""
+    row = sum(v.nbytes for v in run.algorithm.client_state(run.x0).values())
+    cohort = run.cohort or run.clients.count
+    touched = min(run.clients.count, cohort * run.rounds)
+    return 3 * row * touched
+
+
+def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
+    """Load and check everything that a study needs.
+
+    Parameters
+    ----------
+    study : Study
+        The whole study, with its grid.
+    settings : sequence of (name, Study)
+        Its settings, as `rayfed.study.expand` returns them.
+
+    Raises
+    ------
+    ScenarioError
+        If anything is wrong: nothing has been started then.
+    """
+    loader = Loader()
+    runs = []
+    for name, setting in settings:
+        for seed in setting.seeds:
+            runs += _Seed(name, setting, seed, loader).runs()
+    return Plan(study, tuple(runs), loader.tables)
+
+
+class _Seed:
+    """Makes the runs of one setting and seed; they share data, population and first model."""
+
+    def __init__(self, setting: str, study: Study, seed: int, loader: Loader) -> None:
+        self.setting, self.study, self.seed, self.loader = setting, study, seed, loader
+        task = study.problem
+        self.problem: Problem = task.kernels
+        self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
+        if task.dataset is None:
+            raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
+        wanted = Wanted(
+            self.problem, task.dataset, task.target, task.test, study.partition,
+            study.clients.count, self.dtype, Source.here(),
+        )  # fmt: skip
+        self.views: Views = loader.views(wanted, seed)
+        self.count = self.views.shards.clients
+        self.clients = study.clients.population(seed, self.count)
+        study.check_cohort(self.count)
+        self.x0 = self._first_model()
+        self.evaluated = self._evaluated()
+
+    def runs(self) -> list[Run]:
+        """Return a run for each algorithm."""
+        return [self._run(index, a) for index, a in enumerate(self.study.algorithms)]
+
+    def _run(self, index: int, algorithm: Algorithm) -> Run:
+        study, part = self.study, self.study.participation
+        label = algorithm.label or algorithm.name
+        views, data = self.views.of(algorithm)
+        weights = algorithm.weights or ("uniform" if part.select.size_weighted else "size")
+        population, cohort = self.clients, part.cohort
+        if algorithm.pooled:  # one machine with an ordinary client's speed, always there
+            delay = self.clients.delay
+            population, cohort = Population(1, self.seed, delay, availability=Always()), None
+        run = Run(
+            label=label, setting=self.setting, seed=self.seed,
+            folder=self._folder(label), algorithm=algorithm, weights=weights,
+            problem=self.problem, views=views, data=data,
+            solvers=self._solvers(index, algorithm), population=population, clients=self.clients,
+            selection=part.select, x0=self.x0, evaluated=self.evaluated,
+            scored=self.views.scored, cohort=cohort, over_select=part.over_select,
+            deadline_s=None if algorithm.pooled else part.deadline_s, rounds=study.rounds or ENDLESS,
+            stop=Stop(**dict(study.stop)), evaluate_every=study.evaluate.every,
+            checkpoint_s=study.checkpoint.every_s, block=self._block(algorithm),
+            wall_scale=study.clock.scale if study.clock.name == "wall" else None,
+            record=self._record(algorithm),
+        )  # fmt: skip
+        if not (study.evaluate.gap or study.stop.loss_gap is not None):
+            return run
+        return optimum(run, self.loader.tables)
+
+    def _folder(self, label: str) -> str:
+        names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]
+        return "-".join(names)
+
+    def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
+        """Return the local solver of clients in no group, then that of each group."""
+        if algorithm.pooled:
+            return (algorithm.local,)
+        return (algorithm.local, *self.study.group_solvers(index))
+
+    def _block(self, algorithm: Algorithm) -> int:
+        batch = getattr(algorithm.local, "batch", "full")
+        widths = self.views.shards.widths(self.evaluated)
+        rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))
+        shards = self.views.shards
+        return block(self.problem, shards.features, shards.classes, rows, self.dtype.itemsize)
+
+    def _first_model(self) -> Array:
+        shards = self.views.shards
+        kind = self.study.problem.init or self.problem.default_init
+        if kind in ("zeros", "normal"):
+            key = Key(self.seed, "init")
+            first = self.problem.initial(kind, shards.features, shards.classes, key)  # type: ignore[arg-type]
+            return first.astype(self.dtype)
+        p = self.problem.size(shards.features, shards.classes)
+        return _read_model(Path(kind), p).astype(self.dtype)
+
+    def _evaluated(self) -> Ints:
+        """Return whom evaluations ask: all, or a fixed keyed sample, ascending."""
+        asked = self.study.evaluate.clients
+        if asked == "auto":
+            asked = EVALUATE_ALL if self.count > EVALUATE_ALL else "all"
+        if asked == "all" or int(asked) >= self.count:
+            return np.arange(self.count)
+        return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(int(asked))))
+
+    def _record(self, algorithm: Algorithm) -> dict[str, Any]:
+        study = self.study
+        return {
+            "study": {"name": study.name, "description": study.description},
+            "settings": plain(algorithm),
+            "clients": self.count,
+            "scored": self.views.scored,
+            "dtype": str(self.dtype),
+        }
+
+
+def _read_model(path: Path, p: int) -> Array:
+    """Read the first model from ``model.npz`` of another run, or from an ``.npy`` file."""
+    try:
+        held = np.load(path, allow_pickle=False)
+        x = held if isinstance(held, np.ndarray) else held["x"]
+    except (OSError, ValueError, KeyError) as error:
+        text = f"'{path.name}' is no model; give zeros, normal, or a model.npz or .npy file"
+        raise ScenarioError("problem.init", text) from error
+    if x.size != p:
+        raise ScenarioError("problem.init", f"'{path.name}' has {x.size} numbers, not {p}")
+    return np.asarray(x).ravel()
