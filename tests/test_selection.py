@@ -1,0 +1,145 @@
+"""Selection: exact on small cases, the right frequencies on large ones, at a cost by the cohort."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from rayfed.selection import All, Selection, Uniform, View, Weighted
+
+
+def everybody(ids):
+    return np.ones(len(ids), dtype=bool)
+
+
+def view(count=10, wanted=4, round=1, available=everybody, sizes=np.ones_like, **more):
+    return View(count, round, 0.0, wanted, more.pop("seed", 0), available, sizes, **more)
+
+
+def drawn(selection: Selection, seen: View):
+    """Run a selection that must ask nobody; return the ids and the state."""
+    with pytest.raises(StopIteration) as end:
+        next(selection.select(seen, {"kept": np.arange(3)}))
+    return end.value.value
+
+
+@pytest.mark.parametrize("selection", [All(), Uniform(), Weighted()], ids=lambda s: s.name)
+def test_state_passes_through_and_starts_empty(selection):
+    _, state = drawn(selection, view())
+    assert state["kept"].tolist() == [0, 1, 2]
+    assert selection.init(5) == {}
+
+
+@pytest.mark.parametrize("selection", [All(), Uniform(), Weighted()], ids=lambda s: s.name)
+def test_nobody_available_gives_nobody(selection):
+    ids, _ = drawn(selection, view(available=lambda ids: np.zeros(len(ids), dtype=bool)))
+    assert ids.tolist() == []
+    assert ids.dtype == np.int64
+
+
+def test_all_takes_every_available_client():
+    ids, _ = drawn(All(), view(wanted=2, available=lambda ids: ids % 3 == 0))
+    assert ids.tolist() == [0, 3, 6, 9]
+
+
+def test_uniform_draws_distinct_available_clients():
+    for round in range(1, 30):
+        ids, _ = drawn(Uniform(), view(count=50, round=round, available=lambda ids: ids % 2 == 1))
+        assert len(set(ids.tolist())) == len(ids) == 4
+        assert (ids % 2 == 1).all()
+        assert (np.diff(ids) > 0).all()
+
+
+def test_uniform_returns_fewer_where_fewer_are_there():
+    ids, _ = drawn(Uniform(), view(count=500, available=lambda ids: np.isin(ids, [3, 477])))
+    assert ids.tolist() == [3, 477]
+
+
+def test_uniform_pairs_are_equally_likely():
+    rounds = 3000
+    pairs = Counter(
+        tuple(drawn(Uniform(), view(count=4, wanted=2, round=r))[0].tolist())
+        for r in range(1, rounds + 1)
+    )
+    assert len(pairs) == 6
+    assert chisquare(list(pairs.values())).pvalue > 1e-3
+
+
+def test_uniform_over_the_available_is_uniform():
+    chosen = [
+        drawn(Uniform(), view(count=300, wanted=1, round=r, available=lambda ids: ids % 50 == 7))[0]
+        for r in range(1, 1201)
+    ]
+    counts = np.bincount(np.concatenate(chosen) // 50, minlength=6)
+    assert counts.sum() == 1200
+    assert chisquare(counts).pvalue > 1e-3
+
+
+def test_uniform_costs_the_cohort_and_not_the_population():
+    asked = []
+
+    def half(ids):
+        asked.append(len(ids))
+        return ids % 2 == 0
+
+    ids, _ = drawn(Uniform(), view(count=10**6, wanted=100, available=half))
+    assert len(ids) == 100
+    assert sum(asked) <= 700
+
+
+def test_weighted_draws_in_proportion_to_sizes():
+    sizes = np.array([1, 0, 2, 5])
+    counts = np.zeros(4)
+    for round in range(1, 501):
+        ids, _ = drawn(Weighted(), view(4, 8, round, sizes=lambda ids: sizes[ids]))
+        assert len(ids) == 8
+        counts += np.bincount(ids, minlength=4)
+    assert counts[1] == 0
+    assert chisquare(counts[[0, 2, 3]], 4000 * sizes[[0, 2, 3]] / 8).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("away", [2, 990], ids=["rejected", "listed"])
+def test_weighted_among_the_available_keeps_their_proportions(away):
+    count = 1000
+    sizes = 1 + np.arange(count) % 3
+    counts = np.zeros(count)
+    for round in range(1, 301):
+        seen = view(
+            count, 20, round, available=lambda ids: ids >= away, sizes=lambda ids: sizes[ids]
+        )
+        ids, _ = drawn(Weighted(), seen)
+        assert len(ids) == 20
+        counts += np.bincount(ids, minlength=count)
+    assert counts[:away].sum() == 0
+    by_size = [counts[sizes == s].sum() for s in (1, 2, 3)]
+    share = [sizes[away:][sizes[away:] == s].sum() for s in (1, 2, 3)]
+    assert chisquare(by_size, 6000 * np.array(share) / sum(share)).pvalue > 1e-3
+
+
+def test_weighted_takes_nobody_without_rows():
+    ids, _ = drawn(
+        Weighted(), view(5, 3, available=lambda ids: ids < 2, sizes=lambda ids: ids // 2)
+    )
+    assert ids.tolist() == []
+
+
+def test_weighted_makes_its_table_once_a_run():
+    asked = []
+
+    def sizes(ids):
+        asked.append(len(ids))
+        return np.ones_like(ids)
+
+    cache = {}
+    for round in range(1, 6):
+        drawn(Weighted(), view(1000, 5, round, sizes=sizes, cache=cache))
+    assert asked == [1000]
+
+
+@pytest.mark.parametrize("selection", [Uniform(), Weighted()], ids=lambda s: s.name)
+def test_the_cohort_is_a_function_of_seed_and_round(selection):
+    same = [drawn(selection, view(1000, 10, 3))[0].tolist() for _ in range(2)]
+    assert same[0] == same[1]
+    assert drawn(selection, view(1000, 10, 4))[0].tolist() != same[0]
+    assert drawn(selection, view(1000, 10, 3, seed=1))[0].tolist() != same[0]
