@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.datasets.shards import Array, Ints, Shards
-from rayfed.errors import ScenarioError
 
 
 @dataclass(frozen=True)
@@ -169,33 +168,3 @@ def standardise(X: Array, by: Array | None = None) -> Array:
     constant = spread <= 1e-12 * np.abs(reference).max(axis=0, initial=0.0)
     spread[constant] = np.inf
     return np.asarray((X - reference.mean(axis=0)) / spread)
-
-
-def check_task(dataset: str, classes: int, task: str) -> None:
-    """Refuse data that a problem can do nothing with.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    classes : int
-        Number of classes, 0 for regression.
-    task : "regression", "binary" or "multiclass"
-        What the problem does.
-
-    Raises
-    ------
-    ScenarioError
-        If the targets are not of that kind.
-
-    Examples
-    --------
-    >>> check_task("mnist", 10, "binary")
-    Traceback (most recent call last):
-    rayfed.errors.ScenarioError: problem.dataset: 'mnist' has 10 classes; use a multiclass problem
-    """
-    kind = {0: "regression", 2: "binary"}.get(classes, "multiclass")
-    if kind == task or (kind, task) == ("binary", "multiclass"):
-        return
-    found = f"{classes} classes" if classes else "numbers as targets"
-    raise ScenarioError("problem.dataset", f"'{dataset}' has {found}; use a {kind} problem")

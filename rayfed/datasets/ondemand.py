@@ -26,9 +26,9 @@ class Generator(OnDemand):
     ----------
     features : int
         Number d of features.
-    samples : int, or {low, high}, or {mean, sigma, plus}
-        Rows of a client, held-out rows included: the same for all, uniform on a range, or
-        lognormal.
+    samples : int or mapping
+        Rows of a client, held-out rows included: the same for all (``20``), uniform on a range
+        (``{low: 10, high: 50}``), or lognormal (``{mean: 4, sigma: 2, plus: 50}``).
     """
 
     features: Annotated[int, Ge(1)] = 60

@@ -3,9 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.datasets.base import Dataset, Source, Table, check_task, standardise
+from rayfed.datasets.base import Dataset, Source, Table, standardise
 from rayfed.datasets.line import Line
-from rayfed.errors import ScenarioError
 from rayfed.plugins import find
 
 
@@ -56,24 +55,3 @@ def test_every_data_set_that_is_found_is_documented():
         assert issubclass(cls, Dataset)
         assert 0 <= cls.default_test < 1
         assert (cls.__doc__ or "").splitlines()[0].endswith(".")
-
-
-@pytest.mark.parametrize(
-    ("classes", "task"), [(0, "regression"), (2, "binary"), (2, "multiclass"), (10, "multiclass")]
-)
-def test_data_that_fit_the_problem(classes, task):
-    check_task("toy", classes, task)
-
-
-@pytest.mark.parametrize(
-    ("classes", "task", "message"),
-    [
-        (0, "binary", "numbers as targets; use a regression problem"),
-        (2, "regression", "2 classes; use a binary problem"),
-        (10, "binary", "10 classes; use a multiclass problem"),
-        (10, "regression", "10 classes; use a multiclass problem"),
-    ],
-)
-def test_data_that_do_not_fit_the_problem(classes, task, message):
-    with pytest.raises(ScenarioError, match=message):
-        check_task("toy", classes, task)
