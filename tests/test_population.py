@@ -148,7 +148,7 @@ def test_a_copy_from_another_process_gives_the_same_answers():
 
 def test_it_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Population(2, 0).count = 3  # type: ignore[misc]
+        Population(2, 0).count = 3
 
 
 def test_a_million_clients_cost_nothing_until_asked():

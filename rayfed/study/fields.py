@@ -113,18 +113,20 @@ class Plugin:
     kind : str
     default : object, optional
         Where a mapping names no plug-in, it changes this one.
+    base : type
+        What the plug-in must extend.
     """
 
     kind: str
     default: Any = None
+    base: type[Any] = object
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Validate by `build`, write by `plain`."""
         return core_schema.no_info_plain_validator_function(
-            lambda given: build(self.kind, given, self.default),
-            serialization=core_schema.plain_serializer_function_ser_schema(plain),
+            self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
         )
 
     def __get_pydantic_json_schema__(
@@ -134,6 +136,12 @@ class Plugin:
         if self.default is None:
             return {KIND: self.kind}
         return {KIND: self.kind, UNNAMED: self.default.name}
+
+    def _build(self, given: Any) -> Any:
+        value = build(self.kind, given, self.default)
+        if not isinstance(value, self.base):
+            fail(f"found '{plugins.name_of(value)}'; give a kind of {self.base.__name__}", given)
+        return value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,10 +308,9 @@ def _hint(hint: Any, default: Any) -> Any:
     if get_origin(hint) in (Union, UnionType):
         return Union[tuple(_hint(part, default) for part in get_args(hint))]  # noqa: UP007
     for kind in plugins.KINDS:
-        if isinstance(hint, type) and hint is plugins.base(kind):
-            return Annotated[
-                hint, Plugin(kind, None if default is dataclasses.MISSING else default)
-            ]
+        if isinstance(hint, type) and issubclass(hint, plugins.base(kind)):
+            shown = None if default is dataclasses.MISSING else default
+            return Annotated[hint, Plugin(kind, shown, hint)]
     try:
         TypeAdapter(hint)
     except PydanticSchemaGenerationError:
