@@ -257,7 +257,8 @@ def fresh(folder: Path) -> None:
     try:
         if folder.is_dir() and any(folder.iterdir()):
             if not (folder / "scenario.yaml").is_file():
-                raise ScenarioError(f"--out {folder}", "holds files that are no results; choose another")
+                text = "holds files that are no results; choose another folder"
+                raise ScenarioError(f"--out {folder}", text)
             folder.rename(_free(folder))
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

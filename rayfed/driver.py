@@ -25,7 +25,7 @@ VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
 
 
-class Interrupted(Exception):  # noqa: N818 - a request of the user, not an error
+class Interrupted(Exception):
     """The user asked to stop; the run is checkpointed."""
 
 
@@ -55,7 +55,9 @@ class Driver:
         """Ask the run to checkpoint and end after the current round."""
         self.stopping = True
 
-    def execute(self, resume: bool = False, report: Callable[[Progress], None] = lambda p: None) -> str:
+    def execute(
+        self, resume: bool = False, report: Callable[[Progress], None] = lambda p: None
+    ) -> str:
         """Run to the end and return "finished" or "failed".
 
         Parameters

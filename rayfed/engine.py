@@ -75,7 +75,7 @@ class Tally:
     events: list[Events] = field(default_factory=list)
 
 
-class NoReply(Exception):  # noqa: N818 - ends a round, not a run
+class NoReply(Exception):
     """Nobody's reply can be used."""
 
 
@@ -115,7 +115,8 @@ class Engine:
         """
         run, number = self.run, moment.round + 1
         tally = Tally(moment.time_s, moment.time_s)
-        state, diagnostics, selection = moment.state, {}, moment.selection
+        state, selection = moment.state, moment.selection
+        diagnostics: Mapping[str, float] = {}
         try:
             ids, selection = self._select(number, tally, moment)
             tally.start_s = tally.time_s
@@ -174,7 +175,9 @@ class Engine:
         self, number: int, tally: Tally, state: Mapping[str, Array], ids: Ints
     ) -> tuple[Mapping[str, Array], Mapping[str, float]]:
         rounds = self.run.algorithm.round(state)
-        return self._answer_all(rounds, "algorithm", number, tally, ids)
+        told: tuple[Mapping[str, Array], Mapping[str, float]]
+        told = self._answer_all(rounds, "algorithm", number, tally, ids)
+        return told
 
     def _answer_all(
         self,
@@ -258,7 +261,7 @@ class Engine:
         solvers = self.run.solvers
         sizes = self.run.views[""].shards.sizes(ids)
         if len(solvers) == 1:
-            return solvers[0].budget(sizes, pace)
+            return np.asarray(solvers[0].budget(sizes, pace))
         groups = self.run.population.group_of(ids)
         budgets = np.stack([solver.budget(sizes, pace) for solver in solvers])
         return np.asarray(budgets[groups, np.arange(len(ids))])

@@ -65,14 +65,16 @@ class Evaluation:
 def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Array, Array]:
     """Return summed loss, right predictions and row count of each client (K,)."""
     if batch is None:
-        return tuple(np.zeros((3, len(clients.ids))))
+        none = np.zeros(len(clients.ids))
+        return none, none, none
     problem = clients.problem
-    rows = np.sum(batch.w, axis=1, dtype=np.float64)
+    rows: Array = np.sum(batch.w, axis=1, dtype=np.float64)
     loss = np.broadcast_to(problem.value(x, batch), rows.shape).astype(np.float64)
     if problem.task == "regression":
         return loss, np.full_like(rows, np.nan), rows
-    right = (problem.predict(x, batch.X) == batch.y) & (batch.w > 0)
-    return loss, np.sum(right, axis=1, dtype=np.float64), rows
+    hits = (problem.predict(x, batch.X) == batch.y) & (batch.w > 0)
+    right: Array = np.sum(hits, axis=1, dtype=np.float64)
+    return loss, right, rows
 
 
 def summarise(sums: Array, normaliser: float, scored: Scored, personal: bool) -> dict[str, float]:

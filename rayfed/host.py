@@ -115,7 +115,7 @@ class Failure:
     trace: str
 
 
-class UnknownRun(Exception):  # noqa: N818 - it is a message between host and driver
+class UnknownRun(Exception):
     """The host does not know the run: it was started anew and must be restored."""
 
 
@@ -213,7 +213,7 @@ class Host:
         return self.runs[key]
 
 
-class _Failed(Exception):  # noqa: N818 - carries a Failure out of the recursion
+class _Failed(Exception):
     def __init__(self, client: int, trace: str) -> None:
         super().__init__(client)
         self.client, self.trace = client, trace
@@ -240,7 +240,7 @@ class _Work:
         self.sorted_ids, self.order = request.ids[order], order
 
     def _keys(self) -> Ints:
-        """Number the stacks that clients belong to: same group, same padded widths."""
+        """Return the number of each client's stack: same group, same padded widths."""
         request, shards = self.request, self.view.shards
         columns = [request.groups, shards.widths(request.ids)]
         if request.owner == "evaluation":

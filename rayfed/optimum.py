@@ -52,7 +52,7 @@ def optimum(run: Run, tables: Mapping[str, Any]) -> Run:
         raise ScenarioError("evaluate.gap", "needs `evaluate.clients: all`")
     everyone = {name: view for name, view in run.views.items() if name != "server"}
     views = {**everyone, "": run.views["evaluation"]}
-    data = {name: run.data["evaluation"] for name in views}
+    data = dict.fromkeys(views, run.data["evaluation"])
     whole = replace(run, views=views, data=data, x0=run.x0.astype(np.float64))
     executor = SerialExecutor(tables, whole.data)
     setup = replace(whole.setup(), owners={"optimum": Whole()}, initial={})

@@ -211,9 +211,7 @@ class Permutation:
             outside = images >= self.n
         return images.astype(np.int64)
 
-    def _network(
-        self, value: npt.NDArray[np.uint64], half: np.uint64
-    ) -> npt.NDArray[np.uint64]:
+    def _network(self, value: npt.NDArray[np.uint64], half: np.uint64) -> npt.NDArray[np.uint64]:
         mask = (np.uint64(1) << half) - np.uint64(1)
         left, right = value >> half, value & mask
         for key in self.keys:

@@ -221,7 +221,8 @@ def _check_task(problem: Problem, classes: int, dataset: Dataset | str) -> None:
     name = dataset if isinstance(dataset, str) else dataset.name
     if problem.task == "regression" and classes:
         text = f"'{problem.name}' predicts numbers, but dataset '{name}' has {classes} classes"
-        raise ScenarioError("problem.name", f"{text}; use logistic-regression or softmax-regression")
+        remedy = "use logistic-regression or softmax-regression"
+        raise ScenarioError("problem.name", f"{text}; {remedy}")
     if problem.task != "regression" and not classes:
         text = f"'{problem.name}' predicts classes, but the target of dataset '{name}' is numbers"
         raise ScenarioError("problem.name", f"{text}; use least-squares")

@@ -8,6 +8,7 @@ and without repeating any call: the drivers roll back and replay.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,55 +24,16 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayfed.driver import Driver, Interrupted
 from rayfed.errors import RayfedError, RunFailed
 from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
-from rayfed.host import Failure, Host, Partial, Request, Setup, UnknownRun
-from rayfed.problems.base import Array
+from rayfed.executors.ray_host import HostActor
+from rayfed.host import Request, Setup, UnknownRun
 from rayfed.placement import actor_count
+from rayfed.problems.base import Array
 from rayfed.run import Run
 from rayfed.tree import Ints, classes
 
 _STORE_ABOVE = 64 * 1024  # bytes; smaller arrays travel faster by value
 _RESTART_S = 120.0
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class HostActor:
-    """A client actor: a `Host` in a process of its own, with one BLAS thread."""
-
-    def __init__(self, owned: list[tuple[int, int]]) -> None:
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1)
-        self.host = Host(owned)
-
-    def ready(self) -> int:
-        """Return the process id."""
-        return os.getpid()
-
-    def open(
-        self, key: str, setup: Setup, rows: Mapping[str, Array] | None, *tables: Any
-    ) -> None:
-        """Begin a run; its tables come from the object store, shared without copies."""
-        self.host.open(key, setup.with_tables(tables), rows)
-
-    def exchange(
-        self, key: str, request: Request, send: Mapping[str, Array]
-    ) -> Partial | Failure | UnknownRun:
-        """Answer an Ask for the clients that live here."""
-        try:
-            return self.host.exchange(key, request, send)
-        except UnknownRun as error:
-            return error
-
-    def snapshot(self, key: str) -> dict[str, Array] | UnknownRun:
-        """Return client state that changed since the last snapshot."""
-        try:
-            return self.host.snapshot(key)
-        except UnknownRun as error:
-            return error
-
-    def close(self, key: str) -> None:
-        """Forget a run."""
-        self.host.close(key)
 
 
 @dataclass(frozen=True)
@@ -112,7 +74,11 @@ class RayExecutor:
     """
 
     def __init__(
-        self, actors: Sequence[Any], layout: Layout, tables: Mapping[str, Any], data: Mapping[str, str]
+        self,
+        actors: Sequence[Any],
+        layout: Layout,
+        tables: Mapping[str, Any],
+        data: Mapping[str, str],
     ) -> None:
         self.actors, self.tables, self.data = list(actors), dict(tables), dict(data)
         self.fine, self.owner = layout.owner()
@@ -255,7 +221,7 @@ class RayStudy:
             )
         self.started = not ray.is_initialized()
         if self.started:
-            _start(address)
+            _start(address, actor_count(clients, clients_per_actor, os.cpu_count() or 1))
         for module in by_value:  # a user's own code travels with the values that need it
             ray.cloudpickle.register_pickle_by_value(module)
         self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -373,11 +339,14 @@ class _Queue:
         ray.wait(list(self.busy), num_returns=len(self.busy), timeout=60)
 
 
-def _start(address: str | None) -> None:
+def _start(address: str | None, actors: int) -> None:
     """Start or join Ray; every process that computes has one BLAS thread."""
     for name in _THREADS:
         os.environ.setdefault(name, "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray warns of many processes beyond a multiple of this; that many actors are asked for here
+    os.environ.setdefault("RAY_worker_maximum_startup_concurrency", str(max(4, min(actors, 64))))
+    logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         ray.init(
             address=address or "local",

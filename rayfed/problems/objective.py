@@ -107,5 +107,7 @@ class Objective:
 
     def _l2(self, sizes: Ints) -> Floats:
         """Return l2_i (K,)."""
-        per = {"client": 1, "population": self.clients, "sample": sizes}[self.problem.l2_per]
-        return self.problem.l2 / np.broadcast_to(per, sizes.shape)
+        if self.problem.l2_per == "sample":
+            return self.problem.l2 / sizes
+        per = self.clients if self.problem.l2_per == "population" else 1
+        return np.full(len(sizes), self.problem.l2 / per)
