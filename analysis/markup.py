@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
@@ -16,6 +17,9 @@ from analysis.tables import Column
 def asset(name: str) -> str:
     """Return the text of a file in ``analysis/assets``."""
     return (resources.files("analysis") / "assets" / name).read_text(encoding="utf-8")
+
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))")
 
 
 @cache
@@ -37,6 +41,16 @@ def embedded(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     # "</script>" and "<!--" in a label would end or comment out the element.
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def unbroken(text: str) -> str:
+    """Return a sentence in which no line ends between a number and its unit."""
+    return _UNIT.sub("\u00a0", text)
+
+
+def sentence(text: str) -> str:
+    """Return a sentence of the page as HTML."""
+    return escape(unbroken(text))
 
 
 def choice(

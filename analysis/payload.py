@@ -20,6 +20,7 @@ from analysis.figures.convergence import page_data, short_number
 from analysis.figures.labels import DIRECT, plain
 from analysis.figures.people import people
 from analysis.figures.style import study_inks
+from analysis.markup import unbroken
 from analysis.palette import to_dark
 from analysis.read import Results, Run
 from analysis.series import default_target
@@ -101,8 +102,9 @@ def _run(results: Results, run: Run, runs: int) -> dict[str, Any]:
         "name": run.name,
         "seed": run.seed,
         "titles": {
-            "timeline": words.timeline_title(run),
-            "participation": words.participation_title(run),
+            "timeline": unbroken(words.timeline_title(run)),
+            "participation": unbroken(words.participation_title(run)),
+            "rounds": unbroken(words.rounds_title(run)),
         },
         "timeline": figure_json(timeline(results, run.name, run.seed, bars)),
         "participation": figure_json(participation(results, run.name, run.seed)),

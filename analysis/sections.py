@@ -14,6 +14,7 @@ from analysis.series import X_AXES
 from analysis.tables import Column
 
 Data = Mapping[str, Any]
+_HISTORY = '<div class="history" aria-live="polite"></div>'
 
 
 def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -> str:
@@ -33,7 +34,7 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
     return "\n".join(
         part
         for part in (
-            f'<p class="answer">{escape(answer)}</p>',
+            f'<p class="answer">{markup.sentence(answer)}</p>',
             _failures(results),
             _convergence(results, data),
             _table(results, columns),
@@ -52,7 +53,8 @@ def _section(question: str, inside: str) -> str:
 def _figure(name: str, title: str, how: str, above: str, data: Data | None, below: str = "") -> str:
     height = data["layout"]["height"] if data else 0
     return (
-        f'<figure><h2 id="{name}-title">{escape(title)}</h2><p class="how">{how}</p>{above}'
+        f'<figure><h2 id="{name}-title">{markup.sentence(title)}</h2>'
+        f'<p class="how">{how}</p>{above}'
         f"{markup.plot(name, height)}{markup.saves(name)}{below}</figure>"
     )
 
@@ -145,7 +147,7 @@ def _clients(results: Results, data: Data) -> str:
         '<p class="note" id="timeline-note"></p><p class="client">'
         '<label for="client-number">What did client</label>'
         '<input type="number" id="client-number" min="0" step="1"> do?</p>'
-        '<div id="client-history" aria-live="polite"></div>'
+        f"{_HISTORY}"
     )
     inside = _figure("timeline", run["titles"]["timeline"], how, above, run["timeline"], below)
     return _section("What did the clients do?", inside)
@@ -159,11 +161,11 @@ def _left_behind(results: Results, data: Data) -> str:
             "A dot a client; open circles are the slowest fifth. On the dashed line a client "
             "counts as much as its data, below it less. Shows the run chosen above."
         )
-        note = '<p class="note" id="participation-note"></p>'
+        note = f'<p class="note" id="participation-note"></p>{_HISTORY}'
         title = run["titles"]["participation"]
         figures.append(_figure("participation", title, how, "", run["participation"], note))
-        title = "Who took part in which rounds"
-        how = "Rows are clients, the fastest at the top; a dark cell took part in those rounds."
+        title = run["titles"]["rounds"]
+        how = "Rows are clients, the fastest at the top; a filled cell took part in those rounds."
         note = '<p class="note" id="rounds-note"></p>'
         figures.append(_figure("rounds", title, how, "", run["rounds"], note))
     if has_client_values(results):

@@ -15,6 +15,7 @@ from analysis.read import Results, Run
 from analysis.series import X_AXES, crossing, history, y_title
 
 _NAMED = 4  # most algorithms that a sentence names
+_SINGLE = 60  # most clients of whom a sentence names one
 
 
 def headline(results: Results, frame: pd.DataFrame) -> str:
@@ -166,6 +167,28 @@ def participation_title(run: Run) -> str:
     return (
         f"With {run.name} the slowest fifth of the clients gave {units.share(given)} of the "
         f"updates and hold {units.share(held)} of the data"
+    )
+
+
+def rounds_title(run: Run) -> str:
+    """Return how often the clients took part, from the one that did least to the one that did most.
+
+    Only clients that are known of are counted.
+    """
+    times = client_shares(run)["used"]
+    rounds = int(run.rounds["round"].max()) if len(run.rounds) else 0
+    if not len(times) or not rounds:
+        return "Who took part in which rounds"
+    low, high = int(times.min()), int(times.max())
+    if low == high:
+        return f"Every client took part {low} times in {rounds:,} rounds"
+    if len(times) > _SINGLE:
+        return f"Clients took part {low} to {high} times in {rounds:,} rounds, on average " + (
+            f"{units.number(float(times.mean()), 2)} times"
+        )
+    return (
+        f"Client {times.idxmin()} took part least, {low} times in {rounds:,} rounds, "
+        f"client {times.idxmax()} most, {high} times"
     )
 
 

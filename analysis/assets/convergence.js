@@ -2,6 +2,7 @@
 // The traces and their style come from analysis/figures/convergence.py; here they get new numbers.
 const convergence = (() => {
   const GAP = 17; // pixels between two labels
+  const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
   const MARGINS = 64; // pixels above and below the plot
 
   function extent(curves, log) {
@@ -109,7 +110,17 @@ const convergence = (() => {
       ...reached.map((row) => `${row.name} after ${units.clock(view.x, row.value)}`),
       ...missing.map((row) => `${row.name} not with every seed`),
     ];
-    return `${column.title} ${units.number(view.target)}: ${parts.join(", ")}`;
+    const text = `${column.title} ${units.number(view.target)}: ${parts.join(", ")}`;
+    return text.replace(UNIT, "\u00a0");
+  }
+
+  // 1, 2, 5 where a log axis spans two decades or less, else powers.
+  function ticks(range, log) {
+    const decades = range && log ? range[1] - range[0] : 0;
+    if (!log) return { dtick: undefined, tickformat: "" };
+    return decades <= 2.2
+      ? { dtick: "D2", tickformat: "~g" }
+      : { dtick: Math.max(1, Math.ceil(decades / 7)), tickformat: "" };
   }
 
   // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.
@@ -140,9 +151,9 @@ const convergence = (() => {
     }
     const { xaxis, yaxis } = made.layout;
     Object.assign(xaxis, { range: [0, end], title: { ...xaxis.title, text: clock.title } });
-    xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g}` };
+    xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g} ${clock.unit}`.trim() };
     yaxis.title = { ...yaxis.title, text: data.columns[view.y].title };
-    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] });
+    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, ticks(range, log));
     made.layout.annotations = range ? labels(visible, curves, range, log, made.layout.height) : [];
     made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
     made.view = { log, range: range ?? [0, 1], canLog: positive(drawn) };

@@ -205,25 +205,27 @@ const page = (() => {
 
   // ---- what one client did ------------------------------------------------------------------
 
+  const STATUSES = { used: "Took part", late: "Came late", dropped: "Went away" };
+
   function listed(rounds) {
     const shown = rounds.slice(0, 40).join(", ");
     return rounds.length > 40 ? `${shown} and ${rounds.length - 40} more` : shown;
   }
 
   function history(client) {
-    const lines = [];
-    const events = data.runs[run].events;
-    for (const [status, words] of [["used", "Took part"], ["late", "Came late"], ["dropped", "Went away"]]) {
-      const rounds = events.round.filter((_, i) => events.client[i] === client && events.status[i] === status);
-      if (rounds.length) lines.push(`${words} in ${rounds.length} rounds: ${listed(rounds)}.`);
-    }
-    return lines;
+    const { events } = data.runs[run];
+    const lines = Object.entries(STATUSES).map(([status, words]) => {
+      const mine = (_, i) => events.client[i] === client && events.status[i] === status;
+      const rounds = [...new Set(events.round.filter(mine))];
+      if (!rounds.length) return "";
+      return `${words} in ${rounds.length} round${rounds.length > 1 ? "s" : ""}: ${listed(rounds)}.`;
+    });
+    if (events.until) lines.push(`Told are rounds 1 to ${events.until}.`);
+    return lines.filter((line) => line);
   }
 
   function showClient(client) {
-    const place = $("#client-history");
-    if (!place) return;
-    place.replaceChildren();
+    $$(".history").forEach((place) => place.replaceChildren());
     if (client === null) return;
     $("#client-number").value = client;
     const about = data.runs[run].clients;
@@ -239,10 +241,12 @@ const page = (() => {
       }
     }
     const { name, seed } = data.runs[run];
-    const head = facts.length ? facts.join(", ") : "nothing is recorded of this client";
+    const head = facts.length ? facts.join(", ") : "this page knows nothing of it";
     const lines = [`Client ${client} with ${name}, seed ${seed}: ${head}.`, ...history(client)];
-    for (const line of lines) {
-      place.appendChild(document.createElement("p")).textContent = line;
+    for (const place of $$(".history")) {
+      for (const line of lines) {
+        place.appendChild(document.createElement("p")).textContent = line;
+      }
     }
   }
 

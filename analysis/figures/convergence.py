@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analysis.figures.labels import label_ends
-from analysis.figures.style import canvas, line, study_inks, x_scales, y_range
+from analysis.figures.style import canvas, line, log_ticks, study_inks, x_scales, y_range
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results
 from analysis.series import (
@@ -70,6 +70,8 @@ def convergence(
         _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
     extent = y_range([part for c in drawn.values() for part in (c.low, c.high)], log)
     _set_axes(figure, worth["title"], y, log, extent, end)
+    reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
+    figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items()}, look, extent, log)
     return figure
@@ -133,8 +135,9 @@ def _set_axes(
     figure: go.Figure, x: str, y: str, log: bool, extent: list[float] | None, end: float
 ) -> None:
     figure.update_xaxes(title_text=x, range=[0, end], showgrid=False)
-    figure.update_layout(xaxis_unifiedhovertitle_text=x.split(" (")[0] + " %{x:.4~g}")
-    figure.update_yaxes(title_text=y_title(y), type="log" if log else "linear", range=extent)
+    ticks = log_ticks(extent) if log else {}
+    kind = "log" if log else "linear"
+    figure.update_yaxes(title_text=y_title(y), type=kind, range=extent, **ticks)
 
 
 def _add_target(figure: go.Figure, target: float | None) -> None:

@@ -48,7 +48,7 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
     extent = y_range(list(drawn.values()), log=False)
     figure.update_xaxes(title_text="clients, from the worst served to the best (%)", range=[0, 100])
-    figure.update_xaxes(showgrid=False, dtick=10)
+    figure.update_xaxes(showgrid=False, dtick=20)
     figure.update_layout(xaxis_unifiedhovertitle_text="the %{x:.0f} % worst served")
     figure.update_yaxes(title_text=f"{column} of the client", range=extent)
     label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, look, extent)

@@ -89,8 +89,8 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         return canvas(200, meta={"note": "No events are recorded for this run."})
     bands, columns = min(_BANDS, len(clients)), min(_COLUMNS, int(run.events["round"].max()))
     share, round_edges = _used_share(run, clients, bands, columns)
-    figure = canvas(HEIGHT, hovermode="closest")
     single = bands == len(clients)
+    figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
     figure.add_heatmap(
         z=np.round(100 * share, 3),
         x=(round_edges[:-1] + round_edges[1:] - 1) / 2 + 0.5,
@@ -144,6 +144,16 @@ def _add_diagonal(figure: go.Figure, top: float) -> None:
         line={"color": LIGHT["muted"], "width": 1, "dash": "3px,3px"},
         hoverinfo="skip",
         meta={"part": "diagonal"},
+    )
+    figure.add_annotation(
+        x=top,
+        y=top,
+        text="as much as its data",
+        showarrow=False,
+        xanchor="right",
+        xshift=-18,
+        yanchor="top",
+        font={"color": LIGHT["muted"]},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,11 +46,15 @@ def canvas(height: int, **layout: Any) -> go.Figure:
         "zeroline": False,
         "showline": False,
         "ticks": "",
+        "ticklabelstandoff": 4,
         "nticks": 7,
         "tickfont": {"color": LIGHT["muted"]},
         "title": {"font": {"color": LIGHT["muted"], "size": FONT_SIZE}, "standoff": 10},
         "automargin": False,
         "exponentformat": "power",
+        "spikecolor": LIGHT["strip"],
+        "spikethickness": 1,
+        "spikedash": "solid",
         "minexponent": 4,
     }
     figure.update_layout(xaxis=axis, yaxis=axis)
@@ -86,6 +91,14 @@ def y_range(columns: Sequence[Array], log: bool) -> list[float] | None:
     low, high = float(values.min()), float(values.max())
     margin = 0.04 * (high - low) or 0.04 * (abs(high) or 1.0)
     return [low - margin, high + margin]
+
+
+def log_ticks(extent: list[float] | None) -> dict[str, Any]:
+    """Return the ticks of a log axis: 1, 2, 5 where it spans two decades or less, else powers."""
+    decades = extent[1] - extent[0] if extent else 1.0
+    if decades <= 2.2:
+        return {"dtick": "D2", "tickformat": "~g"}
+    return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": ""}
 
 
 def fade(ink: Ink) -> list[list[Any]]:

@@ -89,13 +89,14 @@ def _bars(run: Run, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
     for part in _PARTS:
         mine = asks[asks["status"] == part]
         _add_bars(figure, part, mine, row, clock.worth, colours[part])
-    figure.update_yaxes(
+    few = len(clients) <= 30
+    figure.layout.yaxis.update(
         title_text="client, fastest at the top",
         range=[len(clients) - 0.4, -0.6],
-        tickvals=list(range(len(clients))) if len(clients) <= 30 else None,
-        ticktext=[str(client) for client in clients.index] if len(clients) <= 30 else None,
+        tickvals=list(range(len(clients))) if few else None,
+        ticktext=[str(client) for client in clients.index] if few else None,
+        showticklabels=few,
         showgrid=False,
-        selector={"anchor": "x"},
     )
     shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
     view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
@@ -145,7 +146,13 @@ def _add_bars(
         marker={
             "color": colour,
             "line": {"width": 0},
-            "pattern": {"shape": _PATTERN.get(part, ""), "size": 5, "solidity": 0.25},
+            "pattern": {
+                "shape": _PATTERN.get(part, ""),
+                "fillmode": "overlay",
+                "fgcolor": LIGHT["background"],
+                "size": 6,
+                "solidity": 0.25,
+            },
         },
         hovertemplate=_hover(part),
         meta={"part": part},
@@ -190,6 +197,8 @@ def _frame(height: int, clock: _Clock) -> go.Figure:
     )
     _strip(figure, clock)
     figure.update_xaxes(title_text=clock.title, rangemode="tozero")
+    # Round numbers that would have to shrink to fit are left out.
+    figure.update_layout(uniformtext={"mode": "hide", "minsize": 9})
     return figure
 
 
@@ -250,11 +259,8 @@ def _density(run: Run, clients: pd.DataFrame, colour: str, scale_: list[list[Any
         "compute at %{x:.4~g}<extra></extra>",
         meta={"part": "density"},
     )
-    figure.update_yaxes(
-        title_text="clients, fastest at the top (%)",
-        range=[100, 0],
-        showgrid=False,
-        selector={"anchor": "x"},
+    figure.layout.yaxis.update(
+        title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
     )
     note = f"{len(clients):,} clients are drawn as a density, in {bands} bands of equal speed rank."
     figure.update_layout(meta={"note": note, "whole": edges[-1] / clock.worth})

@@ -1,0 +1,135 @@
+"""Means over seeds, clocks and targets, with numbers worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.read import Results
+from analysis.series import (
+    X_AXES,
+    crossing,
+    curve,
+    default_target,
+    history,
+    more_is_better,
+    round_easily,
+    thin,
+    y_columns,
+)
+
+
+def frame(x, y):
+    return pd.DataFrame({"time_s": x, "loss": y})
+
+
+def test_history_sums_what_a_row_counts_for_its_round_alone(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([4, 3, 2, 1]))
+    found = history(Results.read(tmp_path).runs_found[0])
+    assert list(found["bytes_up"]) == [0, 100, 200, 300]
+    assert list(found["updates"]) == [0, 5, 10, 15]
+    assert list(found["time_s"]) == [0, 2, 4, 6]
+
+
+def test_between_evaluations_a_run_holds_its_last_value():
+    found = curve([frame([0, 2, 4], [8, 4, 2]), frame([0, 3], [6, 2])], "time_s", "loss")
+    assert list(found.x) == [0, 2, 3, 4]
+    assert list(found.mean) == [7, 5, 3, 2]
+    # Sample deviations of (8, 6), (4, 6), (4, 2), (2, 2).
+    assert found.high - found.mean == pytest.approx([2**0.5, 2**0.5, 2**0.5, 0])
+
+
+def test_rows_that_were_not_evaluated_do_not_count():
+    found = curve([frame([0, 1, 2], [4, np.nan, 2])], "time_s", "loss")
+    assert list(found.x) == [0, 2]
+    assert list(found.low) == list(found.high) == [4, 2]
+
+
+def test_the_band_of_positive_data_stays_positive():
+    found = curve([frame([0], [1.0]), frame([0], [9.0])], "time_s", "loss")
+    # Mean 5, deviation 5.66: below zero, so it ends at the smaller run.
+    assert found.low[0] == 1.0
+    assert found.high[0] == pytest.approx(5 + 32**0.5)
+
+
+def test_the_band_of_other_data_goes_where_it_goes():
+    found = curve([frame([0], [-1.0]), frame([0], [9.0])], "time_s", "loss")
+    assert found.low[0] == pytest.approx(4 - 50**0.5)
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends():
+    found = curve([frame(np.arange(5000.0), np.ones(5000))], "time_s", "loss", most=600)
+    assert len(found.x) == 600
+    assert (found.x[0], found.x[-1]) == (0, 4999)
+    assert list(thin(np.arange(3.0), 5)) == [0, 1, 2]
+
+
+def test_no_data_is_an_empty_curve():
+    assert len(curve([frame([0], [np.nan])], "time_s", "loss").x) == 0
+    assert len(curve([], "time_s", "loss").x) == 0
+
+
+def test_crossing_is_the_first_row_as_good_as_the_target():
+    losses = frame([0, 1, 2, 3], [4, np.nan, 2, 3])
+    assert crossing(losses, "loss", 2.0)["time_s"] == 2
+    assert crossing(losses, "loss", 1.9) is None
+    gains = pd.DataFrame({"round": [0, 1, 2], "accuracy": [0.5, 0.9, 0.8]})
+    assert crossing(gains, "accuracy", 0.8)["round"] == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "better"),
+    [("loss", False), ("loss_gap", False), ("personal_accuracy", True), ("server_lr", None)],
+)
+def test_which_end_is_good(column, better):
+    assert more_is_better(column) is better
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "rounded"),
+    [
+        (0.05312, True, 0.054),
+        (0.05312, False, 0.053),
+        (0.05, True, 0.05),
+        (1234.0, True, 1300.0),
+        (0, True, 0.0),
+        (-0.0123, True, -0.012),
+    ],
+)
+def test_round_easily(value, up, rounded):
+    assert round_easily(value, up) == rounded
+
+
+def test_the_default_target_is_what_the_worst_rival_reaches(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fast", 0, rows([1.0, 0.1, 0.0101]))
+    run_writer(tmp_path, "slow", 0, rows([1.0, 0.5, 0.2342]))
+    run_writer(tmp_path, "centralised", 0, rows([1.0, 0.9, 0.8]))
+    assert default_target(Results.read(tmp_path)) == 0.24
+
+
+def test_an_algorithm_that_hardly_moved_sets_no_target(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fast", 0, rows([1.0, 0.1, 0.0101]))
+    run_writer(tmp_path, "stuck", 0, rows([1.0, 0.99, 0.98]))
+    run_writer(tmp_path, "worse", 0, rows([1.0, 2.0, 3.0]))
+    assert default_target(Results.read(tmp_path)) == 0.011
+
+
+def test_nothing_improved_means_no_target(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "worse", 0, rows([1.0, 2.0, 3.0]))
+    results = Results.read(tmp_path)
+    assert default_target(results) is None
+    assert default_target(results, "server_lr") is None
+
+
+def test_columns_without_news_are_not_offered(tmp_path, run_writer, rows):
+    step = [np.nan, 1.0, 1.5]
+    run_writer(tmp_path, "fedexp", 0, rows([3, 2, 1], server_lr=step, note=["a", "b", "c"]))
+    # Participants, bytes and steps are the same in every round; accuracy holds nothing.
+    assert y_columns(Results.read(tmp_path)) == ["loss", "server_lr"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "largest", "unit"),
+    [("time_s", 90, "s"), ("time_s", 130, "min"), ("bytes_up", 4.1e9, "GB"), ("round", 100, "")],
+)
+def test_an_axis_takes_the_unit_that_reads_best(axis, largest, unit):
+    assert X_AXES[axis].unit(largest)[0] == unit

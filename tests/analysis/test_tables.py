@@ -1,0 +1,109 @@
+"""The table of results against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+
+from analysis.read import Results
+from analysis.tables import columns, comparison, summary, with_spread
+
+
+@pytest.fixture
+def results(tmp_path, run_writer, rows):
+    """Two rivals and a baseline, two seeds each; a row is 2 s, 100 bytes and 5 updates."""
+    run_writer(tmp_path, "slow", 0, rows([8, 6, 4, 2], accuracy=[0, 0.1, 0.2, 0.9]))
+    run_writer(tmp_path, "slow", 1, rows([8, 6, 3, 1], accuracy=[0, 0.1, 0.2, 0.7]))
+    run_writer(tmp_path, "fast", 0, rows([8, 2, 1, 0.5], accuracy=[0, 0.1, 0.2, 0.95]))
+    run_writer(tmp_path, "fast", 1, rows([8, 5, 2, 1.5], accuracy=[0, 0.1, 0.2, 0.95]))
+    free = {"bytes_up": np.zeros(3, int)}
+    run_writer(tmp_path, "centralised", 0, rows([8, 0.5, 0.1], **free))
+    run_writer(tmp_path, "centralised", 1, rows([8, 0.5, 0.1], **free))
+    return Results.read(tmp_path)
+
+
+def row(frame, name):
+    return frame.set_index("name").loc[name]
+
+
+def test_costs_are_means_over_seeds_at_the_first_good_row(results):
+    frame = summary(results, target=4.0)
+    slow, fast = row(frame, "slow"), row(frame, "fast")
+    # slow reaches 4 in round 2 with both seeds; fast in rounds 1 and 2.
+    assert (slow["rounds_to_target"], fast["rounds_to_target"]) == (2, 1.5)
+    assert (slow["time_to_target_s"], fast["time_to_target_s"]) == (4, 3)
+    assert (slow["bytes_up_to_target"], fast["bytes_up_to_target"]) == (200, 150)
+    assert (slow["updates_to_target"], fast["updates_to_target"]) == (10, 7.5)
+
+
+def test_final_values_are_mean_and_sample_deviation(results):
+    slow = row(summary(results), "slow")
+    assert slow["loss_mean"] == 1.5
+    assert slow["loss_sd"] == pytest.approx(0.5**0.5)
+    assert slow["accuracy_mean"] == pytest.approx(0.8)
+    assert "test_loss_mean" not in slow
+    assert (slow["rounds"], slow["time_s"], slow["bytes_up"]) == (3, 6, 300)
+
+
+def test_a_target_that_one_seed_misses_has_no_cost(results):
+    slow = row(summary(results, target=1.0), "slow")
+    assert (slow["reached"], slow["counted"]) == (1, 2)
+    assert np.isnan(slow["rounds_to_target"])
+    shown = comparison(results, target=1.0).set_index("algorithm")
+    assert shown.loc["slow", "rounds to loss 1"] == "- (1 of 2 seeds)"
+    assert shown.loc["slow", "simulated time"] == "-"
+
+
+def test_the_target_can_be_an_accuracy(results):
+    frame = summary(results, "accuracy", 0.2)
+    assert row(frame, "fast")["rounds_to_target"] == 2
+    assert columns(frame)[1].title == "rounds to accuracy 0.2"
+
+
+def test_the_best_is_marked_and_is_never_a_baseline(results):
+    table = {column.title: column for column in columns(summary(results, target=4.0))}
+    assert table["algorithm"].texts == ("fast", "slow", "centralised")
+    assert table["rounds to loss 4"].best == (True, False, False)
+    assert table["final loss"].best == (True, False, False)
+    assert table["final accuracy"].best == (True, False, False)
+
+
+def test_what_a_baseline_does_not_pay_is_not_compared(results):
+    shown = comparison(results, target=4.0).set_index("algorithm")
+    assert shown.loc["centralised", "uploaded"] == "-"
+    assert shown.loc["centralised", "rounds to loss 4"] == "1"
+    assert shown.loc["fast", "uploaded"] == "150 B"
+
+
+def test_a_single_algorithm_has_no_best(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
+    table = columns(summary(Results.read(tmp_path)))
+    assert not any(any(column.best) for column in table)
+    assert table[-1].texts == ("1",)
+
+
+def test_no_target_leaves_the_final_values(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([1, 2, 3]))
+    assert list(comparison(Results.read(tmp_path)).columns) == ["algorithm", "final loss"]
+
+
+def test_a_failed_run_is_counted_but_not_averaged(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
+    run_writer(tmp_path, "fedavg", 1, rows([3, 1e9]), status="failed", reason="diverged")
+    frame = row(summary(Results.read(tmp_path)), "fedavg")
+    assert (frame["seeds"], frame["finished"], frame["failed"]) == (2, 1, 1)
+    assert frame["loss_mean"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "text"),
+    [
+        (0.041234, 0.00123, "0.0412 ± 0.0012"),
+        (0.8712, 0.0345, "0.871 ± 0.035"),
+        (0.5, np.nan, "0.5"),
+        (np.nan, np.nan, "-"),
+        (3.21e-9, 4.0e-10, "3.21e-9 ± 4e-10"),
+        (0.95, 1e-7, "0.9500 ± <0.0001"),
+        (0.25, 0.0, "0.25 ± 0"),
+    ],
+)
+def test_a_mean_has_the_digits_that_its_deviation_allows(mean, spread, text):
+    assert with_spread(mean, spread) == text
