@@ -15,7 +15,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 How: TypeAlias = Literal["replacement", "shuffle"]
 
 _CHUNK = 2**17  # draws held at once; the numbers drawn do not depend on it
-_LAST = np.uint64(2**32)  # sorts behind every random word
+_LOW = np.uint64(2**32 - 1)
 _SHIFT = np.uint64(32)
 
 
@@ -68,7 +68,7 @@ def minibatches(
     key = Key(seed, "batch")
     counts = active(steps)
     if how == "shuffle":
-        index, w = _shuffled(key, batch, len(counts), ids, sizes, round, ask)
+        index, w = _shuffled(key, batch, steps, ids, sizes, round, ask)
         for step, k in enumerate(counts):
             yield index[step, :k], w[step, :k]
         return
@@ -96,29 +96,43 @@ def _below(words: npt.NDArray[np.uint64], sizes: Ints) -> Ints:
 
 
 def _shuffled(
-    key: Key, batch: int, steps: int, ids: Ints, sizes: Ints, round: int, ask: int
+    key: Key, batch: int, steps: Ints, ids: Ints, sizes: Ints, round: int, ask: int
 ) -> tuple[Ints, Floats]:
-    """Return index and w (steps, K, B) of all steps, each pass under a key of its own."""
-    per_pass = -(-sizes // batch)
-    index = np.zeros((steps, len(ids), batch), dtype=np.int64)
-    w = np.zeros((steps, len(ids), batch))
-    for number in range(-(-steps // int(per_pass.min()))):
-        start = number * per_pass
-        need = np.flatnonzero(start < steps)
-        order = _orders(key.sub(str(number)), ids[need], sizes[need], round, ask)
-        for slot in range(int(per_pass[need].max())):
-            some = (slot < per_pass[need]) & (start[need] + slot < steps)
-            who = need[some]
-            rows = np.arange(slot * batch, (slot + 1) * batch)
-            real = rows < sizes[who][:, None]
-            chosen = order[some][:, np.minimum(rows, order.shape[1] - 1)]
-            index[start[who] + slot, who] = np.where(real, chosen, 0)
-            w[start[who] + slot, who] = real / real.sum(axis=1)[:, None]
+    """Return index and w (steps, K, B) of all steps."""
+    shape = (int(steps.max()), len(ids), batch)
+    index, w = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    passes = -(-steps // -(-sizes // batch))
+    words = key.bits(ids, int((passes * sizes).max()), round=round, ask=ask)
+    for n in np.unique(sizes).tolist():
+        who = np.flatnonzero(sizes == n)
+        count = int(passes[who].max())
+        orders = _orders(words[who, : count * n].reshape(len(who), count, n))
+        rows, weights = _cut(orders, batch)
+        stop = min(len(rows), len(index))
+        index[:stop, who], w[:stop, who] = rows[:stop], weights[:stop, None]
     return index, w
 
 
-def _orders(key: Key, ids: Ints, sizes: Ints, round: int, ask: int) -> Ints:
-    """Return a random order of each client's rows (K, max n_i); beyond n_i it means nothing."""
-    words = key.bits(ids, int(sizes.max()), round=round, ask=ask)
-    words = np.where(np.arange(words.shape[1]) < sizes[:, None], words, _LAST)
-    return np.argsort(words, axis=1, kind="stable")
+def _orders(words: npt.NDArray[np.uint64]) -> Ints:
+    """Return for 32-bit words (..., n) the order of 0 ... n-1 that sorts them."""
+    rows = np.arange(words.shape[-1], dtype=np.uint64)
+    keys = np.sort((words << _SHIFT) | rows)  # with its row no word is equal to another
+    return (keys & _LOW).astype(np.int64)
+
+
+def _cut(orders: Ints, batch: int) -> tuple[Ints, Floats]:
+    """Cut the passes of k clients (k, passes, n) into batches.
+
+    Returns
+    -------
+    rows : (steps, k, B) array of int
+    w : (steps, B) array of float
+        1 / (rows in this batch), 0 where the last batch of a pass is filled up.
+    """
+    k, count, n = orders.shape
+    width = -(-n // batch) * batch
+    rows = np.zeros((k, count, width), dtype=np.int64)
+    rows[:, :, :n] = orders
+    real = (np.arange(width) < n).reshape(-1, batch)
+    w = np.tile(real / real.sum(axis=1)[:, None], (count, 1))
+    return rows.reshape(k, -1, batch).swapaxes(0, 1), w

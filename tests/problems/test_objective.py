@@ -42,7 +42,7 @@ def test_no_l2_is_none_and_intercepts_can_be_spared():
     ("weighting", "expected"),
     [("size", [1 / 8, 2 / 8, 5 / 8]), ("uniform", [1 / 3] * 3), ("sum", [1, 1, 1])],
 )
-def test_weights_over_their_normaliser_are_those_of_F(weighting, expected):
+def test_weights_over_their_normaliser_are_those_of_the_global_objective(weighting, expected):
     one = objective(weighting=weighting)
     weights = one.weights(SIZES)
     found = weights / one.normaliser(float(weights.sum()), 3)
@@ -63,7 +63,7 @@ def test_a_sum_over_some_clients_is_scaled_to_all():
         ({"divide_by": "all-samples", "weighting": "uniform"}, 1 / 24, 0.0),
     ],
 )
-def test_pooled_rows_and_l2_weigh_what_they_weigh_in_F(settings, row, l2):
+def test_pooled_rows_and_l2_weigh_what_they_weigh_in_the_global_objective(settings, row, l2):
     pooled = objective(**settings).pooled(SIZES)
     np.testing.assert_allclose(pooled.per_row(np.array([8])), [row], rtol=1e-15)
     assert pooled.problem.l2 == pytest.approx(l2, rel=1e-15)
