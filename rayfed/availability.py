@@ -50,6 +50,10 @@ class Availability:
 
     name: ClassVar[str]
 
+    def check(self, crowd: Crowd) -> None:
+        """Raise a `ScenarioError` if the settings do not fit the population."""
+        return
+
     def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
         """Return which clients (K,) can be reached at virtual second t of a round (from 1)."""
         raise NotImplementedError
@@ -110,6 +114,12 @@ class Cyclic(Availability):
         if self.rounds is not None and self.period_s is not None:
             raise ScenarioError("", "both rounds and period_s are given; keep one of them")
 
+    def check(self, crowd: Crowd) -> None:
+        """Refuse more groups than clients: some turns would be nobody's."""
+        if self.groups > crowd.count:
+            found = f"found {self.groups} cyclic groups of {crowd.count} clients"
+            raise ScenarioError("clients.availability.groups", f"{found}; give fewer groups")
+
     def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
         """Return which clients belong to the group whose turn it is."""
         turn = (round - 1) // (self.rounds or 1)
@@ -168,7 +178,7 @@ class Bernoulli(Availability):
         status, pending = self.available(ids, t, 0, crowd), np.arange(len(ids))
         for block in range(first, first + _HORIZON):
             differs = self._block(ids[pending], block, crowd) != status[pending, None]
-            differs[:, : max(0, now + 1 - block * _BLOCK)] = False
+            differs[:, : max(0, now - block * _BLOCK)] = False
             found = differs.any(axis=1)
             changed[pending[found]] = block * _BLOCK + differs[found].argmax(axis=1)
             pending = pending[~found]

@@ -109,7 +109,8 @@ class Population:
     Raises
     ------
     ScenarioError
-        If an explicit id is out of range or in two groups, or the groups claim more than N.
+        If an explicit id is out of range or in two groups, if the groups claim more than N, or
+        if an availability does not fit so many clients.
 
     Examples
     --------
@@ -131,6 +132,8 @@ class Population:
     groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
+        for part in self._parts:
+            (part.availability or self.availability).check(self._crowd)
         named, times = np.unique([i for g in self.groups for i in g.ids or ()], return_counts=True)
         outside = named[(named < 0) | (named >= self.count)]
         if len(outside):

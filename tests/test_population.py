@@ -55,6 +55,13 @@ def test_groups_that_cannot_be(groups, message):
     assert error.value.place == "clients.groups"
 
 
+def test_more_cyclic_groups_than_clients():
+    with pytest.raises(ScenarioError, match="found 4 cyclic groups of 3 clients; give fewer"):
+        Population(3, 0, availability=Cyclic(groups=4))
+    with pytest.raises(ScenarioError, match="found 4 cyclic groups of 3 clients; give fewer"):
+        Population(3, 0, groups=(Group(ids=(1,), availability=Cyclic(groups=4)),))
+
+
 def test_stragglers_are_a_fixed_set_of_the_rounded_share():
     population = Population(30, seed=2, stragglers=Stragglers(fraction=0.25, slowdown=8.0))
     slow = population.straggles(np.arange(30))

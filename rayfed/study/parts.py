@@ -248,7 +248,7 @@ class Clients(Settings):
         try:
             self.population(0)
         except ScenarioError as error:
-            fail(error.problem, self.groups, "groups")
+            fail(error.problem, self, *error.place.split(".")[1:])
         return self
 
 

@@ -24,7 +24,7 @@ def test_a_rule_that_is_never_or_always_met_is_refused(rule):
         Stop(**{rule: -1})
 
 
-@pytest.mark.parametrize(("fraction", "size"), [(0.25, 2), (0.3, 3), (1.0, 10), (0.01, 0)])
+@pytest.mark.parametrize(("fraction", "size"), [(0.25, 2), (0.26, 3), (1.0, 10), (0.01, 0)])
 def test_a_share_is_rounded_to_whole_clients(fraction, size):
     assert Different(fraction=fraction).group(0, 10).size == size
 

@@ -214,6 +214,11 @@ class TestGroups:
             "clients.groups: the groups claim 25 clients, but clients.count is 20; claim fewer"
         )
 
+    def test_more_cyclic_groups_than_clients(self):
+        assert wrong("clients.availability.groups=21") == (
+            "clients.availability.groups: found 21 cyclic groups of 20 clients; give fewer groups"
+        )
+
     def test_ids_out_of_range(self):
         assert wrong("clients.groups=[{ids: [3, 20]}]") == (
             "clients.groups: found id 20; ids go from 0 to 19"
