@@ -280,12 +280,16 @@ def test_a_shared_start_is_not_written_to_and_has_the_bits_of_copies():
     np.testing.assert_array_equal(some.solve(x).x, some.solve(np.ones((7, 3))).x)
 
 
-def test_a_model_of_double_precision_is_trained_in_the_precision_of_the_data():
-    some = clients(many(np.float32), SGD(steps=3, batch=2, momentum=0.5, mu=0.1, clip_norm=1.0))
+@pytest.mark.parametrize("batch", [2, "full"])
+def test_a_model_of_double_precision_is_trained_in_the_precision_of_the_data(batch):
+    solver = SGD(steps=3, batch=batch, momentum=0.5, mu=0.1, clip_norm=1.0)
+    some = clients(many(np.float32), solver)
     x = np.full(3, 1 / 3)
     local = some.solve(x, correction=np.zeros((7, 3)))
     assert local.x.dtype == np.float32
     np.testing.assert_array_equal(local.x, some.solve(x.astype(np.float32)).x)
+    alone = clients(many(np.float32), some.solver, ids=[3])
+    np.testing.assert_array_equal(alone.solve(x, correction=np.zeros((1, 3))).x[0], local.x[3])
 
 
 def test_the_rows_of_a_full_batch_are_gathered_once():

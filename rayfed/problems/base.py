@@ -107,11 +107,13 @@ class Problem:
 
     def value(self, x: Array, batch: Batch) -> Array:
         """Return the objectives (K,) at x, (K, p) or (1, p)."""
+        x = _by_rows(x)
         value = self.data_value(x, batch)
         return value if batch.ridge is None else value + _ridge_value(x, batch.ridge)
 
     def gradient(self, x: Array, batch: Batch) -> Array:
         """Return the gradients (K, p) at x, (K, p) or (1, p)."""
+        x = _by_rows(x)
         gradient = self.data_gradient(x, batch)
         if batch.ridge is not None:
             gradient += batch.ridge * x
@@ -119,6 +121,7 @@ class Problem:
 
     def value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
         """Return `value` (K,) and `gradient` (K, p), with the common work done once."""
+        x = _by_rows(x)
         value, gradient = self.data_value_and_gradient(x, batch)
         if batch.ridge is not None:
             value = value + _ridge_value(x, batch.ridge)
@@ -137,7 +140,7 @@ class Problem:
         RayfedError
             If the problem has none.
         """
-        hessian = self.data_hessian(x, batch)
+        hessian = self.data_hessian(_by_rows(x), batch)
         if batch.ridge is not None:
             diagonal = np.einsum("kii->ki", hessian)  # a view: no sum, nothing is reordered
             diagonal += batch.ridge
@@ -151,7 +154,7 @@ class Problem:
         RayfedError
             If the problem has no Hessian.
         """
-        product = self.data_hvp(x, v, batch)
+        product = self.data_hvp(_by_rows(x), _by_rows(v), batch)
         if batch.ridge is not None:
             product += batch.ridge * v
         return product
@@ -205,6 +208,11 @@ class Problem:
         """Return the Hessian of the data term times v (K, p), a new array."""
         product: Array = (self.data_hessian(x, batch) @ v[:, :, None])[:, :, 0]
         return product
+
+
+def _by_rows(x: Array) -> Array:
+    """Return x with each client's numbers side by side: strided products have other bits."""
+    return x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
 
 
 def _ridge_value(x: Array, ridge: Array) -> Array:

@@ -179,7 +179,11 @@ def test_a_client_alone_has_the_bits_it_has_in_a_stack(name, dtype, settings, ke
     spread = np.broadcast_to(c.x[0], c.x.shape), np.broadcast_to(c.v[0], c.v.shape)
     repeated = KERNELS[kernel](Case(c.problem, c.batch, *spread))
     assert stacked.dtype == (c.batch.y.dtype if kernel == "predict" else dtype)
+    columns = np.asfortranarray(c.x), np.asfortranarray(c.v)
     np.testing.assert_array_equal(shared, repeated)
+    if kernel != "predict":
+        turned = KERNELS[kernel](Case(c.problem, c.batch, *columns))
+        np.testing.assert_array_equal(turned, stacked)
     for k in range(len(SIZES)):
         np.testing.assert_array_equal(KERNELS[kernel](c.alone(k))[0], stacked[k])
         np.testing.assert_array_equal(KERNELS[kernel](c.alone(k, shared=True))[0], shared[k])
