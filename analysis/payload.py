@@ -23,7 +23,7 @@ from analysis.figures.style import study_inks
 from analysis.markup import unbroken
 from analysis.palette import to_dark
 from analysis.read import Results, Run
-from analysis.series import default_target
+from analysis.series import default_target, y_columns
 from analysis.tables import Column
 
 MOST_RUNS = 24  # runs whose clients are shown one by one
@@ -64,7 +64,7 @@ def payload(results: Results, y: str, columns: list[Column]) -> dict[str, Any]:
             "convergence": figure_json(convergence(results, y=y)),
             "fairness": figure_json(fairness(results)) if has_client_values(results) else None,
         },
-        "convergence": page_data(results) if len(results.rounds) else None,
+        "convergence": page_data(results) if y_columns(results) else None,
         "runs": [_run(results, run, len(runs)) for run in runs],
         "copies": {
             "markdown": formats.markdown(columns),

@@ -31,7 +31,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
     target = float(frame["target"].iloc[0])
     if not math.isfinite(target):
-        return _without_target(rivals) + _so_far(results)
+        return _without_target(rivals)
     goal = f"{y_title(str(frame['target_column'].iloc[0]))} {units.number(target)}"
     there = rivals[rivals["rounds_to_target"].notna()].sort_values(
         ["rounds_to_target", "time_to_target_s"], kind="stable"
@@ -75,9 +75,8 @@ def _without_target(rivals: pd.DataFrame) -> str:
     if not len(known):
         return "No loss is recorded yet."
     best = known.sort_values("loss_mean").iloc[0]
-    return (
-        f"{best['name']} ended at loss {units.number(float(best['loss_mean']))}, no run improved."
-    )
+    end = units.number(float(best["loss_mean"]))
+    return f"{best['name']} ended at loss {end}; no algorithm did better than at its start."
 
 
 def _so_far(results: Results) -> str:
@@ -181,14 +180,14 @@ def rounds_title(run: Run) -> str:
         return "Who took part in which rounds"
     low, high = int(times.min()), int(times.max())
     if low == high:
-        return f"Every client took part {low} times in {rounds:,} rounds"
+        return f"Every client took part {_times(low)} in {rounds:,} rounds"
     if len(times) > _SINGLE:
         return f"Clients took part {low} to {high} times in {rounds:,} rounds, on average " + (
             f"{units.number(float(times.mean()), 2)} times"
         )
     return (
-        f"Client {times.idxmin()} took part least, {low} times in {rounds:,} rounds, "
-        f"client {times.idxmax()} most, {high} times"
+        f"Client {times.idxmin()} took part least, {_times(low)} in {rounds:,} rounds, "
+        f"client {times.idxmax()} most, {_times(high)}"
     )
 
 
@@ -203,3 +202,7 @@ def fairness_title(results: Results) -> str:
     order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
     texts = [f"{units.number(known[name])} with {name}" for name in order[:_NAMED]]
     return f"The worst-served tenth of the clients has {column} {_listed(texts)}"
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")

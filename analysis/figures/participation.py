@@ -93,7 +93,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
     figure.add_heatmap(
         z=np.round(100 * share, 3),
-        x=(round_edges[:-1] + round_edges[1:] - 1) / 2 + 0.5,
+        x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
         y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
         customdata=np.repeat(clients.index.to_numpy()[:, None], columns, 1) if single else None,
         colorscale=fade(study_inks(results)[name]),

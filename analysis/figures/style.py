@@ -71,6 +71,8 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
 
 def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     """Return the scale of every clock, chosen by the longest run."""
+    if not len(results.rounds):
+        return {name: scale(axis, 0.0) for name, axis in X_AXES.items()}
     rounds = results.rounds.groupby(["name", "seed"])
     largest = {
         "round": float(rounds["round"].max().max()),

@@ -16,7 +16,7 @@ VERSIONS = {"rayfed": "0.1.0", "python": "3.11.7", "numpy": "2.4.6"}
 
 
 def write_run(
-    study: Path,
+    folder_of_study: Path,
     label: str,
     seed: int,
     rounds: pd.DataFrame,
@@ -26,7 +26,7 @@ def write_run(
     **info: Any,
 ) -> Path:
     """Write one run folder; `info` overrides what run.json says."""
-    run = study / info.pop("folder", f"{label}-seed{seed}".replace("/", "_"))
+    run = folder_of_study / info.pop("folder", f"{label}-seed{seed}".replace("/", "_"))
     run.mkdir(parents=True)
     about = {
         "label": label,

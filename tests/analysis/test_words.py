@@ -1,0 +1,131 @@
+"""Sentences that are computed from the data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import words
+from analysis.read import Results
+from analysis.tables import summary
+
+
+def answer(folder, target=None):
+    results = Results.read(folder)
+    return words.headline(results, summary(results, target=target))
+
+
+def test_the_answer_names_winner_runner_up_and_time(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([8, 6, 4, 2]))
+    run_writer(tmp_path, "fedexp", 0, rows([8, 2, 1, 1]))
+    run_writer(tmp_path, "centralised", 0, rows([8, 0, 0, 0]))
+    assert answer(tmp_path, 2.0) == (
+        "fedexp reached loss 2 in 1 round, fedavg in 3; in simulated time 3 times sooner."
+    )
+
+
+def test_another_winner_in_time_is_said(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "short", 0, rows([8, 2, 1], time_s=[0.0, 100.0, 200.0]))
+    run_writer(tmp_path, "cheap", 0, rows([8, 4, 1], time_s=[0.0, 10.0, 20.0]))
+    assert answer(tmp_path, 2.0) == (
+        "short reached loss 2 in 1 round, cheap in 2; in simulated time cheap was 5 times sooner."
+    )
+
+
+def test_level_times_are_not_called_a_win(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2], time_s=[0.0, 100.0]))
+    run_writer(tmp_path, "b", 0, rows([8, 2], time_s=[0.0, 101.0]))
+    assert answer(tmp_path, 2.0).endswith("in simulated time they are level.")
+
+
+def test_who_did_not_reach_it_is_named(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "b", 0, rows([8, 7]))
+    assert answer(tmp_path, 2.0) == (
+        "a reached loss 2 in 1 round; b did not reach it with every seed; "
+        "it took 2 s of simulated time."
+    )
+    assert answer(tmp_path, 1.0) == "No algorithm reached loss 1 with every seed."
+
+
+def test_a_study_that_runs_says_so(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "a", 1, rows([8, 2]), status="running")
+    assert answer(tmp_path, 2.0).endswith("(so far: 1 of 2 runs have ended).")
+
+
+def test_nothing_improved_and_nothing_recorded(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([1, 2]))
+    assert answer(tmp_path) == "a ended at loss 2; no algorithm did better than at its start."
+    run_writer(tmp_path / "other", "b", 0, rows([np.nan, np.nan]))
+    assert answer(tmp_path / "other") == "No loss is recorded yet."
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        ("round", "loss 2: b after 1 round, a after 2 rounds"),
+        ("time_s", "loss 2: b after 2 s, a after 4 s"),
+        ("bytes_up", "loss 2: b after 100 B, a after 200 B"),
+        ("updates", "loss 2: b after 5 updates, a after 10 updates"),
+    ],
+)
+def test_the_figure_says_the_same_on_every_clock(tmp_path, run_writer, rows, x, text):
+    run_writer(tmp_path, "a", 0, rows([8, 6, 2]))
+    run_writer(tmp_path, "b", 0, rows([8, 2, 1]))
+    assert words.convergence_title(Results.read(tmp_path), x, "loss", 2.0) == text
+
+
+@pytest.fixture
+def run(tmp_path, run_writer, rows):
+    """Two rounds of 2 s: client 0 answers after 1 s, client 1 after 2 s, then comes late."""
+    events = pd.DataFrame(
+        {
+            "round": [1, 1, 2, 2],
+            "ask": 0,
+            "client": [0, 1, 0, 1],
+            "start_s": [0.0, 0.0, 2.0, 2.0],
+            "compute_s": [0.5, 1.5, 0.5, 3.0],
+            "end_s": [1.0, 2.0, 3.0, 6.0],
+            "status": ["used", "used", "used", "late"],
+            "loss": 1.0,
+            "steps": 10,
+        }
+    )
+    clients = pd.DataFrame(
+        {
+            "client": [0, 1],
+            "samples": [100, 300],
+            "speed_s": [0.1, 0.3],
+            "selected": [2, 2],
+            "used": [2, 1],
+            "loss": [0.5, 0.7],
+            "accuracy": [0.9, 0.6],
+        }
+    )
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events, clients)
+    return Results.read(tmp_path).runs_found[0]
+
+
+def test_waiting_is_the_time_after_the_last_reply(run):
+    # Waited: 1 s, 0 s and 1 s out of three times 2 s.
+    assert words.waiting_share(run) == pytest.approx(2 / 6)
+    assert words.timeline_title(run) == (
+        "A round of fedavg took 2 s on average; its clients spent 33 % of it waiting for the "
+        "slowest; 25 % of the replies came late"
+    )
+
+
+def test_the_slowest_fifth_is_told_by_updates_and_data(run):
+    assert words.participation_title(run) == (
+        "With fedavg the slowest fifth of the clients gave 33 % of the updates and hold 75 % of "
+        "the data"
+    )
+    assert words.rounds_title(run) == (
+        "Client 1 took part least, once in 2 rounds, client 0 most, twice"
+    )
+
+
+def test_the_worst_tenth_is_at_least_one_client(run, tmp_path):
+    assert words.fairness_title(Results.read(tmp_path)) == (
+        "The worst-served tenth of the clients has accuracy 0.6 with fedavg"
+    )
