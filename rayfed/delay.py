@@ -21,6 +21,8 @@ class Delay:
     """Base of all delays: the distribution of the seconds of one local step."""
 
     name: ClassVar[str]
+    random: ClassVar[bool] = True
+    """Whether `quantile` depends on u; where no client's delay does, nothing is drawn."""
 
     def quantile(self, u: Floats) -> Floats:
         """Return the seconds (K,) below which a step stays with probability u (K,) in (0, 1)."""
@@ -42,6 +44,7 @@ class Constant(Delay):
     """
 
     name: ClassVar[str] = "constant"
+    random: ClassVar[bool] = False
 
     mean_s: Annotated[float, Ge(0)] = 1.0
 

@@ -176,8 +176,11 @@ class Population:
     def seconds_per_step(self, ids: npt.ArrayLike, round: int, ask: int) -> Floats:
         """Return the seconds (K,) of one local step, drawn once per client and Ask."""
         ids = np.asarray(ids, dtype=np.int64)
-        u = Key(self.seed, "delay").uniforms(ids, round=round, ask=ask)
         delays = [g.delay or self.delay for g in self._parts]
+        if any(delay.random for delay in delays):
+            u = Key(self.seed, "delay").uniforms(ids, round=round, ask=ask)
+        else:
+            u = np.empty(len(ids))
         seconds = self._each(ids, delays, lambda d, at: d.quantile(u[at]))
         return np.asarray(self._slowdown(ids) * seconds)
 
@@ -199,12 +202,12 @@ class Population:
         bytes_down, bytes_up : float or (K,) array
         """
         ids = np.asarray(ids, dtype=np.int64)
-        links = [g.network or self.network for g in self._parts]
-        group = self.group_of(ids)
-        latency = np.array([link.latency_s for link in links])[group]
-        down = np.array([_seconds_per_byte(link.down_mbps) for link in links])[group]
-        up = np.array([_seconds_per_byte(link.up_mbps) for link in links])[group]
-        return latency + down * bytes_down, latency + up * bytes_up
+        latency, down, up = self._links
+        if self.groups:
+            group = self.group_of(ids)
+            latency, down, up = latency[group], down[group], up[group]
+        nothing = np.zeros(len(ids))  # one link for all is spread over them
+        return nothing + (latency + down * bytes_down), nothing + (latency + up * bytes_up)
 
     def available(self, ids: npt.ArrayLike, t: float, round: int) -> Bools:
         """Return which clients (K,) can be reached at virtual second t of a round (from 1)."""
@@ -243,6 +246,16 @@ class Population:
     @cached_property
     def _parts(self) -> tuple[Group, ...]:
         return (Group(), *self.groups)
+
+    @cached_property
+    def _links(self) -> tuple[Floats, Floats, Floats]:
+        """Seconds of a transfer, of a byte down and of a byte up, for each group."""
+        links = [g.network or self.network for g in self._parts]
+        return (
+            np.array([link.latency_s for link in links]),
+            np.array([_seconds_per_byte(link.down_mbps) for link in links]),
+            np.array([_seconds_per_byte(link.up_mbps) for link in links]),
+        )
 
     @cached_property
     def _crowd(self) -> Crowd:
