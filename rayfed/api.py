@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from rayfed.errors import RayfedError, ScenarioError
+from rayfed.errors import ScenarioError
 from rayfed.plan import Plan, make
 from rayfed.progress import Silent, Watch
 from rayfed.records import write_text
-from rayfed.study import Study, apply_overrides, expand, load
+from rayfed.study import Study, apply_overrides, expand, load, slug
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from rayfed.executors.base import Backend
+
+LOCK = ".lock"
+"""File of a result folder that a process holds while it runs the study."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +140,21 @@ def run(
 
 def start(plan: Plan, out: str | Path | None, watch: Watch) -> Result:
     """Run a plan in a new result folder."""
-    folder = Path(out) if out is not None else Path("results") / plan.study.name
+    return execute(plan, begin(plan, out), watch=watch)
+
+
+def begin(plan: Plan, out: str | Path | None = None) -> Path:
+    """Make the result folder of a plan, with its scenario, and return its path.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder cannot be written or holds something else.
+    """
+    folder = Path(out) if out is not None else Path("results") / slug(plan.study.name)
     fresh(folder)
     write_text(folder / "scenario.yaml", plan.study.to_yaml())
-    return execute(plan, folder, resume=False, watch=watch)
+    return folder
 
 
 def read(
@@ -193,18 +208,15 @@ def prepare(study: Study) -> Plan:
     return plan
 
 
-def execute(plan: Plan, folder: Path, *, resume: bool, watch: Watch) -> Result:
+def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: Watch) -> Result:
     """Run what has not ended yet, then write the page."""
-    outcome = ended(plan, folder) if resume else {}
-    waiting = [run for run in plan.runs if run.folder not in outcome]
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            if waiting:
-                outcome |= _run_all(plan, waiting, folder, resume, watch)
-            result = Result(folder, outcome)
-            result.report()
-    except Timeout as error:
-        raise RayfedError(f"{folder}: another process is running this study") from error
+    with _alone(folder):
+        outcome = ended(plan, folder) if resume else {}
+        waiting = [run for run in plan.runs if run.folder not in outcome]
+        if waiting:
+            outcome |= _run_all(plan, waiting, folder, resume, watch)
+        result = Result(folder, outcome)
+        result.report()
     return result
 
 
@@ -252,20 +264,38 @@ def fresh(folder: Path) -> None:
     Raises
     ------
     ScenarioError
-        If the folder cannot be written or holds something else.
+        If the folder cannot be written, holds something else, or is in use.
     """
     try:
         if folder.is_dir() and any(folder.iterdir()):
-            if not (folder / "scenario.yaml").is_file():
-                text = "holds files that are no results; choose another folder"
-                raise ScenarioError(f"--out {folder}", text)
-            folder.rename(_free(folder))
+            _move_aside(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOCK).touch()
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ScenarioError(f"--out {folder}", f"cannot be written ({reason.lower()})") from error
-    if not os.access(folder, os.W_OK):
-        raise ScenarioError(f"--out {folder}", "cannot be written (permission denied)")
+        text = f"cannot be written ({(error.strerror or str(error)).lower()})"
+        raise ScenarioError(f"--out {folder}", f"{text}; choose another folder") from error
+
+
+def _move_aside(folder: Path) -> None:
+    here = Path.cwd()
+    if folder.resolve() in (here, *here.parents):
+        raise ScenarioError(f"--out {folder}", "is where we are; choose another folder")
+    if not all((folder / name).is_file() for name in ("scenario.yaml", LOCK)):
+        text = "holds files that are no results; choose another folder"
+        raise ScenarioError(f"--out {folder}", text)
+    with _alone(folder):
+        folder.rename(_free(folder))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a result folder."""
+    try:
+        with FileLock(folder / LOCK, timeout=0):
+            yield
+    except Timeout as error:
+        text = "another process is running this study; wait for it or choose another folder"
+        raise ScenarioError(str(folder), text) from error
 
 
 def _free(folder: Path) -> Path:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from rayfed.errors import RayfedError, ScenarioError
+from rayfed.errors import RayfedError, ScenarioError, unknown
 from rayfed.plugins import KINDS
 
 app = typer.Typer(
@@ -26,7 +27,6 @@ app = typer.Typer(
 out = Console()
 err = Console(stderr=True)
 
-Kind = Enum("Kind", {kind: kind for kind in KINDS}, type=str)  # type: ignore[misc]
 ScenarioFile = Annotated[Path, typer.Argument(help="A scenario file (YAML).", metavar="FILE")]
 Folder = Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR")]
 Overrides = Annotated[
@@ -70,8 +70,9 @@ def run(
     from rayfed.progress import watch
 
     plan = api.prepare(api.read(scenario, set_ or (), address))
-    out.print(_headline(plan), highlight=False)
-    _end(lambda: api.start(plan, out_, watch(len(plan.runs), err)))
+    folder = api.begin(plan, out_)
+    _say(_headline(plan))
+    _end(folder, lambda: api.execute(plan, folder, watch=watch(len(plan.runs), err)))
 
 
 @app.command()
@@ -85,10 +86,10 @@ def resume(folder: Folder) -> None:
 
     plan = api.recorded(folder)
     for warning in api.differences(plan, folder):
-        err.print(f"warning: {warning}", highlight=False, style="yellow")
+        _say(f"warning: {warning}", err, style="yellow")
     waiting = len(plan.runs) - len(api.ended(plan, folder))
-    out.print(f"{plan.study.name}: {waiting} of {len(plan.runs)} runs to go on with")
-    _end(lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
+    _say(f"{plan.study.name}: {waiting} of {len(plan.runs)} runs to go on with")
+    _end(folder, lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
 
 
 @app.command()
@@ -97,29 +98,30 @@ def check(scenario: ScenarioFile, set_: Overrides = None) -> None:
     from rayfed import api
 
     plan = api.prepare(api.read(scenario, set_ or ()))
-    out.print(_headline(plan), highlight=False)
+    _say(_headline(plan))
     out.print(_runs_table(plan))
     cost = plan.cost(api.cpus())
-    out.print(
+    _say(
         f"{cost.actors} client actors, {cost.drivers} driver actors; about "
         f"{_mib(cost.memory)} of memory (data {_mib(cost.data)}, client state "
-        f"{_mib(cost.state)}, processes {_mib(cost.processes)})",
-        highlight=False,
+        f"{_mib(cost.state)}, processes {_mib(cost.processes)})"
     )
 
 
 @app.command("list")
 def list_(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(KINDS)}.", metavar="KIND")],
     name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
 ) -> None:
     """Print the algorithms, problems, data sets and so on that were found."""
     from rayfed.catalogue import details, overview
 
+    if kind not in KINDS:
+        raise ScenarioError("", unknown("kind", kind, KINDS))
     if name is None:
-        out.print(overview(kind.value))
+        out.print(overview(kind))
         return
-    text, settings = details(kind.value, name)
+    text, settings = details(kind, name)
     out.print(text, highlight=False, markup=False)
     out.print()
     out.print(settings)
@@ -130,7 +132,7 @@ def report(folder: Folder) -> None:
     """Write report.html and summary.csv of a result folder anew."""
     from rayfed.api import Result, results_in
 
-    out.print(f"page: {Result(folder, results_in(folder)).report()}", soft_wrap=True)
+    _say(f"page: {Result(folder, results_in(folder)).report()}")
 
 
 @app.command()
@@ -156,20 +158,21 @@ def main() -> None:
         _fail(error, 1)
 
 
-def _end(go: Callable[[], Any]) -> None:
+def _end(folder: Path, go: Callable[[], Any]) -> None:
     """Run, print the comparison and the page, and exit with 1 if a run failed."""
     from rayfed import api
 
     try:
         result = go()
     except KeyboardInterrupt:
-        err.print("interrupted; what was recorded is kept: rayfed resume DIR goes on with it")
+        kept = "interrupted; what was recorded is kept, go on with it by: "
+        _say(f"{kept}rayfed resume {shlex.quote(str(folder))}", err)
         raise typer.Exit(130) from None
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     out.print(_comparison_table(result))
     for name in failed:
-        err.print(f"{name} failed: {api.reason(result.folder / name)}", style="red", markup=False)
-    out.print(f"page: {result.folder / 'report.html'}", soft_wrap=True, highlight=False)
+        _say(f"{name} failed: {api.reason(result.folder / name)}", err, style="red")
+    _say(f"page: {result.folder / 'report.html'}")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -196,7 +199,8 @@ def _runs_table(plan: Any) -> Table:
     for (label, setting), runs in seen.items():
         rows = runs[0].views["evaluation"].shards.total()
         seeds = ", ".join(str(each.seed) for each in runs)
-        table.add_row(label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
+        cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
+        table.add_row(*map(escape, cells))
     return table
 
 
@@ -204,7 +208,7 @@ def _comparison_table(result: Any) -> Table:
     frame = result.comparison()
     table = Table(*[str(c) for c in frame.columns], box=None, pad_edge=False)
     for row in frame.itertuples(index=False):
-        table.add_row(*[str(v) for v in row])
+        table.add_row(*[escape(str(v)) for v in row])
     return table
 
 
@@ -212,6 +216,11 @@ def _mib(size: float) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
+def _say(line: str, console: Console = out, style: str | None = None) -> None:
+    """Print a line as it is: neither wrapped nor read as markup."""
+    console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
 def _fail(error: Exception, status: int) -> None:
-    err.print(f"rayfed: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+    _say(f"rayfed: {error}", err, style="red")
     sys.exit(status)
