@@ -206,13 +206,13 @@ class Engine:
     @staticmethod
     def _draws(ids: Ints, used: Ints) -> Ints:
         """Return how often each used client was drawn."""
-        distinct, counts = np.unique(ids, return_counts=True)
+        distinct, counts = _distinct(ids)
         return np.asarray(counts[np.searchsorted(distinct, used)])
 
     # -- one Ask ---------------------------------------------------------------------------
 
     def _answer(self, ask: Ask, owner: str, number: int, tally: Tally, drawn: Ints) -> Reply:
-        ids, counts = np.unique(drawn, return_counts=True)
+        ids, counts = _distinct(drawn)
         timing = self._timing(ask, number, tally, ids)
         limit = self.run.cohort if owner == "algorithm" and tally.ask == 0 else None
         status, close = self._arrivals(tally, ids, timing, limit)
@@ -281,9 +281,9 @@ class Engine:
         status = np.where(gone < end, 2, 0)
         settled = np.minimum(end, gone)
         close = float(settled.max(initial=tally.time_s))
-        order = np.lexsort((ids, end))
-        arrived = order[status[order] == 0]
-        if limit is not None and len(arrived) > limit:
+        if limit is not None and np.count_nonzero(status == 0) > limit:
+            order = np.lexsort((ids, end))
+            arrived = order[status[order] == 0]
             status[arrived[limit:]] = 1
             close = float(end[arrived[limit - 1]])
         close = max(min(close, deadline), tally.time_s)
@@ -413,10 +413,17 @@ class Engine:
         return self.executor.exchange(self.run.folder, request, {"x": x})
 
 
+def _distinct(drawn: Ints) -> tuple[Ints, Ints]:
+    """Return the drawn ids without repeats, ascending, and how often each was drawn."""
+    if (drawn[1:] > drawn[:-1]).all():
+        return drawn, np.ones(len(drawn), dtype=np.int64)
+    return np.unique(drawn, return_counts=True)
+
+
 def _reply(request: Request, gathered: Gathered) -> Reply:
     """Divide the sums, once, at the top."""
     weights = request.weights
-    total = float(tree_sum(request.ids, weights))
+    total = float(weights.sum())  # of whole numbers: exact in any order
     mean: dict[str, Any] = {
         # the weights entered in the type of the vectors
         name: rows / rows.dtype.type(total)
