@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from rich.table import Table
 
 from rayfed.plugins import find, resolve
+from rayfed.study import described
 
 
 def overview(kind: str) -> Table:
@@ -51,7 +52,7 @@ def details(kind: str, name: str) -> tuple[str, Table]:
 def _settings(cls: type[Any]) -> Table:
     table = Table("setting", "type", "default", "meaning", box=None, pad_edge=False)
     hints = get_type_hints(cls)
-    meanings = _meanings(cls)
+    meanings = described(cls)
     for field in dataclasses.fields(cls):
         table.add_row(
             field.name, _type(hints[field.name]), _default(field), meanings.get(field.name, "")
@@ -71,17 +72,6 @@ def _default(field: dataclasses.Field[Any]) -> str:
 def _type(hint: Any) -> str:
     text = hint.__name__ if isinstance(hint, type) else str(hint)
     return re.sub(r"\b(typing|rayfed(\.\w+)+)\.", "", text).replace("NoneType", "null")
-
-
-def _meanings(cls: type[Any]) -> dict[str, str]:
-    """Return the meaning of each setting, from the docstrings of the class and its bases."""
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        section = _section(inspect.cleandoc(base.__dict__.get("__doc__") or ""), "Parameters")
-        for names, body in re.findall(r"^(\w[\w, ]*?) ?:.*\n((?:    .*\n?)+)", section, re.M):
-            meaning = " ".join(body.split())
-            found |= {name.strip(): meaning for name in names.split(",")}
-    return found
 
 
 def _section(text: str, title: str) -> str:

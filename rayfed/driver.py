@@ -19,7 +19,7 @@ from rayfed.errors import RunFailed
 from rayfed.executors.base import Executor, HostLost, Progress
 from rayfed.problems.base import Array
 from rayfed.records import Records, write_npz, write_parquet
-from rayfed.run import Run
+from rayfed.runs import Run
 
 VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor

@@ -18,7 +18,7 @@ from rayfed.errors import RunFailed
 from rayfed.evaluation import scores, summarise
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
-from rayfed.run import Run
+from rayfed.runs import Run
 from rayfed.selection import View as Candidates
 from rayfed.tree import Ints, tree_sum
 

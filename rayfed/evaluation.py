@@ -68,13 +68,12 @@ def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Arr
         none = np.zeros(len(clients.ids))
         return none, none, none
     problem = clients.problem
-    rows: Array = np.sum(batch.w, axis=1, dtype=np.float64)
+    rows = np.asarray(np.sum(batch.w, axis=1, dtype=np.float64))
     loss = np.broadcast_to(problem.value(x, batch), rows.shape).astype(np.float64)
     if problem.task == "regression":
         return loss, np.full_like(rows, np.nan), rows
     hits = (problem.predict(x, batch.X) == batch.y) & (batch.w > 0)
-    right: Array = np.sum(hits, axis=1, dtype=np.float64)
-    return loss, right, rows
+    return loss, np.asarray(np.sum(hits, axis=1, dtype=np.float64)), rows
 
 
 def summarise(sums: Array, normaliser: float, scored: Scored, personal: bool) -> dict[str, float]:

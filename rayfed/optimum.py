@@ -15,7 +15,7 @@ from rayfed.clients import Clients
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
 from rayfed.host import Request
-from rayfed.run import Run
+from rayfed.runs import Run
 
 _NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in well under a second
 

@@ -18,7 +18,7 @@ from rayfed.optimum import optimum
 from rayfed.population import Population
 from rayfed.problems.base import Problem
 from rayfed.rng import Key
-from rayfed.run import Run, Stop
+from rayfed.runs import Run, Stop
 from rayfed.solvers import Solver, block
 from rayfed.study import Study, plain, slug
 from rayfed.tree import Ints

@@ -117,7 +117,7 @@ class Key:
             np.full(shape, ask, dtype=np.uint64),
         )
         words = np.stack(philox(counter, self.words()), axis=-1)
-        return words.reshape(shape[0], -1)[:, :count]
+        return words.reshape(shape[0], 4 * shape[1])[:, :count]
 
     def uniforms(
         self, ids: npt.ArrayLike, count: int | None = None, *, round: int = 0, ask: int = 0

@@ -28,7 +28,7 @@ from rayfed.executors.ray_host import HostActor
 from rayfed.host import Request, Setup, UnknownRun
 from rayfed.placement import actor_count
 from rayfed.problems.base import Array
-from rayfed.run import Run
+from rayfed.runs import Run
 from rayfed.tree import Ints, classes
 
 _STORE_ABOVE = 64 * 1024  # bytes; smaller arrays travel faster by value

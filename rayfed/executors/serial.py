@@ -16,7 +16,7 @@ from rayfed.driver import Driver, Interrupted
 from rayfed.executors.base import Gathered, Progress, Report, gather
 from rayfed.host import Host, Request, Setup
 from rayfed.problems.base import Array
-from rayfed.run import Run
+from rayfed.runs import Run
 
 
 class SerialExecutor:

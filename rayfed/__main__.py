@@ -1,0 +1,5 @@
+"""``python -m rayfed`` is the command ``rayfed``."""
+
+from rayfed.cli import main
+
+main()

@@ -1,0 +1,145 @@
+"""Promise 2: placement changes the speed, never the result. Real actors, real kills."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import yaml
+
+import rayfed
+from rayfed.plugins import find
+
+pytestmark = pytest.mark.ray
+
+LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Every algorithm that is found, with minibatches, stragglers and cyclic availability."""
+    found = [{"name": name, "local": LOCAL} for name in find("algorithms")]
+    made = {
+        "name": "placed",
+        "seeds": [0],
+        "rounds": 60,
+        "problem": {"name": "logistic-regression", "dataset": "mushroom", "l2": 1e-3},
+        "partition": {"name": "dirichlet", "alpha": 0.5},
+        "clients": {
+            "count": 7,
+            "delay": {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5},
+            "stragglers": {"fraction": 0.2, "slowdown": 8},
+            "network": {"down_mbps": 20, "up_mbps": 5},
+            "availability": {"name": "cyclic", "groups": 2, "rounds": 1},
+        },
+        "participation": {"cohort": 3, "over_select": 1.4, "deadline_s": 60},
+        "checkpoint": {"every_s": 0.3},
+        "algorithms": found,
+    }
+    file = tmp_path_factory.mktemp("placement") / "study.yaml"
+    file.write_text(yaml.safe_dump(made))
+    return file
+
+
+@pytest.fixture(scope="module")
+def serial(study, tmp_path_factory):
+    out = tmp_path_factory.mktemp("serial") / "out"
+    rayfed.run(study, out=out, overrides=["executor.name=serial"])
+    return out
+
+
+@pytest.mark.parametrize("clients_per_actor", ["1", "3", "auto"])
+def test_actors_give_the_bytes_of_no_actors(
+    study, serial, tmp_path, assert_same, clients_per_actor
+):
+    rayfed.run(
+        study, out=tmp_path / "out", overrides=[f"executor.clients_per_actor={clients_per_actor}"]
+    )
+    assert_same(serial, tmp_path / "out")
+
+
+def command(study, out, *more):
+    return [
+        sys.executable, "-m", "rayfed", "run", str(study), "--out", str(out),
+        "--set", "executor.clients_per_actor=4", *more,
+    ]  # fmt: skip
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+def hosts(process):
+    """The client actors among the descendants of our own process."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in children if "HostActor" in " ".join(_args(child))]
+
+
+def _args(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_a_client_actor_that_is_killed_changes_nothing(study, serial, tmp_path, assert_same):
+    out = tmp_path / "out"
+    longer = ["--set", "rounds=60", "--set", "clients.delay.mean_s=1.0"]
+    process = subprocess.Popen(command(study, out, *longer))
+    try:
+        wait_for(lambda: list(out.glob("*/checkpoint/manifest.json")))
+        time.sleep(random.uniform(0, 0.5))
+        victim = random.choice(hosts(process))
+        os.kill(victim.pid, signal.SIGKILL)
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+    assert_same(serial, out)
+    logs = "".join(path.read_text() for path in out.glob("*/log.txt"))
+    assert "to replay" in logs
+
+
+def test_after_kill_9_of_everything_resume_ends_with_the_same_bytes(
+    study, serial, tmp_path, assert_same
+):
+    out = tmp_path / "out"
+    process = subprocess.Popen(command(study, out))
+    everything = [psutil.Process(process.pid)]
+    try:
+        wait_for(lambda: list(out.glob("*/checkpoint/manifest.json")))
+        time.sleep(random.uniform(0, 0.5))
+        everything += everything[0].children(recursive=True)
+    finally:
+        for one in everything:
+            try:
+                one.kill()
+            except psutil.NoSuchProcess:
+                continue
+        process.wait()
+    rayfed.resume(out)
+    assert_same(serial, out)
+
+
+def test_one_cpu_and_two_nodes_give_the_same_bytes(study, serial, tmp_path, assert_same):
+    """In a process of its own: this one may have a Ray of another size."""
+    script = tmp_path / "cluster.py"
+    script.write_text(
+        "import sys, ray, rayfed\n"
+        "from ray.cluster_utils import Cluster\n"
+        "study, out = sys.argv[1:]\n"
+        "cluster = Cluster(initialize_head=True, head_node_args={'num_cpus': 1})\n"
+        "rayfed.run(study, out=out + '/one', address=cluster.address)\n"
+        "cluster.add_node(num_cpus=1)\n"
+        "rayfed.run(study, out=out + '/two', address=cluster.address)\n"
+        "cluster.shutdown()\n"
+    )
+    subprocess.run([sys.executable, str(script), str(study), str(tmp_path)], check=True, timeout=200)
+    assert_same(serial, tmp_path / "one")
+    assert_same(serial, tmp_path / "two")

@@ -1,0 +1,151 @@
+"""The engine, answered by hand-made clients: who is late, dropped, used; what is counted."""
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.engine import Engine, Tally
+from rayfed.executors.serial import SerialExecutor
+
+
+def engine_for(scenario):
+    plan = api.prepare(api.read(scenario))
+    run = plan.runs[0]
+    executor = SerialExecutor(plan.tables, run.data)
+    executor.open(run.folder, run.setup())
+    return Engine(run, executor)
+
+
+@pytest.fixture
+def engine(mixed):
+    def make(deadline_s=None, cohort=3, over_select=1.0):
+        part = {"cohort": cohort, "over_select": over_select, "deadline_s": deadline_s}
+        return engine_for(mixed(participation=part))
+
+    return make
+
+
+def arrivals(engine, end, gone, limit=None, start=10.0):
+    end, gone = np.array(end), np.array(gone)
+    tally = Tally(start, start)
+    status, close = engine._arrivals(
+        tally, np.arange(len(end)), {"end_s": end, "gone_s": gone}, limit
+    )
+    return status.tolist(), close
+
+
+INF = float("inf")
+
+
+def test_without_deadline_the_server_waits_for_all(engine):
+    assert arrivals(engine(), [12.0, 30.0], [INF, INF]) == ([0, 0], 30.0)
+
+
+def test_who_goes_away_in_the_middle_is_dropped_and_noticed_then(engine):
+    assert arrivals(engine(), [12.0, 30.0], [INF, 20.0]) == ([0, 2], 20.0)
+
+
+def test_past_the_deadline_is_late_and_the_round_ends_there(engine):
+    assert arrivals(engine(deadline_s=5.0), [12.0, 30.0], [INF, INF]) == ([0, 1], 15.0)
+
+
+def test_who_leaves_after_the_deadline_is_late_not_dropped(engine):
+    assert arrivals(engine(deadline_s=5.0), [12.0, 30.0], [INF, 20.0]) == ([0, 1], 15.0)
+
+
+def test_an_over_selected_cohort_takes_the_first_and_ties_go_to_the_lower_id(engine):
+    status, close = arrivals(engine(), [14.0, 12.0, 14.0, 11.0], [INF] * 4, limit=3)
+    assert (status, close) == ([0, 0, 1, 0], 14.0)
+
+
+def test_nobody_there_ends_at_once(engine):
+    assert arrivals(engine(), [], []) == ([], 10.0)
+
+
+def test_a_round_without_replies_leaves_the_state_and_records_a_row(mixed):
+    engine = engine_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
+    before, _ = engine.start()
+    after, row, events = engine.step(before)
+    assert after.state["x"].tobytes() == before.state["x"].tobytes()
+    assert (row["participants"], row["late"], row["bytes_up"] > 0) == (0, 3, True)
+    assert row["time_s"] == pytest.approx(1e-6)
+    assert events[0]["status"].tolist() == [1, 1, 1]
+    assert np.isnan(events[0]["loss"]).all()  # work that nobody uses is not computed
+
+
+def test_the_clock_jumps_to_when_somebody_comes(mixed):
+    scenario = mixed()
+    away = {"name": "cyclic", "groups": 2, "period_s": 50.0}
+    scenario["clients"] = {
+        "count": 2,
+        "delay": {"name": "constant", "mean_s": 1.0},
+        "groups": [{"ids": [0], "delay": {"name": "constant", "mean_s": 100.0}}],
+        "availability": away,
+    }
+    scenario["participation"] = {"cohort": 1}
+    # client 0 is there in [0, 50) of every 100 s but needs 500 s: it is dropped at 50 s;
+    # client 1 is there in [50, 100) and needs 5 s
+    engine = engine_for(scenario)
+    moment, _ = engine.start()
+    seen = []
+    for _ in range(12):
+        moment, row, events = engine.step(moment)
+        seen.append((events[0]["client"].tolist(), row["time_s"], row["dropped"]))
+    assert seen[0] == ([0], 50.0, 1)
+    assert seen[1:11] == [([1], 55.0 + 5 * k, 0) for k in range(10)]
+    assert seen[11] == ([0], 150.0, 1)
+
+
+def test_nobody_there_and_the_clock_jumps(mixed):
+    scenario = mixed()
+    scenario["clients"] = {
+        "count": 2,
+        "availability": {"name": "cyclic", "groups": 2, "period_s": 50.0},
+        "groups": [{"ids": [1], "availability": {"name": "cyclic", "groups": 1, "period_s": 1e9}}],
+    }
+    scenario["clients"]["groups"][0]["availability"] = {
+        "name": "bernoulli", "p": 1e-9, "period_s": 1e9,
+    }  # fmt: skip
+    scenario["participation"] = {"cohort": 2}
+    engine = engine_for(scenario)
+    moment, _ = engine.start()
+    starts = []
+    for _ in range(12):
+        moment, _, events = engine.step(moment)
+        starts.append(events[0]["start_s"].tolist())
+    # steps of 1 s, 5 a round: ten rounds in [0, 50), then nobody until 100
+    assert starts == [[5.0 * k] for k in range(10)] + [[100.0], [105.0]]
+
+
+def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
+    scenario = mixed(rounds=1)
+    scenario["problem"]["dataset"]["samples"] = {"low": 4, "high": 40}
+    scenario["participation"] = {"cohort": 13}
+    scenario["clients"] |= {"availability": "always", "groups": []}
+    engine = engine_for(scenario)
+    moment, _ = engine.start()
+    rounds = engine.run.algorithm.round(moment.state)
+    ask = next(rounds)
+    ids = np.arange(13)
+    reply = engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), ids)
+    sizes = engine.run.views[""].shards.sizes(ids)
+    assert len(set(sizes.tolist())) > 3
+    one = [
+        engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), np.array([i])).mean["delta"]
+        for i in ids
+    ]
+    expected = np.average(one, axis=0, weights=sizes)
+    np.testing.assert_allclose(reply.mean["delta"], expected, rtol=1e-12)
+
+
+def test_a_client_drawn_twice_counts_twice(mixed):
+    engine = engine_for(mixed())
+    moment, _ = engine.start()
+    ask = next(engine.run.algorithm.round(moment.state))
+
+    def delta(*ids):
+        reply = engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), np.array(ids))
+        return reply.mean["delta"]
+
+    twice = delta(0, 0, 1)
+    np.testing.assert_allclose(twice, (2 * delta(0) + delta(1)) / 3, rtol=1e-12)
