@@ -1,0 +1,376 @@
+"""The page in a real browser: what a reader sees, presses and drags."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import pytest
+
+from analysis import report, units, words
+from analysis.figures import convergence
+from analysis.markup import unbroken
+from analysis.palette import DARK, LIGHT
+from analysis.read import Results
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+from selenium.webdriver import ActionChains  # noqa: E402 - needs the check above
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--window-size=1280,800",
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, study_writer):
+    folder = study_writer(tmp_path_factory.mktemp("page") / "study", seeds=3, rounds=40)
+    report.write(folder)
+    return Results.read(folder)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def look(driver, width, height, scheme="light", media=""):
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
+def wait(driver, script, *args, seconds=15.0):
+    """Wait until a script returns something true, and return it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := driver.execute_script(f"return {script}", *args):
+            return found
+        time.sleep(0.03)
+    raise AssertionError(f"never true: {script}")
+
+
+def open_page(driver, results):
+    driver.get((results.folder / "report.html").as_uri())
+    wait(driver, "document.body.dataset.ready === 'true'")
+
+
+@pytest.fixture(scope="module")
+def desktop(browser, results):
+    """The page on a desk, opened once."""
+    browser.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    look(browser, 1280, 800)
+    open_page(browser, results)
+    return browser
+
+
+@pytest.fixture
+def page(desktop, results):
+    """The page on a desk with the first choices made, whatever the test before has chosen."""
+    look(desktop, 1280, 800)
+    if desktop.execute_script("return page.view.hidden.size || window.printed"):
+        open_page(desktop, results)
+    for choice in ("x=round", "y=loss", "name=fedavg", "seed='0'", "span=first"):
+        press(desktop, f"[data-{choice}]")
+    desktop.execute_script("document.activeElement.blur()")
+    return desktop
+
+
+@pytest.fixture
+def phone(desktop):
+    """The page turned to the width of a phone."""
+    look(desktop, 390, 844)
+    wait(desktop, "document.body.classList.contains('keyed')")
+    return desktop
+
+
+def press(driver, selector):
+    driver.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def layout(driver, name="convergence"):
+    text = driver.execute_script(f"return JSON.stringify(document.getElementById('{name}').layout)")
+    return json.loads(text)
+
+
+def title(driver, name="convergence"):
+    return driver.find_element(By.ID, f"{name}-title").text
+
+
+def test_nothing_is_asked_of_any_network_and_nothing_complains(page):
+    for entry in page.get_log("browser"):
+        assert entry["level"] != "SEVERE", entry["message"]
+    messages = (json.loads(entry["message"])["message"] for entry in page.get_log("performance"))
+    requests = (m["params"] for m in messages if m["method"] == "Network.requestWillBeSent")
+    # The browser's own first tab asks for things too.
+    ours = [r for r in requests if r["documentURL"].startswith("file:")]
+    asked = [request["request"]["url"] for request in ours]
+    assert asked
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+
+
+def test_text_comes_first_and_nothing_jumps(page):
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    assert wait(page, paint) < 1000
+    page.execute_script(
+        "window.moved = 0; new PerformanceObserver((list) => list.getEntries().forEach((e) => "
+        "window.moved += e.value)).observe({type: 'layout-shift', buffered: true});"
+    )
+    time.sleep(0.2)
+    assert page.execute_script("return window.moved") < 0.01
+
+
+@pytest.mark.parametrize("x", ["round", "time_s", "bytes_up", "updates"])
+@pytest.mark.parametrize("y", ["loss", "accuracy", "server_lr"])
+def test_buttons_draw_what_the_figure_function_draws(page, results, x, y):
+    press(page, f"[data-x={x}]")
+    press(page, f"[data-y={y}]")
+    expected = convergence(results, x, y)
+    wait(page, "document.getElementById('convergence').layout.yaxis.title.text === arguments[0]",
+         expected.layout.yaxis.title.text)  # fmt: skip
+    assert layout(page)["xaxis"]["title"]["text"] == expected.layout.xaxis.title.text
+    assert layout(page)["yaxis"]["type"] == expected.layout.yaxis.type
+    drawn = page.execute_script(
+        "return document.getElementById('convergence').data"
+        ".map((t) => [t.meta, [...t.x], [...t.y]])"
+    )
+    traces = {(t.meta["name"], t.meta["part"]): t for t in expected.data}
+    assert len(drawn) == len(traces)
+    for meta, xs, ys in drawn:
+        trace = traces[meta["name"], meta["part"]]
+        assert xs == pytest.approx(list(trace.x), rel=1e-5, abs=1e-9)
+        assert ys == pytest.approx(list(trace.y), rel=1e-4, abs=1e-6)
+
+
+def test_the_title_follows_the_clock(page, results):
+    target = page.execute_script("return page.view.target")
+    for x in ("time_s", "bytes_up", "updates", "round"):
+        press(page, f"[data-x={x}]")
+        said = unbroken(words.convergence_title(results, x, "loss", target))
+        assert (
+            page.execute_script("return document.getElementById('convergence-title').textContent")
+            == said
+        )
+
+
+def test_scale_is_linear_or_log(page):
+    press(page, "[data-scale=log]")
+    wait(page, "document.getElementById('convergence').layout.yaxis.type === 'log'")
+    press(page, "[data-scale=linear]")
+    wait(page, "document.getElementById('convergence').layout.yaxis.type === 'linear'")
+    assert (
+        page.find_element(By.CSS_SELECTOR, "[data-scale=linear]").get_attribute("aria-pressed")
+        == "true"
+    )
+
+
+def line_at(driver):
+    return layout(driver)["shapes"][0]["y0"]
+
+
+def test_the_target_is_typed_in(page):
+    field = page.find_element(By.ID, "target-value")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(Keys.NULL, "0.3", Keys.TAB)
+    wait(page, "document.getElementById('convergence').layout.shapes[0].y0 === 0.3")
+    assert title(page).lower().startswith("loss 0.3: ")
+
+
+def test_the_target_moves_with_the_arrow_keys(page):
+    before = line_at(page)
+    page.find_element(By.ID, "target-slider").send_keys(Keys.ARROW_RIGHT * 20)
+    wait(page, f"document.getElementById('convergence').layout.shapes[0].y0 > {before}")
+
+
+def test_the_target_line_is_dragged(page):
+    before = line_at(page)
+    page.execute_script("document.getElementById('convergence').scrollIntoView()")
+    line = page.find_element(By.CSS_SELECTOR, "#convergence .shapelayer path")
+    ActionChains(page).move_to_element(line).click_and_hold().move_by_offset(
+        0, -60
+    ).release().perform()
+    wait(page, f"document.getElementById('convergence').layout.shapes[0].y0 > {before}")
+    after = layout(page)["shapes"][0]
+    assert after["y0"] == after["y1"]
+    assert (after["x0"], after["x1"]) == (0, 1)
+    assert units.number(after["y0"]) in title(page)
+
+
+def test_hovering_shows_all_algorithms(page, results):
+    page.execute_script("document.getElementById('convergence').scrollIntoView()")
+    figure = page.find_element(By.ID, "convergence")
+    ActionChains(page).move_to_element_with_offset(figure, -60, 0).perform()
+    text = wait(page, "document.querySelector('#convergence .hoverlayer')?.textContent")
+    assert all(name in text for name in results.names)
+
+
+def column(driver, number):
+    return driver.execute_script(
+        "return [...document.querySelectorAll('#results tbody tr')]"
+        ".map((row) => row.cells[arguments[0]].textContent)",
+        number,
+    )
+
+
+def test_the_table_sorts_both_ways_with_missing_values_last(page):
+    heads = page.find_elements(By.CSS_SELECTOR, "#results th button")
+    assert heads[1].text.startswith("rounds to")
+    heads[1].send_keys(Keys.ENTER)
+    rising = [float(text) for text in column(page, 1) if not text.startswith("-")]
+    assert rising == sorted(rising)
+    assert len(rising) >= 2
+    heads[1].send_keys(Keys.ENTER)
+    falling = column(page, 1)
+    assert [float(t) for t in falling[: len(rising)]] == rising[::-1]
+    assert all(text.startswith("-") for text in falling[len(rising) :])
+    assert heads[1].find_element(By.XPATH, "..").get_attribute("aria-sort") == "descending"
+
+
+@pytest.mark.parametrize("kind", ["markdown", "csv", "latex"])
+def test_the_table_is_copied(page, kind):
+    press(page, f"[data-copy={kind}]")
+    assert wait(page, "document.getElementById('copied').textContent").startswith("Copied as ")
+    assert "fedavg" in page.execute_script(f"return page.data.copies.{kind}")
+
+
+def test_another_run_changes_what_the_clients_did(page):
+    before = title(page, "timeline")
+    press(page, "[data-name='FedExP eps=1e-3']")
+    press(page, "[data-seed='1']")
+    wait(page, "!document.getElementById('timeline-title').textContent.includes('fedavg')")
+    assert title(page, "timeline") != before
+    assert "FedExP" in title(page, "participation")
+
+
+def test_a_client_tells_its_history(page):
+    field = page.find_element(By.ID, "client-number")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(Keys.NULL, "11", Keys.TAB)
+    said = wait(page, "document.querySelector('.history').textContent")
+    assert said.startswith("Client 11 with fedavg, seed 0: ")
+    assert "round" in said
+
+
+def test_a_click_on_a_bar_shows_its_client(page):
+    page.execute_script("document.getElementById('timeline').scrollIntoView({block: 'center'})")
+    bar = page.find_element(By.CSS_SELECTOR, "#timeline .trace.bars:nth-child(2) .point path")
+    ActionChains(page).move_to_element(bar).pause(0.2).click().perform()
+    assert wait(page, "document.querySelector('.history').textContent").startswith("Client ")
+
+
+def test_all_drawn_rounds_can_be_seen(page):
+    narrow = layout(page, "timeline")["xaxis"]["range"][1]
+    press(page, "[data-span=whole]")
+    wait(page, f"document.getElementById('timeline').layout.xaxis.range[1] > {narrow}")
+
+
+def test_every_control_is_reached_by_the_keyboard(page):
+    reached = set()
+    page.execute_script("document.body.tabIndex = -1; document.body.focus()")
+    for _ in range(120):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        reached.add(
+            page.execute_script(
+                "const e = document.activeElement; return e.outerHTML.slice(0, 120)"
+            )
+        )
+    shown = page.execute_script(
+        "return [...document.querySelectorAll('button, input, summary')]"
+        ".filter((e) => e.offsetParent && !e.disabled).map((e) => e.outerHTML.slice(0, 120))"
+    )
+    assert set(shown) <= reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_everything_without_scrolling_sideways(phone, scheme):
+    look(phone, 390, 844, scheme)
+    colour = {"light": LIGHT, "dark": DARK}[scheme]["background"]
+    wait(phone, "document.getElementById('fairness').layout.paper_bgcolor === arguments[0]", colour)
+    assert phone.execute_script("return document.documentElement.scrollWidth") == 390
+    wide = phone.execute_script(
+        "return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') "
+        "&& !e.closest('svg') && !e.closest('pre') && e.getBoundingClientRect().right > 390.5)"
+        ".map((e) => e.outerHTML.slice(0, 80))"
+    )
+    assert wide == []
+
+
+def test_a_tooltip_on_a_phone_stays_on_the_screen(phone):
+    phone.execute_script("document.querySelectorAll('.term')[1].focus()")
+    left, right = phone.execute_script(
+        "const r = document.querySelectorAll('.term > span')[1].getBoundingClientRect();"
+        "return [r.left, r.right]"
+    )
+    assert left >= 0
+    assert left < right <= 390
+
+
+def test_lines_are_hidden_by_the_key(phone):
+    hide = "[data-hide='local-only']"
+    press(phone, f".key {hide}")
+    hidden = "document.getElementById('convergence').data.filter((t) => t.visible === false)"
+    wait(phone, f"{hidden}.length === 3")
+    assert phone.find_element(By.CSS_SELECTOR, hide).get_attribute("aria-pressed") == "false"
+
+
+FIGURES = ("convergence", "timeline", "participation", "rounds", "fairness")
+
+
+def test_figures_follow_the_readers_colours(page):
+    assert {layout(page, name)["paper_bgcolor"] for name in FIGURES} == {LIGHT["background"]}
+    look(page, 1280, 800, "dark")
+    for name in FIGURES:
+        wait(page, f"document.getElementById('{name}').layout.paper_bgcolor === arguments[0]",
+             DARK["background"])  # fmt: skip
+    text = page.execute_script(
+        "return JSON.stringify(arguments[0].map((n) => document.getElementById(n).data))", FIGURES
+    )
+    assert not any(colour in text for colour in LIGHT.values() if colour not in DARK.values())
+
+
+def test_print_is_light_whatever_the_screen_is(page):
+    browser = page
+    look(browser, 1280, 800, "dark")
+    browser.execute_script("window.printed = true; window.dispatchEvent(new Event('beforeprint'))")
+    wait(browser, "document.getElementById('fairness').layout.paper_bgcolor === arguments[0]",
+         LIGHT["background"])  # fmt: skip
+    look(browser, 1280, 800, "dark", media="print")
+    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    assert browser.execute_script(style, "body", "backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.execute_script(style, ".controls", "display") == "none"
+
+
+def test_the_script_says_numbers_as_python_does(page):
+    values = [0, 1, 0.041234, 0.00099, 9.999, 59.4, 59.9, 192, 999, 3599.9, 11520, 999950, 4.1e9]
+    said = page.execute_script(
+        "return arguments[0].map((v) => [units.number(v), units.count(v), units.duration(v), "
+        "units.size(v)])",
+        values,
+    )
+    for value, texts in zip(values, said, strict=True):
+        own = (units.number, units.count, units.duration, units.size)
+        assert texts == [function(value) for function in own]
