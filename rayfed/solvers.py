@@ -23,7 +23,7 @@ _FEWEST = 4
 _LINE = 64  # bytes
 LENGTHS = ("steps", "epochs", "time_s")
 _STEPS = 10  # where nothing says how long
-_SLACK = 1e-9  # 1.1 passes of 10 batches are 11 steps, though 1.1 * 10 > 11 in floating point
+_SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ def test_a_shuffled_batch_of_all_rows_is_the_full_batch():
         ({"steps": 3}, [3, 3, 3]),
         ({"epochs": 2, "batch": 10}, [2, 6, 60]),
         ({"epochs": 0.1, "batch": 10}, [1, 1, 3]),
-        ({"epochs": 1.1, "batch": 30}, [2, 2, 11]),
+        ({"epochs": 1.1, "batch": 6}, [3, 5, 55]),
         ({"epochs": 2, "batch": "full"}, [2, 2, 2]),
         ({"time_s": 0.3}, [3, 1, 1]),
     ],
