@@ -14,7 +14,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+# Without sky blue, which the needed contrast on white turns into a second blue, and without yellow
+# and black, which it turns into brown and into the grey of the baselines.
+OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 CONTRAST = 4.5
 DASHES = ("solid", "8px,3px", "2px,3px", "8px,3px,2px,3px", "14px,4px", "5px,2px")
 BASELINE_DASHES = ("3px,3px", "1px,4px")

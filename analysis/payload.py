@@ -56,6 +56,8 @@ def payload(results: Results, y: str, columns: list[Column]) -> dict[str, Any]:
                 "short": plain(name),
                 "light": ink.light,
                 "baseline": name in results.baselines,
+                "rival": name in results.rivals,
+                "failed": name in results.failed,
             }
             for name, ink in look.items()
         ],

@@ -136,6 +136,19 @@ class Results:
         """Return the runs of an algorithm by seed."""
         return [run for run in self.runs_found if run.name == name]
 
+    @cached_property
+    def failed(self) -> frozenset[str]:
+        """The names of which every run failed; they are drawn but set no scale."""
+        return frozenset(
+            name for name in self.names if all(run.status == "failed" for run in self.of(name))
+        )
+
+    @cached_property
+    def rivals(self) -> tuple[str, ...]:
+        """The names that compete: no baselines, nor those that only failed, if any are left."""
+        left_out = self.baselines | self.failed
+        return tuple(name for name in self.names if name not in left_out) or self.names
+
     def usable(self, name: str) -> list[Run]:
         """Return the runs that means are taken over: those that did not fail, if any."""
         runs = [run for run in self.of(name) if len(run.rounds)]

@@ -187,7 +187,7 @@ def default_target(results: Results, y: str = "loss") -> float | None:
         return None
     sign = 1.0 if better else -1.0
     progress = []
-    for name in [n for n in results.names if n not in results.baselines] or results.names:
+    for name in results.rivals:
         mean = curve([history(run) for run in results.usable(name)], "round", y).mean
         if len(mean) > 1:
             progress.append((sign * float(mean[-1] - mean[0]), float(mean[-1])))

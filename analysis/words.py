@@ -14,7 +14,8 @@ from analysis.figures.participation import client_shares, fifth
 from analysis.read import Results, Run
 from analysis.series import X_AXES, crossing, history, y_title
 
-_NAMED = 4  # most algorithms that a sentence names
+_NAMED = 3  # most algorithms that a sentence names
+_TITLED = 4  # most algorithms in the title of the convergence figure
 _SINGLE = 60  # most clients of whom a sentence names one
 
 
@@ -28,7 +29,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     frame : DataFrame
         Its `tables.summary`.
     """
-    rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
+    rivals = frame[frame["name"].isin(results.rivals)]
     target = float(frame["target"].iloc[0])
     if not math.isfinite(target):
         return _without_target(rivals)
@@ -99,9 +100,8 @@ def convergence_title(results: Results, x: str, y: str, target: float | None) ->
     """
     if target is None:
         return f"{y_title(y)} over {X_AXES[x].title}"
-    rivals = [name for name in results.names if name not in results.baselines] or results.names
     reached, missing = [], []
-    for name in rivals:
+    for name in results.rivals:
         frames = [history(run) for run in results.usable(name)]
         rows = [crossing(frame, y, target) for frame in frames if y in frame]
         at = [float(row[x]) for row in rows if row is not None]
@@ -109,10 +109,10 @@ def convergence_title(results: Results, x: str, y: str, target: float | None) ->
             reached.append((float(np.mean(at)), name))
         else:
             missing.append(name)
-    order = sorted(reached)
-    parts = [f"{name} after {clock_text(x, value)}" for value, name in order]
+    parts = [f"{name} after {clock_text(x, value)}" for value, name in sorted(reached)]
     parts += [f"{name} not with every seed" for name in missing]
-    return f"{y_title(y)} {units.number(target)}: {', '.join(parts)}"
+    more = [f"{len(parts) - _TITLED} more"] if len(parts) > _TITLED else []
+    return f"{y_title(y)} {units.number(target)}: {', '.join(parts[:_TITLED] + more)}"
 
 
 def clock_text(x: str, value: float) -> str:
@@ -194,8 +194,7 @@ def rounds_title(run: Run) -> str:
 def fairness_title(results: Results) -> str:
     """Return how the worst-served tenth of clients fares under each algorithm."""
     column = fairness_column(results)
-    rivals = [name for name in results.names if name not in results.baselines] or results.names
-    values = {name: worst_tenth(results, name, column) for name in rivals}
+    values = {name: worst_tenth(results, name, column) for name in results.rivals}
     known = {name: value for name, value in values.items() if math.isfinite(value)}
     if not known:
         return "No values per client are recorded"

@@ -3,6 +3,8 @@
 const convergence = (() => {
   const GAP = 17; // pixels between two labels
   const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
+  const TITLED = 4; // most algorithms that the title names
+  const FEW_ROUNDS = 7; // no ticks between rounds where there are so few
   const MARGINS = 64; // pixels above and below the plot
 
   function extent(curves, log) {
@@ -98,8 +100,8 @@ const convergence = (() => {
     const column = data.columns[view.y];
     if (view.target === null) return `${column.title} over ${data.clocks[view.x].plain}`;
     const at = crossings(data, view);
-    const rivals = names.filter((about) => !about.baseline);
-    const rows = (rivals.length ? rivals : names).map(({ name }) => {
+    const rivals = names.filter((about) => about.rival);
+    const rows = rivals.map(({ name }) => {
       const places = at.get(name) ?? [];
       const every = places.length > 0 && places.every((place) => place !== null);
       return { name, value: every ? series.mean(places) : null };
@@ -110,6 +112,7 @@ const convergence = (() => {
       ...reached.map((row) => `${row.name} after ${units.clock(view.x, row.value)}`),
       ...missing.map((row) => `${row.name} not with every seed`),
     ];
+    if (parts.length > TITLED) parts.splice(TITLED, Infinity, `${parts.length - TITLED} more`);
     const text = `${column.title} ${units.number(view.target)}: ${parts.join(", ")}`;
     return text.replace(UNIT, "\u00a0");
   }
@@ -134,8 +137,11 @@ const convergence = (() => {
     );
     const drawn = visible.map(({ name }) => curves.get(name)).filter((c) => c.x.length);
     const end = Math.max(...drawn.map((c) => c.x.at(-1)), 0) / clock.worth || 1;
-    const log = positive(drawn) && (view.log ?? spansDecades(drawn));
-    const range = extent(drawn, log);
+    // An algorithm of which every run failed has left any scale, so it sets none.
+    const sound = visible.filter((about) => !about.failed).map(({ name }) => curves.get(name));
+    const scaled = sound.some((c) => c.x.length) ? sound : drawn;
+    const log = positive(scaled) && (view.log ?? spansDecades(scaled));
+    const range = extent(scaled, log);
     const at = crossings(data, view);
     for (const trace of made.data) {
       const { name, part } = trace.meta;
@@ -151,12 +157,13 @@ const convergence = (() => {
     }
     const { xaxis, yaxis } = made.layout;
     Object.assign(xaxis, { range: [0, end], title: { ...xaxis.title, text: clock.title } });
+    xaxis.dtick = view.x === "round" && end <= FEW_ROUNDS ? 1 : undefined;
     xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g} ${clock.unit}`.trim() };
     yaxis.title = { ...yaxis.title, text: data.columns[view.y].title };
     Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, ticks(range, log));
     made.layout.annotations = range ? labels(visible, curves, range, log, made.layout.height) : [];
     made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
-    made.view = { log, range: range ?? [0, 1], canLog: positive(drawn) };
+    made.view = { log, range: range ?? [0, 1], canLog: positive(scaled) };
     return made;
   }
 

@@ -24,6 +24,7 @@ from analysis.series import (
 )
 
 HEIGHT = 440
+_FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 
 
 def convergence(
@@ -58,7 +59,6 @@ def convergence(
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
     curves = {name: curve(frames, x, y) for name, frames in histories.items()}
     drawn = {name: found for name, found in curves.items() if len(found.x)}
-    log = spans_decades(list(drawn.values())) if log is None else log
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     look = study_inks(results)
@@ -68,7 +68,10 @@ def convergence(
         places = [crossing(f, y, target) for f in frames if y in f] if target is not None else []
         at = [float(row[x]) / worth["worth"] for row in places if row is not None]
         _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
-    extent = y_range([part for c in drawn.values() for part in (c.low, c.high)], log)
+    # An algorithm of which every run failed has left any scale, so it sets none.
+    scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
+    log = spans_decades(scaled) if log is None else log
+    extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
     _set_axes(figure, worth["title"], y, log, extent, end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
@@ -126,6 +129,7 @@ def _add_crossings(
             "color": ink.light,
             "line": {"color": LIGHT["background"], "width": 1.5},
         },
+        cliponaxis=False,
         hoverinfo="skip",
         meta={"name": name, "part": "crossing"},
     )
@@ -135,6 +139,8 @@ def _set_axes(
     figure: go.Figure, x: str, y: str, log: bool, extent: list[float] | None, end: float
 ) -> None:
     figure.update_xaxes(title_text=x, range=[0, end], showgrid=False)
+    if x == X_AXES["round"].title and end <= _FEW_ROUNDS:
+        figure.update_xaxes(dtick=1)
     ticks = log_ticks(extent) if log else {}
     kind = "log" if log else "linear"
     figure.update_yaxes(title_text=y_title(y), type=kind, range=extent, **ticks)

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.people import people
-from analysis.figures.style import canvas, fade, study_inks
+from analysis.figures.style import canvas, colorbar, fade, study_inks
 from analysis.palette import LIGHT
 from analysis.read import Results, Run
 
@@ -100,7 +100,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         zmin=0,
         xgap=1 if columns <= 40 else 0,
         ygap=1,
-        colorbar={"title": {"text": "took part (%)", "side": "right"}, "thickness": 10, "len": 0.8},
+        colorbar=colorbar("took part (%)"),
         showscale=not (single and float(share.max()) == 1.0 and columns == round_edges[-1] - 1),
         hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
         + ", round %{x:.0f}: took part in %{z:.3~g} %<extra></extra>",

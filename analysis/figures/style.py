@@ -103,6 +103,18 @@ def log_ticks(extent: list[float] | None) -> dict[str, Any]:
     return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": ""}
 
 
+def colorbar(title: str) -> dict[str, Any]:
+    """Return the scale of a heat map: slim, without a frame."""
+    return {
+        "title": {"text": title, "side": "right"},
+        "thickness": 10,
+        "len": 0.8,
+        "outlinewidth": 0,
+        "ticks": "",
+        "nticks": 5,
+    }
+
+
 def fade(ink: Ink) -> list[list[Any]]:
     """Return a sequential scale in the algorithm's one hue, from the background."""
     return [[0.0, LIGHT["background"]], [1.0, ink.light]]

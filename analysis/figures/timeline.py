@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.people import people
-from analysis.figures.style import canvas, fade, scale, study_inks
+from analysis.figures.style import canvas, colorbar, fade, scale, study_inks
 from analysis.palette import LIGHT
 from analysis.read import Results, Run
 from analysis.series import X_AXES, Array
@@ -254,7 +254,7 @@ def _density(run: Run, clients: pd.DataFrame, colour: str, scale_: list[list[Any
         y=(np.arange(bands) + 0.5) * 100 / bands,
         colorscale=scale_,
         zmin=0,
-        colorbar={"title": {"text": "computing (%)", "side": "right"}, "thickness": 10, "len": 0.8},
+        colorbar=colorbar("computing (%)"),
         hovertemplate="of the clients around the %{y:.0f} % fastest, %{z:.3~g} % "
         "compute at %{x:.4~g}<extra></extra>",
         meta={"part": "density"},
