@@ -119,4 +119,4 @@ class _Expansion:
 def _tall(batch: Batch) -> bool:
     """Whether each client has more rows than columns, and rows so short that calls cost most."""
     rows, columns = batch.X.shape[1:]
-    return columns <= _SHORT and rows > columns
+    return bool(columns <= _SHORT and rows > columns)
