@@ -1,0 +1,43 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
+	@echo "make test   run every test"
+	@echo "make lint   ruff and mypy --strict"
+	@echo "make bench  speed and memory against a bare NumPy loop"
+	@echo "make clean  remove the environment"
+
+demo: $(VENV)/installed
+	$(BIN)/rayfed run scenarios/quickstart.yaml
+
+test: $(VENV)/installed-dev
+	sh scripts/browser.sh
+	$(BIN)/pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(VENV)/installed
+	$(BIN)/python -m benchmarks
+
+$(VENV)/installed: requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rayfed needs Python 3.11 or newer; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV)"
+	$(PIP) -r requirements.txt
+	$(PIP) --no-deps --editable .
+	touch $@
+
+$(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
+	$(PIP) -r requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV)
