@@ -211,9 +211,35 @@ def _what_was_run(results: Results) -> str:
     )
     inside = (
         f"<h2>{title}</h2>{failed}{warnings}{_facts(results)}"
+        f"{_settings(results)}"
         f"<details><summary>Every run</summary>{table}</details>{scenario}"
     )
     return _section("What exactly was run?", inside)
+
+
+def _settings(results: Results) -> str:
+    """Return the resolved settings of each algorithm, those that are not set left out."""
+    infos = {name: results.of(name)[0].info for name in results.names}
+    rows = [
+        (name, ", ".join(_flat(info["settings"])))
+        for name, info in infos.items()
+        if isinstance(info.get("settings"), dict)
+    ]
+    if not rows:
+        return ""
+    table = markup.plain_table(("algorithm", "settings"), rows)
+    return f"<details><summary>Settings of each algorithm</summary>{table}</details>"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return nested settings as ``local.lr=0.1``."""
+    texts: list[str] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            texts += _flat(value, f"{prefix}{key}.")
+        elif value is not None and key != "label":
+            texts.append(f"{prefix}{key}={value}")
+    return texts
 
 
 def _who(run: Run) -> str:
@@ -243,7 +269,11 @@ def _facts(results: Results) -> str:
     started = [str(info["started"]) for info in infos if info.get("started")]
     wall = sum(float(info.get("wall_s") or 0) for info in infos)
     hosts = dict.fromkeys(str(info["host"]) for info in infos if info.get("host"))
+    scored = {str(info["scored"]) for info in infos if info.get("scored")}
+    counts = {int(info["clients"]) for info in infos if isinstance(info.get("clients"), int)}
     facts = {
+        "clients": " or ".join(f"{count:,}" for count in sorted(counts)),
+        "accuracy": f"on {' or '.join(sorted(scored))} rows" if scored else "",
         "started": min(started)[:16].replace("T", " ") if started else "",
         "computing": f"{units.duration(wall)} of wall-clock time, all runs together"
         if wall

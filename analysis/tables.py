@@ -125,8 +125,10 @@ def columns(frame: pd.DataFrame) -> list[Column]:
     found = [Column("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
     if frame["target"].notna().any():
         found += [_cost(frame, *entry) for entry in _cost_titles(frame)]
+    # What only a baseline has, such as local-only's personal models, compares nothing.
+    rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
-        if f"{name}_mean" in frame:
+        if f"{name}_mean" in frame and rivals[f"{name}_mean"].notna().any():
             found.append(_final(frame, name))
     return found
 

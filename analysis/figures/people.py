@@ -13,18 +13,24 @@ COLUMNS = ("samples", "speed_s", "selected", "used", "loss", "accuracy")
 def people(run: Run) -> pd.DataFrame:
     """Return a row a client that is known of, the fastest first.
 
+    Stragglers come after all others, then the order is that of the recorded seconds per step, and
+    among equals that of the seconds per step seen in the events.
+
     Returns
     -------
     DataFrame
-        Indexed by client, with `COLUMNS` (NaN where not recorded). A client's speed is its
-        seconds per step; where it is not recorded it is taken from the events.
+        Indexed by client, with `COLUMNS` (NaN where not recorded; ``speed_s`` is then taken from
+        the events).
     """
-    frame = run.clients.set_index("client") if "client" in run.clients else _from_events(run)
-    frame = frame.reindex(columns=list(COLUMNS)).astype(float)
-    if frame["speed_s"].isna().all() and len(run.events):
-        frame["speed_s"] = _speeds(run.events).reindex(frame.index)
-    frame["order"] = frame["speed_s"].fillna(np.inf)
-    return frame.sort_values(["order"], kind="stable").drop(columns="order")
+    known = run.clients.set_index("client") if "client" in run.clients else _from_events(run)
+    frame = known.reindex(columns=list(COLUMNS)).astype(float)
+    seen = _speeds(run.events).reindex(frame.index) if len(run.events) else frame["speed_s"]
+    if frame["speed_s"].isna().all():
+        frame["speed_s"] = seen
+    slow = known["straggler"].to_numpy(bool) if "straggler" in known else np.zeros(len(frame))
+    last = np.inf  # a speed that is not known
+    order = np.lexsort((seen.fillna(last), frame["speed_s"].fillna(last), slow))
+    return frame.iloc[order]
 
 
 def _from_events(run: Run) -> pd.DataFrame:

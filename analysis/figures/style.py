@@ -106,7 +106,12 @@ def log_ticks(extent: list[float] | None) -> dict[str, Any]:
 def colorbar(title: str) -> dict[str, Any]:
     """Return the scale of a heat map: slim, without a frame."""
     return {
-        "title": {"text": title, "side": "right"},
+        "title": {
+            "text": title,
+            "side": "right",
+            "font": {"size": FONT_SIZE, "color": LIGHT["muted"]},
+        },
+        "tickfont": {"color": LIGHT["muted"]},
         "thickness": 10,
         "len": 0.8,
         "outlinewidth": 0,

@@ -89,6 +89,13 @@ def test_failed_runs_are_named_with_their_reason(tmp_path, run_writer, rows):
     assert f"fedavg, seed 1, failed: {reason}" in text
 
 
+def test_settings_are_shown_flat(tmp_path, run_writer, rows):
+    settings = {"name": "fedavg", "label": None, "local": {"lr": 0.1, "steps": None}}
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2]), settings=settings)
+    text = visible(report.write(tmp_path).read_text(encoding="utf-8"))
+    assert "name=fedavg, local.lr=0.1<" in text
+
+
 @pytest.mark.parametrize(
     "loss", [[3.0], [3.0, 2.0], [np.nan, np.nan], [3.0, np.nan, 1.0], [-1.0, -2.0], [0.0, 0.0]]
 )

@@ -73,6 +73,14 @@ def test_what_a_baseline_does_not_pay_is_not_compared(results):
     assert shown.loc["fast", "uploaded"] == "150 B"
 
 
+def test_what_only_a_baseline_has_is_not_shown(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 1]))
+    run_writer(tmp_path, "local-only", 0, rows([3, 2], personal_loss=[3.0, 0.5]))
+    frame = summary(Results.read(tmp_path))
+    assert "personal_loss_mean" in frame
+    assert "final personal loss" not in [column.title for column in columns(frame)]
+
+
 def test_a_single_algorithm_has_no_best(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
     table = columns(summary(Results.read(tmp_path)))
