@@ -1,0 +1,73 @@
+"""FedAvg that reads the wall clock, so that rounds are timed from inside a run.
+
+The readings are diagnostics: they land in ``rounds.parquet`` beside the loss. The clock is the
+machine's monotonic one, the same in every process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.algorithms.base import Array, Round, State, Upload
+from rayfed.algorithms.fedavg import FedAvg
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clocked(FedAvg):
+    """FedAvg whose rows tell when the round's Ask was made, ``asked_s``."""
+
+    name: ClassVar[str] = "clocked"
+    diagnostics: ClassVar[tuple[str, ...]] = ("asked_s",)
+
+    def round(self, state: State) -> Round:
+        """Server half of FedAvg, between two looks at the clock."""
+        asked = perf_counter()
+        state, _ = yield from super().round(state)
+        return state, {"asked_s": asked}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metered(FedAvg):
+    """FedAvg whose rows tell also how long the client halves took, ``compute_s``.
+
+    A client half measures itself; with several actors the slowest counts, since they work at the
+    same time.
+
+    Parameters
+    ----------
+    actors : int
+        Number of actors, a power of two: they own the clients by id modulo that number.
+    """
+
+    name: ClassVar[str] = "metered"
+    diagnostics: ClassVar[tuple[str, ...]] = ("asked_s", "compute_s")
+
+    actors: Annotated[int, Ge(1)] = 1
+
+    def train(self, clients: Clients, x: Array) -> Upload:
+        """Client half of FedAvg; upload its seconds too, in equal shares (K,)."""
+        began = perf_counter()
+        upload = super().train(clients, x)
+        each = (perf_counter() - began) / len(clients.ids)
+        return replace(upload, values={**upload.values, "spent": np.full(len(clients.ids), each)})
+
+    def round(self, state: State) -> Round:
+        """Server half of FedAvg, with one more number up."""
+        asked = perf_counter()
+        half = super().round(state)
+        ask = next(half)
+        reply = yield replace(ask, up={**ask.up, "spent": 1})
+        spent = np.bincount(reply.ids % self.actors, reply.each["spent"])
+        try:
+            half.send(reply)
+        except StopIteration as end:
+            state, _ = end.value
+        return state, {"asked_s": asked, "compute_s": float(spent.max())}

@@ -1,0 +1,42 @@
+"""Random rows of a benchmark's shape: what they say does not matter, how many there are does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rayfed.datasets.base import Dataset, Source, Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise(Dataset):
+    """Standard normal features, and targets or labels of a linear model.
+
+    Parameters
+    ----------
+    clients, samples : int
+        Number N of clients, and the rows of each; row j belongs to client ``j // samples``.
+    features : int
+        Number d of features.
+    classes : int
+        Number c of labels; 0 for regression.
+    """
+
+    name: ClassVar[str] = "noise"
+
+    clients: int = 100
+    samples: int = 50
+    features: int = 30
+    classes: int = 0
+
+    def load(self, source: Source, seed: int) -> Table:
+        """Return all rows: X (N samples, d) in single precision, where there are labels."""
+        rng = np.random.default_rng(self.seeded(0))
+        n, outputs = self.clients * self.samples, max(1, self.classes)
+        X = rng.standard_normal((n, self.features), np.float32 if self.classes else np.float64)
+        scores = X @ rng.standard_normal((self.features, outputs), X.dtype.type)
+        y = scores.argmax(axis=1) if self.classes else scores[:, 0] + 0.1 * rng.standard_normal(n)
+        client = np.repeat(np.arange(self.clients), self.samples)
+        return Table(X, y, self.classes, client=client)

@@ -1,0 +1,208 @@
+"""How a workload is measured.
+
+A block is one run: its rounds are timed from inside (see `benchmarks.clocked`), from the Ask of
+the second round to that of the last, so that whatever a round costs counts, records included, and
+starting, the first round and the evaluations at both ends do not. Blocks and blocks of the bare
+loop take turns, and the fastest block of each counts: other work on the machine only ever makes a
+block slower.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+import psutil
+from threadpoolctl import threadpool_limits
+
+from benchmarks.bare import Bare
+from benchmarks.workloads import Column, Workload
+from rayfed import api
+from rayfed.errors import RayfedError
+from rayfed.executors.base import Backend
+from rayfed.executors.serial import SerialStudy
+from rayfed.plan import Plan
+from rayfed.runs import Run
+
+_LOOK_S = 0.2
+_BARE_S = 1.5
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case of a workload.
+
+    Parameters
+    ----------
+    clients : int
+        Number N of clients.
+    updates : int
+        Local trainings in a round.
+    round_s, bare_s : float
+        Seconds of a round, here and in the bare loop.
+    overhead_ms : float
+        Milliseconds of a round less the computing of its slowest actor; NaN where not metered.
+    start_s : float
+        From reading the scenario to the first Ask of the workload's first run.
+    memory_gb : float
+        Largest sum of the resident memory of this process and its children during a run, in
+        10^9 bytes; memory that processes share counts for each of them.
+    growth : float
+        ``round_s`` over that of the workload's first case.
+    """
+
+    clients: int
+    updates: int
+    round_s: float
+    bare_s: float
+    overhead_ms: float
+    start_s: float
+    memory_gb: float
+    growth: float
+
+    @property
+    def ratio(self) -> float:
+        """The bare loop's seconds over ours."""
+        return self.bare_s / self.round_s
+
+    def value(self, column: Column) -> float:
+        """Return the number that a target is about."""
+        return float(getattr(self, column))
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one run told: mean seconds of a round, when it first asked, bytes at its largest."""
+
+    round_s: float
+    compute_s: float
+    asked_s: float
+    memory: int
+
+
+def measure(workload: Workload, repeats: int) -> list[Measured]:
+    """Measure every case of a workload.
+
+    Parameters
+    ----------
+    repeats : int
+        Blocks of each case.
+
+    Raises
+    ------
+    RayfedError
+        If a run fails.
+    """
+    began = perf_counter()
+    plan = api.prepare(api.read(workload.scenario))
+    blocks: list[list[Block]] = [[] for _ in plan.runs]
+    bares: list[list[float]] = [[] for _ in plan.runs]
+    loops: list[Bare] = []
+    with tempfile.TemporaryDirectory() as folder, _backend(plan, Path(folder)) as backend:
+        for _ in range(repeats):
+            for run, found in zip(plan.runs, blocks, strict=True):
+                found.append(_block(plan, run, backend, Path(folder)))
+            # made only now: the memory of the first blocks is rayfed's alone
+            loops = loops or [make() for make in workload.bare]
+            for loop, seconds in zip(loops, bares, strict=True):
+                seconds.append(bare_seconds(loop, plan.runs[0].rounds - 1))
+    fastest = [min(found, key=lambda b: b.round_s) for found in blocks]
+    return [
+        Measured(
+            clients=run.clients.count,
+            updates=workload.cohort,
+            round_s=fast.round_s,
+            bare_s=min(seconds),
+            overhead_ms=1e3 * min(b.round_s - b.compute_s for b in found),
+            start_s=blocks[0][0].asked_s - began,
+            memory_gb=found[0].memory / 1e9,
+            growth=fast.round_s / fastest[0].round_s,
+        )
+        for run, found, fast, seconds in zip(plan.runs, blocks, fastest, bares, strict=True)
+    ]
+
+
+def bare_seconds(loop: Bare, rounds: int) -> float:
+    """Return the mean seconds of a round of a bare loop, with one BLAS thread."""
+    with threadpool_limits(1):
+        model = loop.round(loop.start())  # the first round does not count
+        began = perf_counter()
+        done, spent = 0, 0.0
+        while done < rounds and spent < _BARE_S:
+            model = loop.round(model)
+            done, spent = done + 1, perf_counter() - began
+        return spent / done
+
+
+def _block(plan: Plan, run: Run, backend: Backend, folder: Path) -> Block:
+    """Run one run and read what it told."""
+    with _memory() as seen:
+        outcome = backend.execute([run], plan.tables, False, lambda progress, outcome: None)
+    if outcome[run.folder] != "finished":
+        raise RayfedError(f"{run.folder}: {api.reason(folder / run.folder)}")
+    rows = pd.read_parquet(folder / run.folder / "rounds.parquet").iloc[1:]
+    asked = rows["asked_s"].to_numpy()
+    computed = rows.get("compute_s", pd.Series(np.nan, rows.index)).to_numpy()
+    return Block(
+        round_s=float(asked[-1] - asked[1]) / (len(asked) - 2),
+        compute_s=float(computed[1:-1].mean()),
+        asked_s=float(asked[0]),
+        memory=max(seen),
+    )
+
+
+@contextmanager
+def _backend(plan: Plan, folder: Path) -> Iterator[Backend]:
+    """Start what a plan's runs need, and end it."""
+    backend = _started(plan, folder)
+    try:
+        backend.wait(lambda started, total: None)
+        yield backend
+    finally:
+        backend.close()
+
+
+def _started(plan: Plan, folder: Path) -> Backend:
+    executor = plan.study.executor
+    if executor.name == "serial":
+        return SerialStudy(folder)
+    from rayfed.executors.ray import RayStudy  # here: W1 runs where there is no Ray
+
+    per_actor, own = executor.clients_per_actor, api.own_modules(plan)
+    return RayStudy(plan.clients, per_actor, executor.address, folder, own)
+
+
+@contextmanager
+def _memory() -> Iterator[list[int]]:
+    """Look at the resident bytes of this process and its children every now and then."""
+    seen, done = [_resident()], threading.Event()
+
+    def look() -> None:
+        while not done.wait(_LOOK_S):
+            seen.append(_resident())
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+        seen.append(_resident())
+
+
+def _resident() -> int:
+    """Return the resident bytes of this process and its children; what two share counts twice."""
+    me = psutil.Process()
+    total = 0
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.Error):  # it ended while we were looking
+            total += process.memory_info().rss
+    return total

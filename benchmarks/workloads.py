@@ -1,0 +1,217 @@
+"""The workloads: a scenario, the bare loop that does the same, and what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from benchmarks.bare import Bare, LeastSquares, OnDemand, Perceptron, Softmax
+from benchmarks.clocked import Clocked, Metered
+from benchmarks.data import Noise
+from rayfed.datasets.base import Source
+from rayfed.solvers import SGD
+
+Scenario: TypeAlias = Mapping[str, Any]
+Column: TypeAlias = Literal["ratio", "overhead_ms", "growth", "memory_gb"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number of a measured case and its bound, from below (``ratio``) or from above.
+
+    Parameters
+    ----------
+    column : str
+        ``ratio``: bare loop's seconds over ours; ``overhead_ms``: a round less its computing;
+        ``growth``: a round over that of the first case; ``memory_gb``: of all processes, 10^9.
+    bound : float
+    case : int
+        Which of the workload's cases.
+    """
+
+    column: Column
+    bound: float
+    case: int = 0
+
+    def holds(self, value: float) -> bool:
+        """Return whether a measured value keeps the bound."""
+        return value >= self.bound if self.column == "ratio" else value <= self.bound
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured in one go, on one pool of actors.
+
+    Parameters
+    ----------
+    name, text : str
+    scenario : mapping
+        As for `rayfed.run`; each setting of its grid is a case.
+    cohort : int
+        Clients that take part in a round.
+    actors : int
+        Client actors; 0 runs in this process, without Ray.
+    bare : tuple of callables
+        Make the bare loop of each case.
+    targets : tuple of Target
+    """
+
+    name: str
+    text: str
+    scenario: Scenario
+    cohort: int
+    actors: int
+    bare: tuple[Callable[[], Bare], ...]
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the workloads are.
+
+    Parameters
+    ----------
+    clients : float
+        Factor on the numbers of clients and on the cohorts.
+    rounds : float
+        Factor on the rounds that are timed.
+    """
+
+    clients: float = 1.0
+    rounds: float = 1.0
+
+    def of(self, clients: int) -> int:
+        """Return a number of clients, at least two."""
+        return max(2, round(clients * self.clients))
+
+    def timed(self, rounds: int) -> int:
+        """Return a number of rounds, of which the first does not count, at least three."""
+        return max(3, round(rounds * self.rounds))
+
+
+def w1(size: Size, actors: int = 0) -> Workload:
+    """Return W1: small full-gradient steps, where everything is overhead."""
+    data, rounds = Noise(clients=size.of(100), samples=50, features=30), size.timed(300)
+    local = SGD(steps=10, batch="full", lr=0.1)
+
+    def bare() -> Bare:
+        X, y = _stacked(data)
+        return LeastSquares(X, y, steps=10, lr=0.1)
+
+    algorithm = Metered(local=local, actors=actors) if actors else Clocked(local=local)
+    problem = {"name": "least-squares", "dataset": data, "intercept": False}
+    return Workload(
+        name="overhead" if actors else "W1",
+        text="W1 on two actors" if actors else "least squares d=30, 100 x 50, 10 full gradients",
+        scenario=_scenario(problem, algorithm, data.clients, rounds, actors, "float64"),
+        cohort=data.clients,
+        actors=actors,
+        bare=(bare,),
+        targets=(Target("overhead_ms", 3.0) if actors else Target("ratio", 4.0),),
+    )
+
+
+def overhead(size: Size) -> Workload:
+    """Return W1 on two actors: what the engine adds to the computing of a round."""
+    return w1(size, actors=2)
+
+
+def w2(size: Size) -> Workload:
+    """Return W2: softmax regression of the size of MNIST, 1000 clients."""
+    data = Noise(clients=size.of(1000), samples=60, features=784, classes=10)
+    cohort, rounds = size.of(100), size.timed(12)
+
+    def bare() -> Bare:
+        return Softmax(*_stacked(data), 10, cohort, 20, 32, 0.01)
+
+    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01), actors=2)
+    problem = {"name": "softmax-regression", "dataset": data, "intercept": False}
+    return Workload(
+        name="W2",
+        text="softmax 784x10, 1000 x 60, cohort 100, 20 x batch 32",
+        scenario=_scenario(problem, algorithm, data.clients, rounds, 2, "float32", cohort),
+        cohort=cohort,
+        actors=2,
+        bare=(bare,),
+        targets=(Target("ratio", 1.6),),
+    )
+
+
+def w3(size: Size) -> Workload:
+    """Return W3: a perceptron of 100,000 parameters, 100 clients."""
+    data = Noise(clients=size.of(100), samples=600, features=784, classes=10)
+    cohort, rounds = size.of(10), size.timed(12)
+
+    def bare() -> Bare:
+        return Perceptron(*_stacked(data), 10, cohort, 20, 32, 0.01)
+
+    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01), actors=2)
+    problem = {"name": "mlp", "hidden": [128], "dataset": data}
+    return Workload(
+        name="W3",
+        text="MLP 784-128-10, 100 x 600, cohort 10, 20 x batch 32",
+        scenario=_scenario(problem, algorithm, data.clients, rounds, 2, "float32", cohort),
+        cohort=cohort,
+        actors=2,
+        bare=(bare,),
+        targets=(Target("ratio", 1.5),),
+    )
+
+
+def w5(size: Size) -> Workload:
+    """Return W5: rows made on demand, for populations of which few are ever asked."""
+    counts = [size.of(n) for n in (1_000, 100_000, 1_000_000)]
+    cohort, rounds = size.of(100), size.timed(60)
+
+    def bare(population: int) -> Callable[[], Bare]:
+        rows = Noise(clients=1, samples=20, features=60, classes=10)
+        return lambda: OnDemand(*_stacked(rows), 10, cohort, 10, 10, 0.01, population)
+
+    algorithm = Metered(local=SGD(steps=10, batch=10, lr=0.01), actors=2)
+    data = {"name": "synthetic", "features": 60, "samples": 20}
+    problem = {"name": "softmax-regression", "dataset": data, "test": 0.0, "intercept": False}
+    scenario = _scenario(problem, algorithm, counts[-1], rounds, 2, "float32", cohort)
+    return Workload(
+        name="W5",
+        text="softmax 60x10, 1,000 to 1,000,000 x 20 on demand, cohort 100, 10 x batch 10",
+        scenario={**scenario, "grid": {"clients.count": counts}},
+        cohort=cohort,
+        actors=2,
+        bare=tuple(bare(count) for count in counts),
+        targets=(Target("growth", 1.2, case=2), Target("memory_gb", 2.0, case=2)),
+    )
+
+
+WORKLOADS: tuple[Callable[[Size], Workload], ...] = (w1, overhead, w2, w3, w5)
+
+
+def _scenario(
+    problem: Scenario,
+    algorithm: Clocked | Metered,
+    clients: int,
+    rounds: int,
+    actors: int,
+    dtype: str,
+    cohort: int | None = None,
+) -> Scenario:
+    """Return a scenario that evaluates at its ends alone."""
+    placement = {"name": "ray", "clients_per_actor": -(-clients // max(1, actors))}
+    return {
+        "name": "benchmark",
+        "rounds": rounds,
+        "evaluate": {"every": rounds},
+        "dtype": dtype,
+        "problem": problem,
+        "clients": {"count": clients},
+        "participation": {"cohort": cohort, "select": "uniform" if cohort else "all"},
+        "algorithms": [algorithm],
+        "executor": placement if actors else {"name": "serial"},
+    }
+
+
+def _stacked(data: Noise) -> tuple[Any, Any]:
+    """Return the rows as the bare loops hold them, X (N, n, d) and y (N, n)."""
+    table = data.load(Source(), 0)
+    shape = (data.clients, data.samples)
+    return table.X.reshape(*shape, -1), table.y.reshape(shape)
