@@ -20,7 +20,7 @@ MOST_BARS = 1500
 FIRST_ROUNDS = 12  # rounds that the first view shows
 _BANDS, _TIMES = 40, 160  # cells of the density
 _MARGINS = 12 + 52
-_STRIP = 26  # pixels of the server's strip with its gap
+_STRIP = 30  # pixels of the server's strip with its gap
 _PARTS = ("waiting", "used", "late", "dropped")
 _WORDS = {"used": "computing", "late": "late", "dropped": "dropped", "waiting": "waiting"}
 _PATTERN = {"late": "/", "dropped": "x"}
@@ -181,7 +181,7 @@ def _frame(height: int, clock: _Clock) -> go.Figure:
     figure.update_layout(
         yaxis={"domain": [0, split]},
         yaxis2={
-            "domain": [1 - 14 / inside, 1],
+            "domain": [1 - 18 / inside, 1],
             "range": [0, 1],
             "showticklabels": True,
             "tickvals": [0.5],
@@ -198,7 +198,7 @@ def _frame(height: int, clock: _Clock) -> go.Figure:
     _strip(figure, clock)
     figure.update_xaxes(title_text=clock.title, rangemode="tozero")
     # Round numbers that would have to shrink to fit are left out.
-    figure.update_layout(uniformtext={"mode": "hide", "minsize": 9})
+    figure.update_layout(uniformtext={"mode": "hide", "minsize": 8})
     return figure
 
 
