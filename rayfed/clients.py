@@ -17,10 +17,15 @@ from rayfed.problems.objective import Objective
 from rayfed.solvers import Local, Solver
 
 Ints = npt.NDArray[np.int64]
+STACKS_BYTES = 2**28
+_REMEMBERED = 4096  # keys; evaluations of 10,000 clients come in some thousand stacks
 
 
 class Stacks:
-    """The stacks of rows used last, so that full-batch rounds gather their rows once.
+    """The stacks of rows that recur, so that full-batch rounds gather their rows once.
+
+    A stack is kept when it is asked for a second time: cohorts that are drawn anew in every round
+    hardly ever recur, and memory that is kept cannot be used again.
 
     Parameters
     ----------
@@ -28,9 +33,10 @@ class Stacks:
         Bytes to keep at most.
     """
 
-    def __init__(self, limit: int = 2**28) -> None:
+    def __init__(self, limit: int = STACKS_BYTES) -> None:
         self.limit = limit
         self.held: OrderedDict[Hashable, Batch] = OrderedDict()
+        self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
@@ -39,16 +45,25 @@ class Stacks:
             self.held.move_to_end(key)
             return self.held[key]
         batch = make()
+        if key in self.seen:
+            self._keep(key, batch)
+        else:
+            self.seen[key] = None
+            if len(self.seen) > _REMEMBERED:
+                self.seen.popitem(last=False)
+        return batch
+
+    def _keep(self, key: Hashable, batch: Batch) -> None:
         self.held[key] = batch
         self.bytes += _size(batch)
-        while self.bytes > self.limit and len(self.held) > 1:
+        while self.bytes > self.limit:
             _, old = self.held.popitem(last=False)
             self.bytes -= _size(old)
-        return batch
 
 
 def _size(batch: Batch) -> int:
-    return batch.X.nbytes + batch.y.nbytes + batch.w.nbytes
+    """Return the bytes of a batch, the gram matrix that it may come to hold included."""
+    return 2 * batch.X.nbytes + batch.y.nbytes + batch.w.nbytes
 
 
 @dataclass(frozen=True)

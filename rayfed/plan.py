@@ -12,6 +12,7 @@ import psutil
 
 from rayfed.algorithms.base import Algorithm, Array
 from rayfed.availability import Always
+from rayfed.clients import STACKS_BYTES
 from rayfed.datasets.base import Source
 from rayfed.errors import ScenarioError
 from rayfed.optimum import optimum
@@ -90,14 +91,16 @@ class Cost:
         data = sum(t.X.nbytes + t.y.nbytes for t in plan.tables.values())
         state = max(_state_bytes(run) for run in plan.runs)
         if executor.name == "serial":
-            return cls(0, 0, data, state, DRIVER_BYTES)
+            return cls(0, 0, data + min(data, STACKS_BYTES), state, DRIVER_BYTES)
         from rayfed.placement import actor_count
 
         actors = actor_count(plan.clients, executor.clients_per_actor, cpus)
         drivers = min(cpus, len(plan.runs))
         processes = actors * ACTOR_BYTES + (drivers + 1) * DRIVER_BYTES
-        # the tables are in this process and in the object store; runs go on side by side
-        return cls(actors, drivers, 2 * data, drivers * state, processes)
+        # the tables are in this process and in the object store; runs go on side by side, and
+        # each keeps stacks of rows in the actors
+        stacks = drivers * min(data, actors * STACKS_BYTES)
+        return cls(actors, drivers, 2 * data + stacks, drivers * state, processes)
 
     def check(self, available: int | None = None) -> None:
         """Refuse what cannot fit.
@@ -176,7 +179,7 @@ class _Seed:
     def _run(self, index: int, algorithm: Algorithm) -> Run:
         study, part = self.study, self.study.participation
         label = algorithm.label or algorithm.name
-        views, data = self.views.of(algorithm)
+        views, data = self.views.of(algorithm, self.loader.tables)
         weights = algorithm.weights or ("uniform" if part.select.size_weighted else "size")
         population, cohort = self.clients, part.cohort
         if algorithm.pooled:  # one machine with an ordinary client's speed, always there

@@ -22,6 +22,10 @@ from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
 
 
+MOST_POOLED = 2**30
+"""Bytes of rows that are made on demand and put in one place, at most."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a scenario says about its data.
@@ -79,8 +83,17 @@ class Views:
             return "server"
         return "held-out" if self.shards.total("test") else "training"
 
-    def of(self, algorithm: Algorithm) -> tuple[dict[str, View], dict[str, str]]:
+    def of(
+        self, algorithm: Algorithm, tables: dict[str, Any]
+    ) -> tuple[dict[str, View], dict[str, str]]:
         """Return the views of a run and the names of their tables.
+
+        Parameters
+        ----------
+        algorithm : Algorithm
+            A baseline may want all rows in one place.
+        tables : dict of str to Rows
+            Gets a new table where rows that are made on demand are put in one place.
 
         Raises
         ------
@@ -94,21 +107,28 @@ class Views:
         views, data = {"": everyone, "evaluation": everyone}, {"": self.data["clients"]}
         if algorithm.pooled:
             sizes = self.shards.sizes(np.arange(self.shards.clients))
-            views[""] = View(self._pooled(algorithm), ours.pooled(sizes))
+            one, data[""] = self._pooled(algorithm, tables)
+            views[""] = View(one, ours.pooled(sizes))
         data["evaluation"] = self.data["clients"]
         if self.server is not None:
             views["server"] = View(self.server, ours)
             data["server"] = self.data["server"]
         return views, data
 
-    def _pooled(self, algorithm: Algorithm) -> Shards:
-        if not isinstance(self.shards, TableShards):
+    def _pooled(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
+        """Return the shards of one client that has all rows, and the name of their table."""
+        if isinstance(self.shards, TableShards):
+            return pooled(self.shards), self.data["clients"]
+        size = self.shards.total() * self.shards.features * self.shards.dtype.itemsize
+        if size > MOST_POOLED:
             raise ScenarioError(
                 "algorithms",
-                f"'{algorithm.name}' needs all rows in one place, but this data set makes the "
-                "rows of a client on demand; leave the baseline out",
+                f"'{algorithm.name}' needs all rows in one place, {size / 2**30:.1f} GiB that "
+                "this data set makes on demand; leave the baseline out or use fewer clients",
             )
-        return pooled(self.shards)
+        made, name = pooled(self.shards), f"{self.shards}:pooled"
+        tables[name] = made.table
+        return with_table(made, None), name
 
 
 @dataclass
