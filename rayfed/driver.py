@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayfed.away import AWAY_CLIENTS, away
 from rayfed.engine import Engine, Moment, Row
 from rayfed.errors import RunFailed
 from rayfed.executors.base import Executor, HostLost, Progress
@@ -166,6 +167,7 @@ class Driver:
         write_npz(self.records.folder / "model.npz", {"x": moment.model, **_extra(moment)})
         self.records.finish()
         write_parquet(self._clients(moment.model), self.records.folder / "clients.parquet")
+        write_parquet(self._away(), self.records.folder / "away.parquet")
 
     def _clients(self, x: Array) -> pa.Table:
         """Return a row for each client that took part."""
@@ -197,6 +199,13 @@ class Driver:
                 "accuracy": each.get("accuracy", none),
             }
         )
+
+    def _away(self) -> pa.Table:
+        """Return when the touched clients were away, a row an interval; see `away`."""
+        ids = pq.read_table(self.records.folder / "clients.parquet", columns=["client"])["client"]
+        rounds = pq.read_table(self.records.folder / "rounds.parquet", columns=["time_s"])
+        few = ids.to_numpy()[:AWAY_CLIENTS]
+        return pa.table(away(self.run.population, few, rounds["time_s"].to_numpy()))
 
     def _forget(self) -> None:
         try:

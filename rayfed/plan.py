@@ -244,6 +244,7 @@ class _Seed:
         return {
             "study": {"name": study.name, "description": study.description},
             "settings": plain(algorithm),
+            "scenario": study.to_dict(),
             "clients": self.count,
             "scored": self.views.scored,
             "dtype": str(self.dtype),
