@@ -1,0 +1,427 @@
+"""The Python interface: what goes in, what comes back, and what happens to folders."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from filelock import FileLock
+
+import rayfed
+from rayfed import api
+from rayfed.algorithms.base import Ask, Upload
+from rayfed.algorithms.fedavg import FedAvg
+from rayfed.errors import ScenarioError
+from rayfed.problems.linear import Linear
+
+ROUNDS = [
+    "algorithm", "label", "seed", "round", "time_s", "loss", "test_loss", "accuracy", "loss_gap",
+    "participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps",
+]  # fmt: skip
+EVENTS = [
+    "round", "ask", "client", "start_s", "compute_s", "end_s", "status", "loss", "steps",
+]  # fmt: skip
+CLIENTS = [
+    "client", "samples", "test_samples", "speed_s", "straggler", "group", "selected", "used",
+    "loss", "accuracy",
+]  # fmt: skip
+
+
+@pytest.fixture
+def small():
+    """Return a scenario that takes no time."""
+    return {
+        "name": "small",
+        "seeds": [0, 1],
+        "rounds": 3,
+        "problem": {
+            "name": "least-squares",
+            "dataset": {"name": "linear", "features": 2, "samples": 5},
+            "test": 0.2,
+        },
+        "clients": {"count": 6},
+        "participation": {"cohort": 2},
+        "algorithms": [
+            {"name": "fedavg", "local": {"steps": 2, "batch": 2}},
+            {"name": "fedexp", "label": "FedExP (eps=1e-3)", "local": {"steps": 2, "batch": 2}},
+        ],
+        "executor": "serial",
+    }
+
+
+@pytest.fixture
+def one_row(tmp_path):
+    """Return a scenario with one client that has the row a = 1, y = 1; step 1/2, no intercept."""
+    (tmp_path / "one.csv").write_text("client,a,y\n0,1,1\n")
+    data = {"dataset": str(tmp_path / "one.csv"), "intercept": False}
+    return {
+        "rounds": 2,
+        "problem": {"name": "least-squares", **data},
+        "clients": {},
+        "algorithms": [{"name": "fedavg", "local": {"steps": 1, "batch": "full", "lr": 0.5}}],
+        "executor": "serial",
+    }
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Leave the page out where it is not what a test is about."""
+    monkeypatch.setattr(api.Result, "report", lambda result: None)
+
+
+@pytest.fixture
+def own_path(monkeypatch):
+    """Forget afterwards what a scenario's folder put on the path, and the modules found there."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in [name for name in sys.modules if name.startswith("own_") and name not in before]:
+        del sys.modules[name]
+
+
+def losses(result):
+    return {run: rows.loss.tolist() for run, rows in result.rounds.groupby(["label", "seed"])}
+
+
+class TestResult:
+    @pytest.fixture
+    def result(self, small, tmp_path, plain):
+        return rayfed.run(small, out=tmp_path / "out")
+
+    def test_every_run_ends(self, result):
+        assert dict(result.outcome) == dict.fromkeys(
+            [
+                "fedavg-seed0", "FedExP-eps=1e-3-seed0", "fedavg-seed1", "FedExP-eps=1e-3-seed1",
+            ],
+            "finished",
+        )  # fmt: skip
+
+    def test_rounds(self, result):
+        frame = result.rounds
+        assert set(frame.columns) == {*ROUNDS, "setting", "server_lr"}
+        assert len(frame) == 4 * (3 + 1)  # row 0 is the state before the first round
+        assert frame.groupby(["label", "seed"])["round"].apply(list).tolist() == [[0, 1, 2, 3]] * 4
+        assert set(frame.label) == {"fedavg", "FedExP (eps=1e-3)"}
+        assert set(frame.algorithm) == {"fedavg", "fedexp"}
+        assert frame[ROUNDS[5]].dtype == np.float64
+
+    def test_files_hold_the_documented_columns(self, result):
+        for run in result.outcome:
+            columns = pd.read_parquet(result.folder / run / "rounds.parquet").columns
+            assert set(columns) == {*ROUNDS, *(["server_lr"] if "FedExP" in run else [])}
+            assert columns[:6].tolist() == ROUNDS[:6]
+            assert list(pd.read_parquet(result.folder / run / "events.parquet").columns) == EVENTS
+
+    def test_events(self, result):
+        frame = result.events
+        assert set(frame.columns) == {*EVENTS, "label", "seed", "setting"}
+        assert len(frame) == 4 * 3 * 2
+        assert set(frame.status) == {"used"}
+        one, two = (frame[frame.label == label] for label in ("fedavg", "FedExP (eps=1e-3)"))
+        assert one.client.tolist() == two.client.tolist()  # all algorithms see the same cohorts
+
+    def test_clients(self, result):
+        frame = result.clients
+        assert set(frame.columns) == {*CLIENTS, "label", "seed", "setting"}
+        touched = result.events.groupby(["label", "seed"]).client.nunique()
+        assert (frame.groupby(["label", "seed"]).size() == touched).all()
+        assert (frame.samples == 4).all()
+        assert (frame.test_samples == 1).all()
+
+    def test_models(self, result):
+        assert result.model("fedavg-seed0").shape == (3,)
+        with np.load(result.folder / "fedavg-seed0" / "model.npz", allow_pickle=False) as held:
+            assert "x" in held.files
+
+    def test_run_json(self, result):
+        told = json.loads((result.folder / "fedavg-seed1" / "run.json").read_text())
+        assert told["status"] == "finished"
+        assert told["stopped_by"] == "rounds"
+        assert told["seed"] == 1
+        assert told["settings"]["local"]["steps"] == 2
+        assert told["settings"]["local"]["lr"] == 0.1  # resolved: a default
+        assert set(told["versions"]) >= {"python", "rayfed", "numpy"}
+        assert told["host"]
+        assert told["started"] <= told["ended"]
+
+    def test_the_resolved_scenario_gives_the_same_again(self, result, tmp_path):
+        again = rayfed.run(result.folder / "scenario.yaml", out=tmp_path / "again")
+        assert losses(again) == losses(result)
+
+
+class TestPage:
+    def test_report_and_summary(self, small, tmp_path):
+        result = rayfed.run(small, out=tmp_path / "out")
+        page = result.folder / "report.html"
+        assert "small" in page.read_text("utf-8")
+        assert (result.folder / "summary.csv").is_file()
+        page.unlink()
+        assert result.report() == page
+        assert page.is_file()
+        table = result.comparison()
+        assert table.iloc[:, 0].tolist() == ["fedavg", "FedExP (eps=1e-3)"]
+
+
+class TestWhatRunTakes:
+    def test_a_path_a_mapping_and_a_study_are_the_same(self, small, tmp_path, plain):
+        (tmp_path / "named.yaml").write_text(yaml.safe_dump(small))
+        results = [
+            rayfed.run(given, out=tmp_path / str(number))
+            for number, given in enumerate(
+                [small, tmp_path / "named.yaml", str(tmp_path / "named.yaml"), api.read(small)]
+            )
+        ]
+        assert all(losses(result) == losses(results[0]) for result in results[1:])
+
+    def test_it_is_the_same_function_every_time(self):
+        assert rayfed.run is rayfed.run is api.run
+        assert callable(rayfed.resume)
+
+    def test_overrides(self, small, tmp_path, plain):
+        result = rayfed.run(
+            small,
+            out=tmp_path / "out",
+            overrides=["rounds=1", "algorithms.*.local.steps=7", "seeds=[5]"],
+        )
+        assert set(result.rounds["round"]) == {0, 1}
+        assert set(result.events.steps) == {7}
+        assert set(result.rounds.seed) == {5}
+        assert small["rounds"] == 3  # the mapping is not changed
+        resolved = yaml.safe_load((result.folder / "scenario.yaml").read_text())
+        assert (resolved["rounds"], resolved["seeds"]) == (1, [5])
+
+    def test_a_grid(self, small, tmp_path, plain):
+        small |= {"seeds": [3], "grid": {"participation.cohort": [1, 4]}}
+        result = rayfed.run(small, out=tmp_path / "out")
+        assert sorted(result.outcome) == [
+            "FedExP-eps=1e-3-cohort=1-seed3",
+            "FedExP-eps=1e-3-cohort=4-seed3",
+            "fedavg-cohort=1-seed3",
+            "fedavg-cohort=4-seed3",
+        ]
+        last = result.rounds[result.rounds["round"] == 3]
+        found = dict(zip(last.setting, last.participants, strict=True))
+        assert found == {"cohort=1": 1, "cohort=4": 4}
+        assert set(result.events.setting) == set(result.clients.setting) == set(found)
+
+    def test_without_a_folder_it_is_results_and_the_name(self, small, tmp_path, monkeypatch, plain):
+        monkeypatch.chdir(tmp_path)
+        result = rayfed.run(small | {"name": "../my study/1"}, overrides=["seeds=[0]"])
+        assert result.folder.resolve().parent == tmp_path / "results"
+        assert (result.folder / "fedavg-seed0" / "run.json").is_file()
+        assert not (tmp_path.parent / "my study").exists()
+
+    def test_a_data_file_is_relative_to_the_scenario(self, one_row, tmp_path, monkeypatch, plain):
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        one_row["problem"]["dataset"] = "one.csv"
+        (tmp_path / "s.yaml").write_text(yaml.safe_dump(one_row))
+        result = rayfed.run(tmp_path / "s.yaml", out="out")
+        assert result.rounds.loss.tolist() == [0.5, 0.125, 0.03125]
+        assert result.folder.resolve() == tmp_path / "elsewhere" / "out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubled(FedAvg):
+    """FedAvg whose server takes every step twice."""
+
+    name = "doubled"
+
+    def round(self, state):
+        """Double the step."""
+        reply = yield Ask("train", send={"x": state["x"]}, up={"delta": state["x"].size})
+        return {"x": state["x"] - 2 * reply.mean["delta"]}, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogCosh(Linear):
+    """A robust regression: log cosh of the residual."""
+
+    name = "log-cosh"
+    task = "regression"
+
+    scale: float = 1.0
+
+    def losses(self, z, y):
+        """Return loss and slope."""
+        r = self.scale * (z - y)
+        return np.log(np.cosh(r)), self.scale * np.tanh(r)
+
+    def curvatures(self, z, y):
+        """Return the second derivative."""
+        return self.scale**2 / np.cosh(self.scale * (z - y)) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(FedAvg):
+    """A client half that cannot do client 4."""
+
+    name = "broken"
+
+    def train(self, clients, x):
+        """Fail at one client."""
+        if 4 in clients.ids:
+            raise ValueError("no such thing")
+        return Upload({"delta": np.zeros((len(clients.ids), x.size))})
+
+
+LOCAL = {"steps": 1, "batch": "full", "lr": 0.5}
+BESIDE = """
+    from dataclasses import dataclass
+    from rayfed.algorithms.fedavg import FedAvg
+    from own_step import FACTOR
+
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(FedAvg):
+        name = "mine"
+        factor: float = FACTOR
+        def round(self, state):
+            new, told = yield from super().round(state)
+            return {"x": state["x"] + self.factor * (new["x"] - state["x"])}, told
+"""
+
+
+class TestTheUsersOwn:
+    """x moves half the way to 1: from 0 by FedAvg to 1/2, doubled to 1, where F = 0."""
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            [{"name": Doubled, "local": LOCAL}],
+            [api.read({"rounds": 1, "problem": "least-squares", "clients": {},
+                       "algorithms": [{"name": Doubled, "local": LOCAL}]}).algorithms[0]],
+        ],
+        ids=["class", "value"],
+    )  # fmt: skip
+    def test_algorithm(self, given, one_row, tmp_path, plain):
+        result = rayfed.run(one_row | {"algorithms": given}, out=tmp_path / "out")
+        assert result.rounds.loss.tolist() == [0.5, 0.0, 0.0]
+        assert set(result.rounds.label) == {"doubled"}
+
+    def test_problem(self, one_row, tmp_path, plain):
+        """The loss at 0 is log cosh s; its slope there is -s tanh s."""
+        one_row["problem"] |= {"name": LogCosh, "scale": 2.0}
+        result = rayfed.run(one_row | {"rounds": 1}, out=tmp_path / "out")
+        x = 0.5 * 2 * math.tanh(2)
+        expected = [math.log(math.cosh(2)), math.log(math.cosh(2 * (x - 1)))]
+        np.testing.assert_allclose(result.rounds.loss, expected, rtol=1e-14)
+
+    def test_a_module_beside_the_scenario(self, one_row, tmp_path, own_path, monkeypatch, plain):
+        """The module imports a neighbour; a setting of its own is read and resumed."""
+        (tmp_path / "beside").mkdir()
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        (tmp_path / "beside" / "own_method.py").write_text(textwrap.dedent(BESIDE))
+        (tmp_path / "beside" / "own_step.py").write_text("FACTOR = 1.0\n")
+        given = [{"name": "own_method:Mine", "factor": 2.0, "local": LOCAL}]
+        (tmp_path / "beside" / "s.yaml").write_text(yaml.safe_dump(one_row | {"algorithms": given}))
+        result = rayfed.run(tmp_path / "beside" / "s.yaml", out=tmp_path / "out")
+        assert result.rounds.loss.tolist() == [0.5, 0.0, 0.0]
+        assert rayfed.resume(tmp_path / "out").rounds.loss.tolist() == [0.5, 0.0, 0.0]
+
+    def test_a_setting_of_its_own_is_checked(self, one_row):
+        one_row["problem"] |= {"name": LogCosh, "scale": "wide"}
+        with pytest.raises(ScenarioError, match=r"problem\.scale: found 'wide'; it should be a n"):
+            rayfed.run(one_row)
+
+    def test_a_client_half_that_fails_ends_its_run_alone(self, small, tmp_path, plain):
+        small |= {"seeds": [0], "participation": {}}
+        small["algorithms"] = [{"name": Broken}, {"name": "fedavg"}]
+        result = rayfed.run(small, out=tmp_path / "out")
+        assert dict(result.outcome) == {"broken-seed0": "failed", "fedavg-seed0": "finished"}
+        told = json.loads((result.folder / "broken-seed0" / "run.json").read_text())
+        assert told["reason"].startswith("round 1, time 0 s, client 4, 'train' failed:\n")
+        assert told["reason"].rstrip().endswith("ValueError: no such thing")
+        assert "Traceback" in told["reason"]
+        assert result.rounds[result.rounds.label == "broken"]["round"].tolist() == [0]
+
+
+class TestFolders:
+    def test_earlier_results_are_moved_aside(self, small, tmp_path, plain):
+        small |= {"seeds": [0]}
+        for rounds in (1, 2, 3):
+            rayfed.run(small | {"rounds": rounds}, out=tmp_path / "out")
+        for folder, rounds in (("out.1", 1), ("out.2", 2), ("out", 3)):
+            rows = pd.read_parquet(tmp_path / folder / "fedavg-seed0" / "rounds.parquet")
+            assert rows["round"].max() == rounds
+
+    def test_an_empty_folder_is_used(self, small, tmp_path, plain):
+        (tmp_path / "out").mkdir()
+        rayfed.run(small, out=tmp_path / "out", overrides=["rounds=1"])
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_a_folder_of_something_else_is_left_alone(self, small, tmp_path):
+        (tmp_path / "scenario.yaml").write_text("mine")  # a user's scenario may have that name
+        (tmp_path / "data.csv").write_text("mine")
+        with pytest.raises(ScenarioError, match="holds files that are no results; choose another"):
+            rayfed.run(small, out=tmp_path)
+        assert (tmp_path / "data.csv").read_text() == "mine"
+
+    def test_a_folder_in_use_is_neither_taken_nor_resumed(self, small, tmp_path, plain):
+        rayfed.run(small, out=tmp_path / "out")
+        with FileLock(tmp_path / "out" / ".lock"):
+            with pytest.raises(ScenarioError, match="another process is running this study; wait"):
+                rayfed.run(small, out=tmp_path / "out")
+            with pytest.raises(ScenarioError, match="another process is running this study; wait"):
+                rayfed.resume(tmp_path / "out")
+        assert not (tmp_path / "out.1").exists()
+        assert (tmp_path / "out" / "fedavg-seed0" / "model.npz").is_file()
+
+
+class TestResume:
+    @staticmethod
+    def stamps(folder):
+        return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+    def test_what_is_finished_is_left_as_it_is(self, small, tmp_path, plain):
+        first = rayfed.run(small, out=tmp_path / "out")
+        before = self.stamps(first.folder)
+        again = rayfed.resume(tmp_path / "out")
+        assert self.stamps(first.folder) == before
+        assert again.outcome == first.outcome
+        assert losses(again) == losses(first)
+
+    def test_a_run_that_never_began_is_run(self, small, tmp_path, plain):
+        first = rayfed.run(small, out=tmp_path / "out")
+        expected, gone = losses(first), first.folder / "fedavg-seed1"
+        for path in sorted(gone.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        gone.rmdir()
+        assert losses(rayfed.resume(tmp_path / "out")) == expected
+
+    def test_another_version_is_told(self, small, tmp_path, plain):
+        result = rayfed.run(small, out=tmp_path / "out", overrides=["seeds=[0]"])
+        plan = api.recorded(result.folder)
+        assert api.differences(plan, result.folder) == []
+        path = result.folder / "fedavg-seed0" / "run.json"
+        told = json.loads(path.read_text())
+        told["versions"]["numpy"], told["machine"] = "1.0", "abacus"
+        path.write_text(json.dumps(told))
+        lines = api.differences(plan, result.folder)
+        assert any("numpy 1.0, now" in line for line in lines)
+        assert any("machine abacus, now" in line for line in lines)
+
+
+def test_serial_never_imports_ray(one_row, tmp_path):
+    """And the import of the package alone is next to nothing: a client actor does it."""
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(one_row))
+    script = (
+        "import sys, rayfed\n"
+        "light = not {'pandas', 'pydantic', 'scipy', 'plotly'} & set(sys.modules)\n"
+        f"result = rayfed.run({str(tmp_path / 's.yaml')!r}, out={str(tmp_path / 'out')!r})\n"
+        "rayfed.run(result.folder / 'scenario.yaml', out='again')\n"
+        "print(light, 'ray' in sys.modules, result.outcome)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ}, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "True False {'fedavg-seed0': 'finished'}\n"
+    assert (tmp_path / "again" / "report.html").is_file()
