@@ -268,11 +268,9 @@ class _Work:
             members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
             if isinstance(members, slice) or len(members):
                 self._stack(index, members, stacked)
-        sums = {}
-        for name, rows in stacked.items():
-            w = weights.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
-            sums[name] = tree_sum(ids, rows * w)
-        return sums
+        return {
+            name: tree_sum(ids, rows, weights.astype(rows.dtype)) for name, rows in stacked.items()
+        }
 
     def _stack(self, index: Ints, members: Any, stacked: dict[str, Array]) -> None:
         """Run the client half for one stack; commit state, keep scalars, collect vectors."""

@@ -186,8 +186,7 @@ class SGD(Solver):
                     g = _accumulate(m[:k], self.momentum, g)
                 if self.mu:
                     g += self.mu * (now - x0[:k])
-                g *= lr
-                now -= g
+                _move(now, g, lr)
         return Local(x, total / clients.steps)
 
     def _direction(self, g: Array, x: Array, correction: Array | None) -> Array:
@@ -235,6 +234,13 @@ class SGD(Solver):
 
 def _at_least_one(steps: Floats) -> Ints:
     return np.asarray(np.maximum(1, steps), dtype=np.int64)
+
+
+def _move(x: Array, g: Array, lr: float) -> None:
+    """Subtract lr g from x in place; client by client where all of them overflow the cache."""
+    for x_i, g_i in zip(x, g, strict=True) if g.nbytes > _CACHE // 4 else ((x, g),):
+        g_i *= lr
+        x_i -= g_i
 
 
 def _accumulate(m: Array, momentum: float, g: Array) -> Array:

@@ -21,7 +21,7 @@ Branch: TypeAlias = tuple[int, int, Sums]
 """A residue r, a modulus m, and the sums over the clients of that class."""
 
 
-def tree_sum(ids: Ints, values: Array) -> Array:
+def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
     """Add the rows of `values` in the fixed shape that the ids prescribe.
 
     Parameters
@@ -30,6 +30,8 @@ def tree_sum(ids: Ints, values: Array) -> Array:
         Distinct client ids, K >= 1.
     values : (K, ...) array
         One row a client; not changed.
+    weights : (K,) array, optional
+        Factor of each row, in the type of `values`.
 
     Returns
     -------
@@ -41,7 +43,10 @@ def tree_sum(ids: Ints, values: Array) -> Array:
     np.float64(1.0)
     """
     root, levels = _shape(np.ascontiguousarray(ids, dtype=np.int64).tobytes())
-    values = values.copy()
+    if weights is None:
+        values = values.copy()
+    else:
+        values = values * weights.reshape(-1, *[1] * (values.ndim - 1))
     for left, right in levels:
         values[left] += values[right]
     total: Array = values[root]
