@@ -1,8 +1,11 @@
 """The engine, answered by hand-made clients: who is late, dropped, used; what is counted."""
 
+import time
+
 import numpy as np
 import pytest
 
+import rayfed
 from rayfed import api
 from rayfed.engine import Engine, Tally
 from rayfed.executors.serial import SerialExecutor
@@ -149,3 +152,15 @@ def test_a_client_drawn_twice_counts_twice(mixed):
 
     twice = delta(0, 0, 1)
     np.testing.assert_allclose(twice, (2 * delta(0) + delta(1)) / 3, rtol=1e-12)
+
+
+def test_a_wall_clock_sleeps_and_decides_nothing(mixed, tmp_path, assert_same):
+    made = mixed(rounds=3)
+    made["clients"] |= {"delay": {"name": "constant", "mean_s": 1.0}, "network": {}, "groups": []}
+    made["clients"]["stragglers"] = {}
+    made["participation"] = {"cohort": 4}
+    rayfed.run(made, out=tmp_path / "virtual")
+    began = time.monotonic()
+    rayfed.run(made | {"clock": {"name": "wall", "scale": 0.02}}, out=tmp_path / "wall")
+    assert time.monotonic() - began >= 3 * 5 * 0.02  # three rounds of five steps of 1 s
+    assert_same(tmp_path / "virtual", tmp_path / "wall")

@@ -81,16 +81,15 @@ def test_every_client_has_one_host(clients, data):
     hosts = data.draw(st.integers(1, clients))
     owned = classes(clients, hosts)
     assert len(owned) == hosts
-    counts = [
-        sum(any(i % m == r for r, m in own) for i in range(clients)) for own in owned
-    ]
+    counts = [sum(any(i % m == r for r, m in own) for i in range(clients)) for own in owned]
     assert sum(counts) == clients
     assert min(counts) >= 1
 
 
 def test_as_many_hosts_as_clients_gives_each_one():
-    counts = [len([i for i in range(20) if any(i % m == r for r, m in own)])
-              for own in classes(20, 20)]
+    counts = [
+        len([i for i in range(20) if any(i % m == r for r, m in own)]) for own in classes(20, 20)
+    ]
     assert counts == [1] * 20
 
 

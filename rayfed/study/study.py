@@ -259,10 +259,23 @@ def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
     return changed
 
 
+class _Strict(yaml.SafeLoader):
+    """The safe loader, which also refuses a key that is given twice: YAML would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                text = f"the key '{key.value}' is given twice; remove one"
+                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def _read(path: Path) -> Any:
     """Return what a YAML file holds."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -510,3 +510,10 @@ class TestLocal:
         raw = scenario() | {"algorithms": [{"name": Heavy, "local": Other}]}
         with pytest.raises(ScenarioError, match=r"^algorithms.0.local: .*give a kind of SGD"):
             Study.parse(raw)
+
+
+def test_a_key_that_is_given_twice_is_refused(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text("name: a\nclients:\n  count: 3\n  count: 4\n")
+    with pytest.raises(ScenarioError, match=r"s\.yaml:4: .*'count' is given twice; remove one"):
+        load(file)
