@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from rich.markup import escape
 from rich.table import Table
 
 from rayfed.plugins import find, resolve
@@ -17,7 +19,7 @@ def overview(kind: str) -> Table:
     """Return one line for every plug-in of a kind."""
     table = Table("name", "what it is", box=None, pad_edge=False)
     for name, cls in find(kind).items():
-        table.add_row(name, first_line(cls) + _marks(cls))
+        table.add_row(name, escape(first_line(cls) + _marks(cls)))
     return table
 
 
@@ -54,24 +56,39 @@ def _settings(cls: type[Any]) -> Table:
     hints = get_type_hints(cls)
     meanings = described(cls)
     for field in dataclasses.fields(cls):
-        table.add_row(
-            field.name, _type(hints[field.name]), _default(field), meanings.get(field.name, "")
-        )
+        cells = (_type(hints[field.name]), _default(field), meanings.get(field.name, ""))
+        table.add_row(field.name, *map(escape, cells))
     return table
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
     if field.default is not dataclasses.MISSING:
-        return "null" if field.default is None else str(field.default)
+        return _value(field.default)
     if field.default_factory is not dataclasses.MISSING:
         made = field.default_factory()
         return str(getattr(made, "name", made))
     return "(required)"
 
 
+def _value(default: Any) -> str:
+    """Return a default as a scenario file would give it."""
+    if default is None or isinstance(default, bool):
+        return {None: "null", True: "true", False: "false"}[default]
+    return str(list(default)) if isinstance(default, tuple) else str(default)
+
+
 def _type(hint: Any) -> str:
-    text = hint.__name__ if isinstance(hint, type) else str(hint)
-    return re.sub(r"\b(typing|rayfed(\.\w+)+)\.", "", text).replace("NoneType", "null")
+    """Return a type in the words of a scenario file."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " | ".join(map(_type, parts))
+    if origin is Literal:
+        return " | ".join(map(str, parts))
+    if origin is tuple:
+        return f"list of {_type(parts[0])}"
+    if hint is type(None):
+        return "null"
+    return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
 def _section(text: str, title: str) -> str:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from rayfed.executors.base import Progress as Far
+from rayfed.plan import ENDLESS
 
 _EVERY_S = 10.0
 
@@ -91,9 +92,8 @@ class Bars(Silent):
         """Move the bars."""
         if self.study is None:
             self.study = self.bars.add_task("[bold]study", total=self.total, text="")
-        part = sum(p.round / p.rounds for p in progress.values())
         text = f"{len(outcome)}/{self.total} runs"
-        self.bars.update(self.study, completed=len(outcome) + part, text=text)
+        self.bars.update(self.study, completed=_done(progress, outcome), text=text)
         for name, far in progress.items():
             if name not in self.tasks and name not in outcome:
                 self.tasks[name] = self.bars.add_task(name, total=far.rounds, text="")
@@ -132,7 +132,7 @@ class Lines(Silent):
         if time.monotonic() - self.last < _EVERY_S:
             return
         self.last = time.monotonic()
-        done = len(outcome) + sum(p.round / p.rounds for p in progress.values())
+        done = _done(progress, outcome)
         spent = time.monotonic() - self.began
         left = f", about {spent * (self.total / done - 1):.0f} s left" if done else ""
         running = "; ".join(f"{name}: {_text(far)}" for name, far in progress.items())
@@ -147,6 +147,13 @@ def watch(total: int, console: Console) -> Watch:
     return Bars(total, console) if console.is_terminal else Lines(total, console)
 
 
+def _done(progress: Mapping[str, Far], outcome: Mapping[str, str]) -> float:
+    """Return how many runs are done, with parts of those that go on."""
+    parts = (far.round / far.rounds for name, far in progress.items() if name not in outcome)
+    return len(outcome) + sum(parts)
+
+
 def _text(far: Far) -> str:
     loss = "" if math.isnan(far.loss) else f", loss {far.loss:.4g}"
-    return f"round {far.round}/{far.rounds}, {far.time_s:.4g} s simulated{loss}"
+    of = f"/{far.rounds}" if far.rounds < ENDLESS else ""
+    return f"round {far.round}{of}, {far.time_s:.4g} s simulated{loss}"

@@ -1,0 +1,236 @@
+"""The commands as a shell sees them: what they print, their status, and what a signal does."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from rich.console import Console
+
+import rayfed
+from rayfed import cli
+from rayfed.plan import ACTOR_BYTES, DRIVER_BYTES
+from rayfed.plugins import KINDS, find
+
+SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
+SMALL = """
+name: small [bold]
+seeds: [0, 1]
+rounds: 2
+problem:
+  name: least-squares
+  dataset: {name: linear, features: 2, samples: 5}
+  test: 0.2
+clients: {count: 6}
+participation: {cohort: 2}
+algorithms:
+  - {name: fedavg, label: "fedavg [x]"}
+  - fedexp
+executor: {name: serial}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command beside small.yaml: status, output, errors."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def go(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rayfed", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, *capsys.readouterr()
+
+    return go
+
+
+class TestRun:
+    def test_prints_what_runs_the_comparison_and_the_page(self, shell, tmp_path):
+        status, out, err = shell("run", "small.yaml", "--out", "out")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0] == (
+            "small [bold]: 4 runs (2 algorithms, 2 seeds), 6 clients, 2 rounds; serial"
+        )
+        assert any(line.startswith("fedavg [x]") for line in lines)
+        assert any(line.startswith("fedexp") for line in lines)
+        assert lines[-1] == "page: out/report.html"
+        assert (tmp_path / "out" / "report.html").is_file()
+
+    def test_overrides(self, shell, tmp_path):
+        changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]", "--set", "rounds=1"]
+        status, out, _ = shell("run", "small.yaml", "--out", "out", *changes)
+        assert status == 0
+        assert "1 runs (1 algorithms, 1 seeds), 6 clients, 1 rounds" in out
+        assert (tmp_path / "out" / "fedavg-seed7" / "model.npz").is_file()
+
+    def test_resume_and_report_of_what_is_finished(self, shell, tmp_path):
+        changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]"]
+        shell("run", "small.yaml", "--out", "out", *changes)
+        (tmp_path / "out" / "report.html").unlink()
+        status, out, _ = shell("resume", "out")
+        assert status == 0
+        assert out.startswith("small [bold]: 0 of 1 runs to go on with\n")
+        assert (tmp_path / "out" / "report.html").is_file()
+        (tmp_path / "out" / "summary.csv").unlink()
+        status, out, _ = shell("report", "out")
+        assert (status, out) == (0, "page: out/report.html\n")
+        assert (tmp_path / "out" / "summary.csv").is_file()
+
+
+class TestCheck:
+    def test_says_what_will_run_and_writes_nothing(self, shell, tmp_path):
+        status, out, err = shell("check", "small.yaml")
+        assert (status, err) == (0, "")
+        lines = [line.split() for line in out.splitlines()]
+        assert ["algorithm", "setting", "seeds", "parameters", "rows"] in lines
+        # Two features and the intercept; 6 clients train on 4 of their 5 rows.
+        assert ["fedavg", "[x]", "0,", "1", "3", "24"] in lines
+        assert ["fedexp", "0,", "1", "3", "24"] in lines
+        memory = f"{DRIVER_BYTES // 2**20} MiB"
+        assert f"0 client actors, 0 driver actors; about {memory} of memory" in out
+        assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+    def test_counts_actors_without_starting_any(self, shell, monkeypatch):
+        monkeypatch.setitem(sys.modules, "ray", None)
+        monkeypatch.setattr(rayfed.api, "cpus", lambda: 2)
+        placed = "executor={name: ray, clients_per_actor: 4}"
+        status, out, _ = shell("check", "small.yaml", "--set", placed)
+        assert status == 0
+        # 6 clients by fours are 2 actors; 2 CPUs are for 2 drivers, and then there is this process.
+        memory = f"{(2 * ACTOR_BYTES + 3 * DRIVER_BYTES) // 2**20} MiB"
+        assert f"2 client actors, 2 driver actors; about {memory} of memory" in out
+        assert f"2 rounds; 2 client actors (about {memory} in all)" in out
+
+    def test_settings_of_a_grid_are_lines(self, shell):
+        grid = "grid={participation.cohort: [1, 3, 5]}"
+        _, out, _ = shell("check", "small.yaml", "--set", grid, "--set", "algorithms=[fedavg]")
+        assert "6 runs" in out
+        assert re.findall(r"cohort=\d", out) == ["cohort=1", "cohort=3", "cohort=5"]
+
+    def test_in_a_sentence_never_wrapped(self, shell, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "30")
+        out = shell("check", "small.yaml")[1]
+        assert out.splitlines()[0].endswith("2 rounds; serial")
+
+
+class TestList:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_every_plug_in_has_a_line(self, shell, kind):
+        status, out, _ = shell("list", kind)
+        assert status == 0
+        lines = out.splitlines()
+        for name in find(kind):
+            assert any(re.match(rf"{name} +\S", line) for line in lines), name
+
+    @pytest.mark.parametrize(("kind", "name"), [(k, name) for k in KINDS for name in find(k)])
+    def test_every_plug_in_has_details(self, shell, kind, name):
+        status, out, err = shell("list", kind, name)
+        assert (status, err) == (0, "")
+        assert out.splitlines()[0].strip()
+        assert re.search(r"^setting +type +default +meaning", out, re.M)
+
+    def test_of_an_algorithm_the_paper_and_the_settings(self, shell):
+        out = shell("list", "algorithms", "fedexp")[1]
+        assert "https://arxiv.org/abs/2301.09604" in out
+        assert re.search(r"^epsilon +float +0.001 +Added to the squared norm", out, re.M)
+
+    def test_of_what_is_found_only(self, shell):
+        assert shell("list", "delays", "pareta")[0] == 2
+
+
+class TestSchema:
+    @pytest.fixture
+    def schema(self, shell):
+        status, out, _ = shell("schema")
+        assert status == 0
+        return json.loads(out)
+
+    def test_is_a_schema(self, schema):
+        jsonschema.validators.validator_for(schema).check_schema(schema)
+
+    def test_accepts_the_scenarios(self, schema):
+        assert SCENARIOS
+        for path in SCENARIOS:
+            jsonschema.validate(yaml.safe_load(path.read_text("utf-8")), schema)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"round": 3},
+            {"rounds": "many"},
+            {"seeds": []},
+            {"clients": {"count": 6, "delay": {"name": "constant", "mean": 1}}},
+            {"clients": {"count": 6, "delay": {"name": "constant", "mean_s": -1}}},
+            {"algorithms": [{"name": "fedavgg"}]},
+            {"algorithms": [{"name": "fedavg", "epsilon": 1}]},
+            {"participation": {"over_select": 0.5}},
+        ],
+        ids=str,
+    )
+    def test_refuses_what_is_refused(self, schema, change):
+        jsonschema.validate(yaml.safe_load(SMALL), schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(yaml.safe_load(SMALL) | change, schema)
+
+
+LONG = yaml.safe_load(SMALL) | {
+    "seeds": [0],
+    "rounds": 12,
+    "checkpoint": {"every_s": 0},
+    "algorithms": ["fedexp", {"name": "local-only", "local": {"steps": 1}}],
+}
+# A round of ten steps of 1 s lasts 100 ms, so that there is time to disturb the first run.
+SLOW = {"clock": {"name": "wall", "scale": 0.01}}
+
+
+def started(folder, process):
+    """Wait until the first run has a few rounds behind it."""
+    manifest = folder / "fedexp-seed0" / "checkpoint" / "manifest.json"
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        if manifest.is_file() and json.loads(manifest.read_text())["round"] >= 3:
+            return
+        time.sleep(0.005)
+    pytest.fail("the run never started, or was over at once")
+
+
+@pytest.mark.parametrize(
+    ("blow", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)], ids=str
+)
+def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_path, assert_same):
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(LONG | SLOW))
+    command = [sys.executable, "-m", "rayfed", "run", "long.yaml", "--out", "stopped"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        started(tmp_path / "stopped", process)
+        os.kill(process.pid, blow)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == status
+    told = json.loads((tmp_path / "stopped" / "fedexp-seed0" / "run.json").read_text())
+    assert told["status"] == "running"
+    assert not (tmp_path / "stopped" / "local-only-seed0").exists()
+    if blow == signal.SIGINT:
+        assert said.splitlines()[-1].endswith("go on with it by: rayfed resume stopped")
+        assert "Traceback" not in said
+    calm = rayfed.run(LONG, out=tmp_path / "calm")
+    resumed = rayfed.resume(tmp_path / "stopped")
+    assert resumed.outcome == calm.outcome
+    assert_same(calm.folder, resumed.folder)
+
+
+def test_a_terminal_of_30_columns_gets_an_error_on_one_line(shell, monkeypatch):
+    monkeypatch.setattr(cli, "err", Console(file=(said := io.StringIO()), width=30))
+    assert shell("check", "no" * 30 + ".yaml")[0] == 2
+    assert said.getvalue().count("\n") == 1
