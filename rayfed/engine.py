@@ -195,7 +195,8 @@ class Engine:
                 ids = ask.clients if ask.clients is not None else cohort
                 if ids is None:
                     raise RunFailed("a selection must name the clients that it asks")
-                reply = self._answer(ask, owner, number, tally, ids)
+                first = reply is None and owner == "algorithm"
+                reply = self._answer(ask, owner, number, tally, ids, first)
                 if ask.clients is None:
                     cohort = reply.ids.repeat(self._draws(ids, reply.ids))
         except StopIteration as end:
@@ -211,11 +212,13 @@ class Engine:
 
     # -- one Ask ---------------------------------------------------------------------------
 
-    def _answer(self, ask: Ask, owner: str, number: int, tally: Tally, drawn: Ints) -> Reply:
+    def _answer(
+        self, ask: Ask, owner: str, number: int, tally: Tally, drawn: Ints, first: bool = False
+    ) -> Reply:
+        """Ask clients; the first Ask to an over-selected cohort takes the first replies only."""
         ids, counts = _distinct(drawn)
         timing = self._timing(ask, number, tally, ids)
-        limit = self.run.cohort if owner == "algorithm" and tally.ask == 0 else None
-        status, close = self._arrivals(tally, ids, timing, limit)
+        status, close = self._arrivals(tally, ids, timing, self.run.cohort if first else None)
         used = status == 0
         sizes = self.run.views[""].shards.sizes(ids)
         raw = counts * (sizes if self.run.weights == "size" else 1.0)
@@ -244,11 +247,14 @@ class Engine:
         compute = pace * (steps if local else float(ask.cost))
         down_bytes, up_bytes = self._bytes(ask)
         down, up = pop.transfer_s(ids, down_bytes, up_bytes)
+        gone = pop.next_change(ids, tally.time_s)
+        if tally.ask:  # some may have left since the Ask before
+            gone = np.where(pop.available(ids, tally.time_s, number), gone, tally.time_s)
         return {
             "steps": steps,
             "compute_s": compute,
             "end_s": tally.time_s + down + compute + up,
-            "gone_s": pop.next_change(ids, tally.time_s),
+            "gone_s": gone,
         }
 
     def _bytes(self, ask: Ask) -> tuple[int, int]:

@@ -1,14 +1,18 @@
 """The engine, answered by hand-made clients: who is late, dropped, used; what is counted."""
 
 import time
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import rayfed
 from rayfed import api
+from rayfed.algorithms.base import Algorithm, Ask, Upload
 from rayfed.engine import Engine, Tally
 from rayfed.executors.serial import SerialExecutor
+from rayfed.selection import Uniform
 
 
 def engine_for(scenario):
@@ -118,6 +122,69 @@ def test_nobody_there_and_the_clock_jumps(mixed):
         starts.append(events[0]["start_s"].tolist())
     # steps of 1 s, 5 a round: ten rounds in [0, 50), then nobody until 100
     assert starts == [[5.0 * k] for k in range(10)] + [[100.0], [105.0]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoAsks(Algorithm):
+    """Asks the cohort twice; who has left after the first Ask cannot answer the second."""
+
+    name: ClassVar[str] = "two-asks"
+
+    def work(self, clients):
+        return Upload({"ids": clients.ids.astype(float)})
+
+    def round(self, state):
+        first = yield Ask("work", send={}, up={"ids": 1}, cost=3.0)
+        second = yield Ask("work", send={}, up={"ids": 1}, cost=1.0)
+        return {"x": state["x"] + 100 * len(first.ids) + len(second.ids)}, {}
+
+
+def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
+    scenario = mixed(algorithms=[TwoAsks()])
+    scenario["clients"] = {
+        "count": 2,
+        "groups": [{"ids": [0], "delay": {"name": "constant", "mean_s": 10.0}}],
+        "availability": {"name": "cyclic", "groups": 1, "period_s": 1e9},
+    }
+    # from 20 s on client 1 needs 3 s and leaves at 40 s; client 0 needs 30 s: the second Ask is at 50 s
+    scenario["clients"]["groups"].append(
+        {"ids": [1], "availability": {"name": "cyclic", "groups": 2, "period_s": 20.0}}
+    )
+    scenario["participation"] = {"cohort": 2}
+    engine = engine_for(scenario)
+    moment, _ = engine.start()
+    moment = replace(moment, time_s=20.0)  # the second of two groups is there in [20, 40)
+    after, row, events = engine.step(moment)
+    assert events[0]["status"].tolist() == [0, 0]
+    assert events[1]["status"].tolist() == [0, 2]
+    assert events[1]["end_s"].tolist() == [60.0, 50.0]
+    assert after.state["x"][0] == 201.0
+    assert (row["participants"], row["dropped"]) == (1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polling(Uniform):
+    """Asks its candidates something before it takes them all."""
+
+    name: ClassVar[str] = "polling"
+
+    def answer(self, clients):
+        return Upload({"loss": np.zeros(len(clients.ids))})
+
+    def select(self, view, state):
+        ids, state = yield from super().select(view, state)
+        reply = yield Ask("answer", send={}, up={"loss": 1}, cost=1.0, clients=ids)
+        return reply.ids, state
+
+
+def test_an_over_selected_cohort_is_cut_after_a_poll_too(mixed):
+    scenario = mixed(participation={"cohort": 2, "over_select": 2.0, "select": Polling()})
+    scenario["clients"]["availability"] = "always"
+    _, row, events = engine_for(scenario).step(engine_for(scenario).start()[0])
+    assert len(events[0]["client"]) == 4
+    assert (events[0]["status"] == 0).all()
+    assert sorted(events[1]["status"].tolist()) == [0, 0, 1, 1]
+    assert (row["participants"], row["late"]) == (2, 2)
 
 
 def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
