@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +25,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayfed.driver import Driver, Interrupted
 from rayfed.errors import RayfedError, RunFailed
 from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
-from rayfed.executors.ray_host import HostActor
+from rayfed.executors.ray_host import BY_VALUE, PROTOCOL, HostActor
 from rayfed.host import Request, Setup, UnknownRun
 from rayfed.placement import actor_count
 from rayfed.problems.base import Array
 from rayfed.runs import Run
 from rayfed.tree import Ints, classes
 
-_STORE_ABOVE = 64 * 1024  # bytes; smaller arrays travel faster by value
 _RESTART_S = 120.0
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -105,10 +105,12 @@ class RayExecutor:
         else:
             index = [np.flatnonzero(owner == a) for a in asked]
             shares = [(i, request.part(i)) for i in index]
-        if len(asked) > 1 and sum(v.nbytes for v in send.values()) > _STORE_ABOVE:
-            send = ray.put(send)
+        inside: Mapping[str, Array] | None = send
+        beside: list[Any] = []
+        if len(asked) * sum(v.nbytes for v in send.values()) > BY_VALUE:
+            inside, beside = None, [ray.put(send)]
         refs = [
-            self.actors[a].exchange.remote(key, part, send)
+            self.actors[a].exchange.remote(pickle.dumps((key, part, inside), PROTOCOL), *beside)
             for a, (_, part) in zip(asked, shares, strict=True)
         ]
         parts = _get(refs)
@@ -145,9 +147,10 @@ def _get(refs: Sequence[Any]) -> list[Any]:
         If an actor died, or has come back empty.
     """
     try:
-        results: list[Any] = ray.get(list(refs))
+        sent: list[Any] = ray.get(list(refs))
     except RayActorError as error:
         raise HostLost(f"a client actor was lost ({_line(error)})") from error
+    results = [pickle.loads(each) if isinstance(each, bytes) else each for each in sent]
     for result in results:
         if isinstance(result, UnknownRun):
             raise HostLost("a client actor was started anew and must be restored")
@@ -343,6 +346,7 @@ def _start(address: str | None, actors: int) -> None:
     """Start or join Ray; every process that computes has one BLAS thread."""
     for name in _THREADS:
         os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_max_direct_call_object_size", str(2 * BY_VALUE))
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # Ray warns of many processes beyond a multiple of this; that many actors are asked for here
     os.environ.setdefault("RAY_worker_maximum_startup_concurrency", str(max(4, min(actors, 64))))
