@@ -112,11 +112,13 @@ class Cost:
         """
         there = psutil.virtual_memory().available if available is None else available
         if self.memory > there:
-            remedy = "use a larger executor.clients_per_actor, fewer clients or a smaller model"
+            remedy = "fewer clients or a smaller model"
+            if self.actors:
+                remedy = f"a larger executor.clients_per_actor, {remedy}"
             raise ScenarioError(
                 "executor",
                 f"needs about {self.memory / 2**30:.1f} GiB of memory ({self.actors} actors), "
-                f"but {there / 2**30:.1f} GiB are available; {remedy}",
+                f"but {there / 2**30:.1f} GiB are available; use {remedy}",
             )
 
 

@@ -432,7 +432,8 @@ class TestCost:
         plan = self.placed(made, clients_per_actor=1)
         cost = plan.cost(2)
         assert (cost.actors, cost.drivers) == (4, 1)
-        assert cost.data == 2 * (8 * 3 + 8) * 8
+        # The rows are here, in the object store, and in the stacks of the one run at a time.
+        assert cost.data == 3 * (8 * 3 + 8) * 8
         assert cost.state == 3 * 4 * MODEL
         assert cost.processes == 4 * ACTOR_BYTES + 2 * DRIVER_BYTES
         assert cost.memory == cost.data + cost.state + cost.processes
@@ -446,6 +447,10 @@ class TestCost:
     def test_serial_starts_nothing(self, made):
         cost = api.prepare(api.read(made())).cost(2)
         assert (cost.actors, cost.drivers) == (0, 0)
+        assert cost.data == 2 * (8 * 3 + 8) * 8
+        assert cost.processes == DRIVER_BYTES
+        with pytest.raises(ScenarioError, match="are available; use fewer clients or a smaller"):
+            cost.check(available=cost.memory - 1)
 
     def test_what_fits_to_the_byte_is_allowed(self):
         cost = Cost(actors=3, drivers=1, data=10, state=20, processes=30)
