@@ -146,7 +146,7 @@ def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
         "groups": [{"ids": [0], "delay": {"name": "constant", "mean_s": 10.0}}],
         "availability": {"name": "cyclic", "groups": 1, "period_s": 1e9},
     }
-    # from 20 s on client 1 needs 3 s and leaves at 40 s; client 0 needs 30 s: the second Ask is at 50 s
+    # from 20 s on client 1 needs 3 s and leaves at 40 s; client 0 needs 30 s, until 50 s
     scenario["clients"]["groups"].append(
         {"ids": [1], "availability": {"name": "cyclic", "groups": 2, "period_s": 20.0}}
     )
