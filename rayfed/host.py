@@ -89,13 +89,15 @@ class Request:
     ask: int
     vectors: bool = False
     sleep_s: Array | None = None
+    classes: list[tuple[int, int]] | None = None
+    """Residue classes that the clients belong to; the host's own if None."""
 
-    def part(self, index: Array) -> Request:
-        """Return the request for some of its clients."""
+    def part(self, index: Array, classes: list[tuple[int, int]] | None = None) -> Request:
+        """Return the request for some of its clients, all those of some classes."""
         return Request(
             self.owner, self.work, self.up, self.ids[index], self.weights[index],
             self.steps[index], self.groups[index], self.round, self.ask, self.vectors,
-            None if self.sleep_s is None else self.sleep_s[index],
+            None if self.sleep_s is None else self.sleep_s[index], classes,
         )  # fmt: skip
 
 
@@ -200,7 +202,8 @@ class Host:
         setup, store, stacks = self._run(key)
         work = _Work(setup, store, stacks, request, send)
         try:
-            branches = [b for r, m in self.classes for b in work.branch(r, m)]
+            classes = self.classes if request.classes is None else request.classes
+            branches = [b for r, m in classes for b in work.branch(r, m)]
         except _Failed as failed:
             return Failure(failed.client, failed.trace)
         if request.sleep_s is not None and len(request.ids):

@@ -160,14 +160,59 @@ def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
     fine = 1
     while fine < min(clients, 16 * hosts) or fine < hosts:
         fine *= 2
-    order = np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
+    order = _neighbours(fine)
     order = order[order < clients]
     counts = (clients - order + fine - 1) // fine
-    middle = np.cumsum(counts) - counts / 2
-    owner = np.minimum((middle * hosts / clients).astype(int), hosts - 1)
-    if clients == hosts:
-        owner = np.arange(hosts)
+    owner = np.arange(hosts) if clients == hosts else _shared_out(counts, hosts)
     return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
+
+
+def balanced(ids: Ints, hosts: int, slack: float = 1.1) -> list[list[tuple[int, int]]]:
+    """Deal residue classes to hosts so that each gets about equally many of these clients.
+
+    The classes are as coarse as the slack allows, since each is a sum that travels.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        Clients of one Ask, K >= 1.
+    hosts : int
+        Number P of hosts.
+    slack : float
+        Clients of the busiest host over the mean that are good enough.
+
+    Returns
+    -------
+    list of P lists of (residue, modulus)
+        As `classes` returns them.
+
+    Examples
+    --------
+    Even ids alone would all belong to one of two hosts; a quarter of all ids is half of them:
+
+    >>> balanced(np.array([0, 2, 4, 6]), 2)
+    [[(0, 4)], [(1, 2), (2, 4)]]
+    """
+    fine = 1 << (hosts - 1).bit_length()
+    while True:
+        order = _neighbours(fine)
+        counts = np.bincount(ids % fine, minlength=fine)[order]
+        owner = _shared_out(counts, hosts)
+        busiest = np.bincount(owner, counts).max()
+        if hosts * busiest <= slack * len(ids) or fine >= 16 * hosts:
+            return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
+        fine *= 2
+
+
+def _neighbours(fine: int) -> Ints:
+    """Return the residues modulo `fine` so that those of every coarser class are neighbours."""
+    return np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
+
+
+def _shared_out(counts: Ints, hosts: int) -> Ints:
+    """Return the host of each class, given the classes' clients in the order of `_neighbours`."""
+    middle = np.cumsum(counts) - counts / 2
+    return np.asarray(np.minimum((middle * hosts / counts.sum()).astype(int), hosts - 1))
 
 
 def _merged(owned: list[tuple[int, int]]) -> list[tuple[int, int]]:

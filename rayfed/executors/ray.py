@@ -30,9 +30,10 @@ from rayfed.host import Request, Setup, UnknownRun
 from rayfed.placement import actor_count
 from rayfed.problems.base import Array
 from rayfed.runs import Run
-from rayfed.tree import Ints, classes
+from rayfed.tree import Ints, balanced, classes
 
 _RESTART_S = 120.0
+_UNEQUAL = 1.1  # load of the busiest actor over the mean, above which clients are dealt anew
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -82,9 +83,11 @@ class RayExecutor:
     ) -> None:
         self.actors, self.tables, self.data = list(actors), dict(tables), dict(data)
         self.fine, self.owner = layout.owner()
+        self.stateless: set[str] = set()
 
     def open(self, key: str, setup: Setup, rows: Mapping[str, Array] | None = None) -> None:
         """Begin a run on every actor, or begin it again; waits for actors that are starting."""
+        self.stateless |= set() if setup.initial else {key}
         shared = ray.put(setup)
         tables = [self.tables.get(self.data.get(name, "")) for name in setup.views]
         self._wait_for_all()
@@ -98,23 +101,38 @@ class RayExecutor:
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client halves of an Ask on the actors that own the clients."""
-        owner = self.owner[request.ids % self.fine]
-        asked = np.unique(owner)
-        if len(asked) == 1:
-            shares: list[tuple[Array | None, Request]] = [(None, request)]
-        else:
-            index = [np.flatnonzero(owner == a) for a in asked]
-            shares = [(i, request.part(i)) for i in index]
+        asked = self._deal(key, request)
         inside: Mapping[str, Array] | None = send
         beside: list[Any] = []
         if len(asked) * sum(v.nbytes for v in send.values()) > BY_VALUE:
             inside, beside = None, [ray.put(send)]
         refs = [
             self.actors[a].exchange.remote(pickle.dumps((key, part, inside), PROTOCOL), *beside)
-            for a, (_, part) in zip(asked, shares, strict=True)
+            for a, _, part in asked
         ]
-        parts = _get(refs)
-        return gather(request, [(i, p) for (i, _), p in zip(shares, parts, strict=True)])
+        answers = _get(refs)
+        return gather(request, [(i, p) for (_, i, _), p in zip(asked, answers, strict=True)])
+
+    def _deal(self, key: str, request: Request) -> list[tuple[int, Ints, Request]]:
+        """Return who is asked: an actor, which of the request's clients, and its request.
+
+        A client that keeps a state is where its state is. Others can be anywhere, and go where
+        there is least to do when their own actors are loaded unequally.
+        """
+        ids, hosts = request.ids, len(self.actors)
+        owner, classes = self.owner[ids % self.fine], None
+        loads = np.bincount(owner, minlength=hosts)
+        if key in self.stateless and hosts * loads.max() > _UNEQUAL * len(ids) > hosts:
+            classes = balanced(ids, hosts)
+            fine, table = Layout(classes).owner()
+            owner = table[ids % fine]
+            loads = np.bincount(owner, minlength=hosts)
+        asked = []
+        for a in np.flatnonzero(loads).tolist():
+            index = np.flatnonzero(owner == a)
+            own = None if classes is None else classes[a]
+            asked.append((a, index, request.part(index, own)))
+        return asked
 
     def snapshot(self, key: str) -> dict[str, Array]:
         """Return client state that changed since the last snapshot."""
