@@ -7,11 +7,11 @@ machine's monotonic one, the same in every process.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from os import getpid
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from annotated_types import Ge
 
 from rayfed.algorithms.base import Array, Round, State, Upload
 from rayfed.algorithms.fedavg import FedAvg
@@ -38,34 +38,29 @@ class Clocked(FedAvg):
 class Metered(FedAvg):
     """FedAvg whose rows tell also how long the client halves took, ``compute_s``.
 
-    A client half measures itself; with several actors the slowest counts, since they work at the
-    same time.
-
-    Parameters
-    ----------
-    actors : int
-        Number of actors, a power of two: they own the clients by id modulo that number.
+    A client half measures itself. Of several processes the one that computed longest counts,
+    since they work at the same time.
     """
 
     name: ClassVar[str] = "metered"
     diagnostics: ClassVar[tuple[str, ...]] = ("asked_s", "compute_s")
 
-    actors: Annotated[int, Ge(1)] = 1
-
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half of FedAvg; upload its seconds too, in equal shares (K,)."""
+        """Client half of FedAvg; upload its seconds, in equal shares (K,), and its process."""
         began = perf_counter()
         upload = super().train(clients, x)
-        each = (perf_counter() - began) / len(clients.ids)
-        return replace(upload, values={**upload.values, "spent": np.full(len(clients.ids), each)})
+        one = np.ones(len(clients.ids))
+        meter = {"spent": one * (perf_counter() - began) / len(one), "process": one * getpid()}
+        return replace(upload, values={**upload.values, **meter})
 
     def round(self, state: State) -> Round:
-        """Server half of FedAvg, with one more number up."""
+        """Server half of FedAvg, with two more numbers up."""
         asked = perf_counter()
         half = super().round(state)
         ask = next(half)
-        reply = yield replace(ask, up={**ask.up, "spent": 1})
-        spent = np.bincount(reply.ids % self.actors, reply.each["spent"])
+        reply = yield replace(ask, up={**ask.up, "spent": 1, "process": 1})
+        process = np.unique(reply.each["process"], return_inverse=True)[1]
+        spent = np.bincount(process, reply.each["spent"])
         try:
             half.send(reply)
         except StopIteration as end:

@@ -99,7 +99,7 @@ def w1(size: Size, actors: int = 0) -> Workload:
         X, y = _stacked(data)
         return LeastSquares(X, y, steps=10, lr=0.1)
 
-    algorithm = Metered(local=local, actors=actors) if actors else Clocked(local=local)
+    algorithm = Metered(local=local) if actors else Clocked(local=local)
     problem = {"name": "least-squares", "dataset": data, "intercept": False}
     return Workload(
         name="overhead" if actors else "W1",
@@ -125,7 +125,7 @@ def w2(size: Size) -> Workload:
     def bare() -> Bare:
         return Softmax(*_stacked(data), 10, cohort, 20, 32, 0.01)
 
-    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01), actors=2)
+    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01))
     problem = {"name": "softmax-regression", "dataset": data, "intercept": False}
     return Workload(
         name="W2",
@@ -146,7 +146,7 @@ def w3(size: Size) -> Workload:
     def bare() -> Bare:
         return Perceptron(*_stacked(data), 10, cohort, 20, 32, 0.01)
 
-    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01), actors=2)
+    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01))
     problem = {"name": "mlp", "hidden": [128], "dataset": data}
     return Workload(
         name="W3",
@@ -168,7 +168,7 @@ def w5(size: Size) -> Workload:
         rows = Noise(clients=1, samples=20, features=60, classes=10)
         return lambda: OnDemand(*_stacked(rows), 10, cohort, 10, 10, 0.01, population)
 
-    algorithm = Metered(local=SGD(steps=10, batch=10, lr=0.01), actors=2)
+    algorithm = Metered(local=SGD(steps=10, batch=10, lr=0.01))
     data = {"name": "synthetic", "features": 60, "samples": 20}
     problem = {"name": "softmax-regression", "dataset": data, "test": 0.0, "intercept": False}
     scenario = _scenario(problem, algorithm, counts[-1], rounds, 2, "float32", cohort)
