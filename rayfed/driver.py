@@ -6,6 +6,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,7 @@ class Driver:
         )  # fmt: skip
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of what a run's bits depend on."""
     return {"python": sys.version.split()[0], **{name: version(name) for name in VERSIONS}}

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 Events = dict[str, Array]
 
 STATUS = ("used", "late", "dropped")
+SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,8 @@ class Engine:
         run = self.run
         row: Row = {
             "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
-            "round": moment.round, "time_s": moment.time_s, **self.blank(), **tally.counts,
+            "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
+            **tally.counts, **dict.fromkeys(self._diagnostics(), math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
@@ -378,12 +380,11 @@ class Engine:
         step = "" if lr is None else f" (local lr {lr:g})"
         return f"round {moment.round}: {what} is not finite; likely the step is too large{step}"
 
-    def blank(self) -> dict[str, float]:
-        """Return the columns that only some rows fill, as NaN."""
-        names = ["loss", "test_loss", "accuracy", "loss_gap"]
-        if self.run.algorithm.personal:
-            names += ["personal_loss", "personal_accuracy"]
-        return dict.fromkeys([*names, *self.run.algorithm.diagnostics], math.nan)
+    def _diagnostics(self) -> tuple[str, ...]:
+        """Return the columns of this algorithm alone."""
+        algorithm = self.run.algorithm
+        personal = ("personal_loss", "personal_accuracy") if algorithm.personal else ()
+        return (*personal, *algorithm.diagnostics)
 
     def evaluate(self, x: Array) -> dict[str, float]:
         """Return the loss F, test loss, accuracy, gap and personal metrics of a model (p,)."""

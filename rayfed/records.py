@@ -86,7 +86,8 @@ class Table:
         new, old = (self.folder.with_suffix(s) for s in (".new", ".old"))
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
-        write_parquet(pq.read_table(self.folder), new / f"part-{0:012d}.parquet")
+        whole = pq.read_table(self.folder) if self.rows else self.make([])
+        write_parquet(whole, new / f"part-{0:012d}.parquet")
         self.folder.rename(old)
         new.rename(self.folder)
         shutil.rmtree(old)
@@ -261,6 +262,8 @@ def _rounds_table(rows: list[Row]) -> pa.Table:
 
 
 def _events_table(events: list[Events]) -> pa.Table:
+    if not events:
+        return EVENTS.empty_table()
     columns = {name: np.concatenate([e[name] for e in events]) for name in EVENTS.names}
     status = pa.DictionaryArray.from_arrays(columns["status"].astype(np.int8), list(STATUS))
     arrays = [status if name == "status" else pa.array(c) for name, c in columns.items()]

@@ -345,6 +345,7 @@ class TestStop:
     @pytest.mark.parametrize(
         ("rule", "bound", "ends"),
         [
+            ("loss", 0.5, 0),
             ("loss", 0.04, 2),
             ("loss", 0.125, 1),
             ("loss_gap", 0.01, 3),

@@ -83,6 +83,8 @@ class SerialStudy:
                     outcome[run.folder] = driver.execute(resume, tell)
                 except Interrupted:
                     raise KeyboardInterrupt from None
+            if driver.stopping:  # Ctrl-C came in its last round
+                raise KeyboardInterrupt
         report({}, outcome)
         return outcome
 

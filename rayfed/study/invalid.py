@@ -44,7 +44,10 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
     """
     places: dict[str, list[Error]] = {}
     for one in error.errors(include_url=False):
-        places.setdefault(_place(one, raw), []).append(one)
+        place = _place(one, raw)
+        inside = any(other.startswith(f"{place}.") for other in places)
+        if not (inside and one["type"] == "too_short"):  # it only lacks what was wrong inside
+            places.setdefault(place, []).append(one)
     place, first = next(iter(places.items()))
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     return ScenarioError(place, _sentence(first) + more)

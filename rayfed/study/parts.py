@@ -92,6 +92,15 @@ class Named(Settings):
     def _bare_name(cls, given: Any) -> Any:
         return {"name": given} if isinstance(given, str) else given
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Show that the name alone is enough."""
+        mapping = super().__get_pydantic_json_schema__(schema, handler)
+        names = handler.resolve_ref_schema(mapping)["properties"]["name"]["enum"]
+        return {"anyOf": [{"enum": names}, mapping]}
+
 
 class Clock(Named):
     """Whether anybody really waits.

@@ -97,3 +97,14 @@ def test_keys_are_described(schema):
         assert shown["description"], key
     down = schema["$defs"]["Clients"]["properties"]["network"]["properties"]["down_mbps"]
     assert down["description"].startswith("Megabits per second")
+
+
+@pytest.mark.parametrize("executor", ["serial", {"name": "serial"}, {"clients_per_actor": 3}])
+def test_a_bare_name_stands_for_a_part(schema, executor):
+    jsonschema.validate(SCENARIO | {"executor": executor}, schema)
+
+
+@pytest.mark.parametrize("executor", ["seral", {"name": "seral"}, 3])
+def test_a_name_that_does_not_exist_is_refused(schema, executor):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(SCENARIO | {"executor": executor}, schema)

@@ -517,3 +517,10 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path):
     file.write_text("name: a\nclients:\n  count: 3\n  count: 4\n")
     with pytest.raises(ScenarioError, match=r"s\.yaml:4: .*'count' is given twice; remove one"):
         load(file)
+
+
+@pytest.mark.parametrize(
+    "override", ["seeds=[-1]", "algorithms=[{name: fedavg, server_lr: -1}]", "algorithms=[nope]"]
+)
+def test_the_only_entry_of_a_list_is_one_mistake(override):
+    assert "more)" not in wrong(override)
