@@ -21,7 +21,6 @@ from rayfed.host import View, with_table
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
 
-
 MOST_POOLED = 2**30
 """Bytes of rows that are made on demand and put in one place, at most."""
 

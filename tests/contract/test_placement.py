@@ -140,6 +140,7 @@ def test_one_cpu_and_two_nodes_give_the_same_bytes(study, serial, tmp_path, asse
         "rayfed.run(study, out=out + '/two', address=cluster.address)\n"
         "cluster.shutdown()\n"
     )
-    subprocess.run([sys.executable, str(script), str(study), str(tmp_path)], check=True, timeout=200)
+    command = [sys.executable, str(script), str(study), str(tmp_path)]
+    subprocess.run(command, check=True, timeout=200)
     assert_same(serial, tmp_path / "one")
     assert_same(serial, tmp_path / "two")

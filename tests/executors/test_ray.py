@@ -7,7 +7,6 @@ import sys
 import pytest
 import yaml
 
-import rayfed
 from rayfed.api import Result
 from rayfed.errors import RayfedError
 from rayfed.executors.ray import Layout, RayStudy
@@ -75,8 +74,7 @@ def test_a_users_own_module_reaches_the_actors_and_a_failing_client_is_named(mix
     told = {p.parent.name: json.loads(p.read_text()) for p in out.glob("*/run.json")}
     assert told["works-seed3"]["status"] == told["fedavg-seed3"]["status"] == "finished"
     mine, fedavg = (
-        Result(out, {name: ""}).rounds.loss.tolist()
-        for name in ("works-seed3", "fedavg-seed3")
+        Result(out, {name: ""}).rounds.loss.tolist() for name in ("works-seed3", "fedavg-seed3")
     )
     assert mine == fedavg  # half of the pseudo-gradient is half of the server's step
     failed = told["breaks-seed3"]
