@@ -273,7 +273,11 @@ class RayStudy:
         report: Report,
     ) -> dict[str, str]:
         """Run all runs, several at a time, and return the outcome of each by folder."""
-        return _Queue(self, runs, {k: ray.put(t) for k, t in tables.items()}, resume).run(report)
+        shared = {name: ray.put(table) for name, table in tables.items()}
+        try:
+            return _Queue(self, runs, shared, resume).run(report)
+        finally:
+            self._end_drivers()
 
     def driver(self) -> Any:
         """Start a driver actor on this node, where the records land."""
@@ -287,10 +291,16 @@ class RayStudy:
 
     def close(self) -> None:
         """End the actors, and Ray where it was started here."""
-        for actor in [*self.drivers, *self.actors]:
+        self._end_drivers()
+        for actor in self.actors:
             ray.kill(actor)
         if self.started:
             ray.shutdown()
+
+    def _end_drivers(self) -> None:
+        """End the drivers: each holds 200 MB, and a later study starts its own."""
+        while self.drivers:
+            ray.kill(self.drivers.pop())
 
 
 class _Queue:

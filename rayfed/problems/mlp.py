@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -108,12 +109,10 @@ class MLP(Problem):
 
     def _layers(self, x: Array, features: int) -> list[Array]:
         """Return views of the layers' matrices, (K, rows, columns) each."""
-        layers, start = [], 0
-        for rows, columns in self._shapes(features, self._classes(features, x.shape[1])):
-            stop = start + rows * columns
-            layers.append(x[:, start:stop].reshape(len(x), rows, columns))
-            start = stop
-        return layers
+        return [
+            x[:, start : start + rows * columns].reshape(len(x), rows, columns)
+            for start, rows, columns in _places(self, features, x.shape[1])
+        ]
 
     def _forward(self, x: Array, X: Array) -> list[Array]:
         """Return the inputs of every layer (K, B, rows), and last the scores (K, B, c)."""
@@ -141,3 +140,11 @@ class MLP(Problem):
             slope = slope @ layers[depth][:, :rows].swapaxes(1, 2)
             slope *= a > 0
         np.matmul(activations[0].swapaxes(1, 2), slope, out=parts[0])
+
+
+@lru_cache(maxsize=64)
+def _places(problem: MLP, features: int, p: int) -> tuple[tuple[int, int, int], ...]:
+    """Return where each layer begins in x (p,), and its rows and columns."""
+    shapes = tuple(problem._shapes(features, problem._classes(features, p)))
+    starts = accumulate((rows * columns for rows, columns in shapes), initial=0)
+    return tuple((start, *shape) for start, shape in zip(starts, shapes, strict=False))
