@@ -20,6 +20,8 @@ Sums: TypeAlias = Mapping[str, Array]
 Branch: TypeAlias = tuple[int, int, Sums]
 """A residue r, a modulus m, and the sums over the clients of that class."""
 
+_LONG = 2**14  # bytes of a row from which adding it costs more than a call
+
 
 def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
     """Add the rows of `values` in the fixed shape that the ids prescribe.
@@ -47,8 +49,13 @@ def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
         values = values.copy()
     else:
         values = values * weights.reshape(-1, *[1] * (values.ndim - 1))
+    long = values[0].nbytes > _LONG
     for left, right in levels:
-        values[left] += values[right]
+        if long:  # indexing with arrays would copy them three times
+            for a, b in zip(left.tolist(), right.tolist(), strict=True):
+                values[a] += values[b]
+        else:
+            values[left] += values[right]
     total: Array = values[root]
     return total
 
