@@ -237,7 +237,7 @@ class Engine:
         tally.time_s, tally.ask = close, tally.ask + 1
         if gathered is None:
             raise NoReply
-        return _reply(request, gathered)
+        return _reply(request, gathered, self.run.population.count)
 
     def _timing(self, ask: Ask, number: int, tally: Tally, ids: Ints) -> dict[str, Array]:
         """Return what an Ask takes each client, in virtual seconds."""
@@ -427,7 +427,7 @@ def _distinct(drawn: Ints) -> tuple[Ints, Ints]:
     return np.unique(drawn, return_counts=True)
 
 
-def _reply(request: Request, gathered: Gathered) -> Reply:
+def _reply(request: Request, gathered: Gathered, population: int) -> Reply:
     """Divide the sums, once, at the top."""
     weights = request.weights
     total = float(weights.sum())  # of whole numbers: exact in any order
@@ -439,4 +439,4 @@ def _reply(request: Request, gathered: Gathered) -> Reply:
     for name, rows in gathered.each.items():
         if rows.ndim == 1 and name in request.up:
             mean[name] = tree_sum(request.ids, rows * weights) / total
-    return Reply(request.ids, weights, mean, gathered.each, request.steps)
+    return Reply(request.ids, weights, mean, gathered.each, request.steps, population)

@@ -89,6 +89,8 @@ class Reply:
         vectors ``(K, ...)``.
     steps : (K,) array of int
         Local steps that each client ran.
+    population : int
+        Number N of clients, of whom K answered; tests of algorithms that need it give it.
     """
 
     ids: npt.NDArray[np.int64]
@@ -96,6 +98,7 @@ class Reply:
     mean: Mapping[str, Array]
     each: Mapping[str, Array]
     steps: npt.NDArray[np.int64]
+    population: int = 0
 
 
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
