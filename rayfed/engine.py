@@ -228,6 +228,7 @@ class Engine:
             self.run.population.group_of(ids), number, tally.ask,
             vectors=owner == "algorithm" and self.run.algorithm.sees_vectors,
             sleep_s=self._sleep(tally, timing),
+            plain=ask.plain,
         )  # fmt: skip
         gathered = None
         if used.any():
@@ -433,7 +434,7 @@ def _reply(request: Request, gathered: Gathered, population: int) -> Reply:
     total = float(weights.sum())  # of whole numbers: exact in any order
     mean: dict[str, Any] = {
         # the weights entered in the type of the vectors
-        name: rows / rows.dtype.type(total)
+        name: rows / rows.dtype.type(len(weights) if name in request.plain else total)
         for name, rows in gathered.sums.items()
     }
     for name, rows in gathered.each.items():

@@ -91,13 +91,15 @@ class Request:
     sleep_s: Array | None = None
     classes: list[tuple[int, int]] | None = None
     """Residue classes that the clients belong to; the host's own if None."""
+    plain: tuple[str, ...] = ()
+    """Vectors that are added up without weights."""
 
     def part(self, index: Array, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
         return Request(
             self.owner, self.work, self.up, self.ids[index], self.weights[index],
             self.steps[index], self.groups[index], self.round, self.ask, self.vectors,
-            None if self.sleep_s is None else self.sleep_s[index], classes,
+            None if self.sleep_s is None else self.sleep_s[index], classes, self.plain,
         )  # fmt: skip
 
 
@@ -265,14 +267,17 @@ class _Work:
     def _leaf(self, ids: Ints) -> Sums:
         index = self.order[np.searchsorted(self.sorted_ids, ids)]
         keys = self.keys[index]
-        weights = self.request.weights[index]
+        weights, one = self.request.weights[index], np.ones(len(index))
         stacked: dict[str, Array] = {}
         for key in range(int(keys.max()) + 1):
             members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
             if isinstance(members, slice) or len(members):
                 self._stack(index, members, stacked)
         return {
-            name: tree_sum(ids, rows, weights.astype(rows.dtype)) for name, rows in stacked.items()
+            name: tree_sum(
+                ids, rows, (one if name in self.request.plain else weights).astype(rows.dtype)
+            )
+            for name, rows in stacked.items()
         }
 
     def _stack(self, index: Ints, members: Any, stacked: dict[str, Array]) -> None:

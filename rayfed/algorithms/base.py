@@ -39,17 +39,23 @@ class Ask:
         What every client uploads: the names in its `Upload` and the count of numbers of each.
         It is declared because the clock must know who is late before anything is computed;
         the client host refuses an upload that differs.
-    cost : "local" or float
-        Computing in steps: the client's own local steps, or a number of step-equivalents.
+    cost : "local", float or (K,) array of float
+        Computing in steps: the client's own local steps, or a number of step-equivalents, for
+        all or for each of `clients`, which ascend then.
     clients : (K,) array of int, optional
         Who is asked; the cohort (after the first Ask: those of it who answered) if None.
+    plain : tuple of str
+        Names in `up` whose vectors are averaged with weight 1 for every client that answered,
+        however large it is and however often it was drawn: what they add up to stays the sum of
+        what the clients keep.
     """
 
     work: str
     send: Mapping[str, Array]
     up: Mapping[str, int]
-    cost: float | Literal["local"] = "local"
+    cost: float | npt.NDArray[np.float64] | Literal["local"] = "local"
     clients: npt.NDArray[np.int64] | None = None
+    plain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,34 @@ class Upload:
         New rows of the clients' own state, kept beside the client and never sent.
     loss : (K,) array, optional
         Mean training loss over the local steps; recorded in the events, not charged.
+    group : (K,) array of int, optional
+        A label >= 0 of each client: vectors are added up for each label too. It travels as a
+        scalar, declared as ``"group": 1``.
     """
 
     values: Mapping[str, Array]
     state: Mapping[str, Array] = field(default_factory=dict)
     loss: Array | None = None
+    group: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What the server learns from clients that said which group they belong to.
+
+    Parameters
+    ----------
+    labels : (G,) array of int
+        The groups that somebody belongs to, ascending.
+    weights : (G,) array of float
+        Sum of the raw weights of each.
+    mean : mapping of str to (G, ...) array
+        Weighted means of the uploaded vectors, group by group.
+    """
+
+    labels: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+    mean: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -83,12 +112,15 @@ class Reply:
     weights : (K,) array of float
         Raw weights: n_i or 1, times how often the client was drawn.
     mean : mapping of str to array
-        Weighted means ``sum_i w_i v_i / sum_i w_i`` of everything uploaded.
+        Weighted means ``sum_i w_i v_i / sum_i w_i`` of everything uploaded; plain means of
+        what the Ask calls `plain`.
     each : mapping of str to (K,) array
         The per-client scalars, in the order of `ids`; with `Algorithm.sees_vectors` also the
         vectors ``(K, ...)``.
     steps : (K,) array of int
         Local steps that each client ran.
+    groups : Groups, optional
+        The means by group, where the clients said which group they belong to.
     population : int
         Number N of clients, of whom K answered; tests of algorithms that need it give it.
     """
