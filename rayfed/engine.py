@@ -18,9 +18,10 @@ from rayfed.errors import RunFailed
 from rayfed.evaluation import scores, summarise
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
+from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
-from rayfed.tree import Ints, tree_sum
+from rayfed.tree import Ints
 
 Row = dict[str, Any]
 Events = dict[str, Array]
@@ -238,7 +239,7 @@ class Engine:
         tally.time_s, tally.ask = close, tally.ask + 1
         if gathered is None:
             raise NoReply
-        return _reply(request, gathered, self.run.population.count)
+        return reply_of(request, gathered, self.run.population.count)
 
     def _timing(self, ask: Ask, number: int, tally: Tally, ids: Ints) -> dict[str, Array]:
         """Return what an Ask takes each client, in virtual seconds."""
@@ -426,18 +427,3 @@ def _distinct(drawn: Ints) -> tuple[Ints, Ints]:
     if (drawn[1:] > drawn[:-1]).all():
         return drawn, np.ones(len(drawn), dtype=np.int64)
     return np.unique(drawn, return_counts=True)
-
-
-def _reply(request: Request, gathered: Gathered, population: int) -> Reply:
-    """Divide the sums, once, at the top."""
-    weights = request.weights
-    total = float(weights.sum())  # of whole numbers: exact in any order
-    mean: dict[str, Any] = {
-        # the weights entered in the type of the vectors
-        name: rows / rows.dtype.type(len(weights) if name in request.plain else total)
-        for name, rows in gathered.sums.items()
-    }
-    for name, rows in gathered.each.items():
-        if rows.ndim == 1 and name in request.up:
-            mean[name] = tree_sum(request.ids, rows * weights) / total
-    return Reply(request.ids, weights, mean, gathered.each, request.steps, population)

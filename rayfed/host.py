@@ -23,6 +23,9 @@ from rayfed.problems.objective import Objective
 from rayfed.solvers import Solver
 from rayfed.tree import Branch, Ints, Sums, class_sums, tree_sum
 
+GROUP = "group"
+"""Name of the scalar that says which group a client belongs to."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -30,6 +33,11 @@ class View:
 
     shards: Shards
     objective: Objective
+
+
+def group_name(name: str, label: int) -> str:
+    """Return the name of a vector's sum over one group; no vector of an Upload is called so."""
+    return f"{name}@{label}"
 
 
 def with_table(shards: Any, table: Any) -> Shards:
@@ -267,18 +275,29 @@ class _Work:
     def _leaf(self, ids: Ints) -> Sums:
         index = self.order[np.searchsorted(self.sorted_ids, ids)]
         keys = self.keys[index]
-        weights, one = self.request.weights[index], np.ones(len(index))
         stacked: dict[str, Array] = {}
         for key in range(int(keys.max()) + 1):
             members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
             if isinstance(members, slice) or len(members):
                 self._stack(index, members, stacked)
-        return {
-            name: tree_sum(
-                ids, rows, (one if name in self.request.plain else weights).astype(rows.dtype)
-            )
-            for name, rows in stacked.items()
-        }
+        sums = self._sums(ids, index, stacked, slice(None))
+        if GROUP in self.request.up:
+            labels = self.each[GROUP][index]
+            for label in np.unique(labels).tolist():
+                some = self._sums(ids, index, stacked, np.flatnonzero(labels == label))
+                sums |= {group_name(name, label): total for name, total in some.items()}
+        return sums
+
+    def _sums(
+        self, ids: Ints, index: Ints, stacked: Mapping[str, Array], members: slice | Ints
+    ) -> dict[str, Array]:
+        """Add up the vectors of some of these clients."""
+        weights, one = self.request.weights[index], np.ones(len(index))
+        sums = {}
+        for name, rows in stacked.items():
+            w = one if name in self.request.plain else weights
+            sums[name] = tree_sum(ids[members], rows[members], w.astype(rows.dtype)[members])
+        return sums
 
     def _stack(self, index: Ints, members: Any, stacked: dict[str, Array]) -> None:
         """Run the client half for one stack; commit state, keep scalars, collect vectors."""
@@ -293,6 +312,8 @@ class _Work:
                 _scatter(stacked, name, rows, len(index), members)
             if rows.ndim == 1 or self.request.vectors:
                 _scatter(self.each, name, rows, len(self.request.ids), chosen)
+        if upload.group is not None:
+            _scatter(self.each, GROUP, upload.group, len(self.request.ids), chosen)
         if upload.loss is not None:
             _scatter(self.each, "loss", upload.loss, len(self.request.ids), chosen)
 
@@ -325,6 +346,8 @@ class _Work:
     def _check(self, upload: Upload, k: int) -> None:
         """Refuse an upload that differs from what the Ask declared: traffic must be honest."""
         found = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
+        if upload.group is not None:
+            found[GROUP] = 1
         if found != dict(self.request.up):
             who = type(self.setup.owners[self.request.owner]).__name__
             raise _Failed(

@@ -181,6 +181,8 @@ class _Seed:
     def _run(self, index: int, algorithm: Algorithm) -> Run:
         study, part = self.study, self.study.participation
         label = algorithm.label or algorithm.name
+        record = self._record(algorithm)
+        algorithm = algorithm.fitted(self.views.whole(self.loader.tables))
         views, data = self.views.of(algorithm, self.loader.tables)
         weights = algorithm.weights or ("uniform" if part.select.size_weighted else "size")
         population, cohort = self.clients, part.cohort
@@ -199,7 +201,7 @@ class _Seed:
             stop=Stop(**dict(study.stop)), evaluate_every=study.evaluate.every,
             checkpoint_s=study.checkpoint.every_s, block=self._block(algorithm),
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
-            record=self._record(algorithm),
+            record=record,
         )  # fmt: skip
         if not (study.evaluate.gap or study.stop.loss_gap is not None):
             return run

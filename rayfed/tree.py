@@ -118,8 +118,9 @@ def class_sums(
 
 
 def add(a: Sums, b: Sums) -> Sums:
-    """Add two sets of sums name by name."""
-    return {name: a[name] + b[name] for name in a}
+    """Add two sets of sums name by name; one that only one of them has is taken as it is."""
+    both = {name: a[name] + b[name] if name in b else a[name] for name in a}
+    return both | {name: b[name] for name in b if name not in a}
 
 
 def join(branches: Iterable[Branch]) -> Sums:

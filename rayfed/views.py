@@ -82,6 +82,11 @@ class Views:
             return "server"
         return "held-out" if self.shards.total("test") else "training"
 
+    def whole(self, tables: dict[str, Any]) -> Shards:
+        """Return the clients' rows with their table."""
+        name = self.data["clients"]
+        return with_table(self.shards, tables[name]) if name else self.shards
+
     def of(
         self, algorithm: Algorithm, tables: dict[str, Any]
     ) -> tuple[dict[str, View], dict[str, str]]:

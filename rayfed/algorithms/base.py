@@ -19,6 +19,7 @@ from rayfed.solvers import SGD, Solver
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
 
 Array: TypeAlias = npt.NDArray[Any]
 State: TypeAlias = Mapping[str, Array]
@@ -90,15 +91,24 @@ class Groups:
     ----------
     labels : (G,) array of int
         The groups that somebody belongs to, ascending.
+    counts : (G,) array of int
+        Clients of each that answered.
     weights : (G,) array of float
         Sum of the raw weights of each.
     mean : mapping of str to (G, ...) array
-        Weighted means of the uploaded vectors, group by group.
+        Means of the uploaded vectors, group by group, weighted as those of everybody are.
     """
 
     labels: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
     weights: npt.NDArray[np.float64]
     mean: Mapping[str, Array]
+
+    @classmethod
+    def nobody(cls) -> Groups:
+        """Return no groups at all."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none.astype(np.float64), {})
 
 
 @dataclass(frozen=True)
@@ -119,10 +129,10 @@ class Reply:
         vectors ``(K, ...)``.
     steps : (K,) array of int
         Local steps that each client ran.
-    groups : Groups, optional
-        The means by group, where the clients said which group they belong to.
     population : int
         Number N of clients, of whom K answered; tests of algorithms that need it give it.
+    groups : Groups
+        The means by group, where the clients said which group they belong to.
     """
 
     ids: npt.NDArray[np.int64]
@@ -131,6 +141,7 @@ class Reply:
     each: Mapping[str, Array]
     steps: npt.NDArray[np.int64]
     population: int = 0
+    groups: Groups = field(default_factory=Groups.nobody)
 
 
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
@@ -164,6 +175,16 @@ class Algorithm:
     weights: Literal["size", "uniform"] | None = None
     evaluate_last: Annotated[int, Ge(1)] = 1
     local: Solver = field(default_factory=SGD)
+
+    def fitted(self, shards: Shards) -> Algorithm:
+        """Return the algorithm for clients whose rows are known, before a run begins.
+
+        Raises
+        ------
+        ScenarioError
+            If it does not fit them.
+        """
+        return self
 
     def init(self, x0: Array) -> State:
         """Return the server's first state; ``state["x"]`` (p,) is the model that is evaluated."""

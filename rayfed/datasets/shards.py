@@ -55,6 +55,25 @@ class Shards(Protocol):
         ...
 
 
+def label_sets(shards: Shards) -> Ints:
+    """Return for every client (N,) the number 0, 1, ... of the set of labels it trains on.
+
+    Every row is looked at once, a block of clients at a time.
+    """
+    has = np.zeros((shards.clients, shards.classes), dtype=np.bool_)
+    everyone = np.arange(shards.clients)
+    sizes = shards.sizes(everyone)
+    block = max(1, _BLOCK // max(1, int(sizes.max()) * shards.features))
+    for first in range(0, shards.clients, block):
+        ids = everyone[first : first + block]
+        _, y = shards.rows(ids, int(sizes[ids].max()))
+        who, row = np.nonzero(np.arange(y.shape[1]) < sizes[ids][:, None])
+        has[ids[who], y[who, row]] = True
+    _, number = np.unique(has, axis=0, return_inverse=True)
+    return np.asarray(number).ravel()
+
+
+_BLOCK = 2**23  # numbers of rows that are looked at together
 _GRID = np.unique([8, *(2**k for k in range(3, 48)), *(3 * 2**k for k in range(2, 47))])
 
 

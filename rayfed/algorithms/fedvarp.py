@@ -1,0 +1,104 @@
+"""FedVARP: the server adds what it remembers of the clients that did not take part.
+
+Jhunjhunwala, Sharma, Nagarkatti, Joshi, "FedVARP: Tackling the Variance Due to Partial Client
+Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Gt
+
+from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedVARP(Algorithm):
+    """FedAvg without the variance of partial participation (Jhunjhunwala et al. 2022).
+
+    Client i keeps y_i (p,), the pseudo-gradient Delta_i = x - x_i of the last round that it took
+    part in, zero before. With the memory ybar = mean_j y_j over all N clients a round is
+    v = mean_i (Delta_i - y_i) + ybar, x <- x - server_lr v, and only then y_i <- Delta_i.
+
+    Parameters
+    ----------
+    server_lr : float
+        Server step eta_g.
+
+    Notes
+    -----
+    Where everyone takes part it is FedAvg. Means are over clients, whatever their size and however
+    often a selection drew them, as the memory is.
+
+    Deviations from the paper: the table of y_j lives beside the clients, which send
+    Delta_i - y_i, and the server keeps ybar alone; the sums are the same. A local step that
+    changes from round to round leaves old y_j of the wrong length: v stays unbiased, its variance
+    is larger.
+
+    Examples
+    --------
+    One of two clients takes part, moves by 3, and had y = 1 as the other still has: ybar = 1,
+    v = (3 - 1) + 1 = 3, and the new memory is (3 + 1) / 2 = 2.
+
+    >>> from rayfed.algorithms.base import Reply
+    >>> round = FedVARP().round({"x": np.array([5.0]), "memory": np.array([1.0])})
+    >>> ask = next(round)
+    >>> one, change = np.ones(1), {"change": np.array([3.0 - 1.0])}
+    >>> try:
+    ...     round.send(Reply(np.arange(1), one, change, {}, np.ones(1, int), population=2))
+    ... except StopIteration as end:
+    ...     state = end.value[0]
+    >>> state["x"], state["memory"]
+    (array([2.]), array([2.]))
+    """
+
+    name: ClassVar[str] = "fedvarp"
+
+    server_lr: Annotated[float, Gt(0)] = 1.0
+
+    def __post_init__(self) -> None:
+        refuse_sizes(self)
+
+    def init(self, x0: Array) -> State:
+        """Nobody is remembered."""
+        return {"x": x0, "memory": np.zeros_like(x0)}
+
+    def client_state(self, x0: Array) -> State:
+        """y_i = 0, which keeps the first v unbiased."""
+        return {"y": np.zeros_like(x0)}
+
+    def train(self, clients: Clients, x: Array) -> Upload:
+        """Client half: local steps from x (p,); upload Delta - y (K, p), keep Delta."""
+        local = clients.solve(x)
+        delta = x - local.x
+        return Upload({"change": delta - clients.state["y"]}, {"y": delta}, loss=local.loss)
+
+    def round(self, state: State) -> Round:
+        """Server half: the mean change on top of the memory, which takes it up afterwards."""
+        x, memory = state["x"], state["memory"]
+        up = {"change": x.size}
+        reply = yield Ask("train", send={"x": x}, up=up, plain=("change",))
+        change = reply.mean["change"]
+        share = len(reply.ids) / reply.population
+        v = change + memory
+        return {"x": x - self.server_lr * v, "memory": memory + share * change}, {}
+
+
+def refuse_sizes(algorithm: Algorithm) -> None:
+    """Refuse weights by size, which the memory of a mean over clients cannot follow.
+
+    Raises
+    ------
+    ScenarioError
+        If they are asked for.
+    """
+    if algorithm.weights == "size":
+        what = f"found size, but '{algorithm.name}' remembers a mean over clients"
+        raise ScenarioError("weights", f"{what}; leave it out or give uniform")
