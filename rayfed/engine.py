@@ -21,6 +21,7 @@ from rayfed.host import Request
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
+from rayfed.solvers import Descent
 from rayfed.tree import Ints
 
 Row = dict[str, Any]
@@ -246,7 +247,7 @@ class Engine:
         pop = self.run.population
         pace = pop.seconds_per_step(ids, number, tally.ask)
         local = ask.cost == "local"
-        steps = self._budget(ids, pace) if local else np.zeros(len(ids), dtype=np.int64)
+        steps = self._budget(ids, pace, number) if local else np.zeros(len(ids), dtype=np.int64)
         compute = pace * (steps if local else float(ask.cost))
         down_bytes, up_bytes = self._bytes(ask)
         down, up = pop.transfer_s(ids, down_bytes, up_bytes)
@@ -265,15 +266,17 @@ class Engine:
         up = sum(self.itemsize * n if n > 1 else 8 * n for n in ask.up.values())
         return (0, 0) if self.run.algorithm.pooled else (down, up)
 
-    def _budget(self, ids: Ints, pace: Array) -> Ints:
+    def _budget(self, ids: Ints, pace: Array, number: int) -> Ints:
         """Return the local steps of each client, by the solver of its group."""
-        solvers = self.run.solvers
         sizes = self.run.views[""].shards.sizes(ids)
-        if len(solvers) == 1:
-            return np.asarray(solvers[0].budget(sizes, pace))
+        budgets = [
+            solver.budget(sizes, pace, ids=ids, seed=self.run.seed, round=number)
+            for solver in self.run.solvers
+        ]
+        if len(budgets) == 1:
+            return np.asarray(budgets[0])
         groups = self.run.population.group_of(ids)
-        budgets = np.stack([solver.budget(sizes, pace) for solver in solvers])
-        return np.asarray(budgets[groups, np.arange(len(ids))])
+        return np.asarray(np.stack(budgets)[groups, np.arange(len(ids))])
 
     def _arrivals(
         self, tally: Tally, ids: Ints, timing: Mapping[str, Array], limit: int | None
@@ -378,8 +381,8 @@ class Engine:
         if finite and (math.isfinite(row["loss"]) or not self._due(moment)):
             return None
         what = "the loss" if finite else "the model"
-        lr = getattr(self.run.algorithm.local, "lr", None)
-        step = "" if lr is None else f" (local lr {lr:g})"
+        local = self.run.algorithm.local
+        step = f" (local lr {local.rate(moment.round):g})" if isinstance(local, Descent) else ""
         return f"round {moment.round}: {what} is not finite; likely the step is too large{step}"
 
     def _diagnostics(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ KINDS = {
     "algorithms": Kind("rayfed.algorithms", "rayfed.algorithms.base:Algorithm"),
     "problems": Kind("rayfed.problems", "rayfed.problems.base:Problem"),
     "solvers": Kind("rayfed.solvers", "rayfed.solvers:Solver"),
+    "schedules": Kind("rayfed.schedules", "rayfed.schedules:Schedule"),
     "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
     "partitions": Kind("rayfed.datasets.partition", "rayfed.datasets.partition:Partition"),
     "delays": Kind("rayfed.delay", "rayfed.delay:Delay"),

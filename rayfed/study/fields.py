@@ -28,9 +28,11 @@ import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    Tag,
     TypeAdapter,
     ValidationError,
     create_model,
@@ -45,7 +47,7 @@ from rayfed import plugins
 from rayfed.errors import ScenarioError, unknown
 from rayfed.solvers import override
 from rayfed.study.docstrings import described, summary
-from rayfed.study.invalid import short
+from rayfed.study.invalid import BRANCHES, short
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
 BESIDE = "x-beside"  # which keys stand beside the settings of a plug-in
@@ -306,16 +308,35 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 def _hint(hint: Any, default: Any) -> Any:
     """Return a type hint that pydantic can check: plug-ins annotated, the unknown left open."""
     if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(_hint(part, default) for part in get_args(hint))]  # noqa: UP007
+        return _union(get_args(hint), default)
     for kind in plugins.KINDS:
         if isinstance(hint, type) and issubclass(hint, plugins.base(kind)):
-            shown = None if default is dataclasses.MISSING else default
+            shown = default if isinstance(default, hint) else None
             return Annotated[hint, Plugin(kind, shown, hint)]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return Annotated[hint, Value(hint)]
     try:
         TypeAdapter(hint)
     except PydanticSchemaGenerationError:
         return Any
     return hint
+
+
+def _union(parts: Iterable[Any], default: Any) -> Any:
+    """Return a union; a mapping is for its dataclass, so that no other part complains of it."""
+    made = {part: _hint(part, default) for part in parts}
+    mapped = [part for part in made if isinstance(part, type) and dataclasses.is_dataclass(part)]
+    others: Any = tuple(hint for part, hint in made.items() if part not in mapped)
+    if len(mapped) != 1 or others in ((), (type(None),)):
+        return Union[tuple(made.values())]  # noqa: UP007
+    (cls,) = mapped
+
+    def which(given: Any) -> str:
+        return BRANCHES[not isinstance(given, (Mapping, cls))]
+
+    first, second = map(Tag, BRANCHES)
+    tagged: Any = Union[Annotated[made[cls], first], Annotated[Union[others], second]]  # noqa: UP007
+    return Annotated[tagged, Discriminator(which)]
 
 
 def _takes_bool(hint: Any) -> bool:

@@ -13,6 +13,8 @@ from rayfed.errors import ScenarioError
 
 Error = Mapping[str, Any]
 
+BRANCHES = ("(mapping)", "(other)")
+"""Our own names of the branches of a union, in the paths of pydantic's errors."""
 _MAPPING = "a mapping of keys and values"
 _WANTED = {
     "dict_type": _MAPPING,
@@ -61,7 +63,7 @@ def _place(error: Error, raw: Any) -> str:
         if inside:
             kept.append(str(part))
             node = below
-    last = error["loc"][-1:]
+    last = [part for part in error["loc"] if part not in BRANCHES][-1:]
     if error["type"] in ("missing", "scenario") and last and str(last[0]) not in kept[-1:]:
         kept.append(str(last[0]))
     return ".".join(kept)

@@ -1,7 +1,7 @@
 """Local solvers: identities worked out by hand, and bits that ignore neighbours."""
 
 from dataclasses import dataclass, replace
-from typing import get_args, get_type_hints
+from typing import Annotated, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -13,7 +13,10 @@ from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.mlp import MLP
 from rayfed.problems.objective import Objective
 from rayfed.problems.softmax import SoftmaxRegression
+from rayfed.schedules import Step
 from rayfed.solvers import SGD, Local, block, override
+from rayfed.solvers.adagrad import Adagrad
+from rayfed.solvers.adam import Adam
 
 SIZES = np.array([5, 9, 3, 7, 9, 1, 6])
 
@@ -134,11 +137,9 @@ def test_coefficients_of_the_gradients_have_the_published_norms():
     assert norm() / 0.1 == pytest.approx(7, rel=1e-12)
     assert norm(momentum=0.9) / 0.1 == pytest.approx(23.04672, abs=1e-5)
     assert norm(mu=0.5) / 0.1 == pytest.approx(6.033254, abs=1e-6)
-    s, c = 0.0, 0.0
-    for _ in range(7):
-        c = 0.9 * c + 1
-        s = 0.95 * s + c
-    assert norm(momentum=0.9, mu=0.5) / 0.1 == pytest.approx(s, rel=1e-12)
+    for both in ({}, {"momentum": 0.9}, {"mu": 0.5}, {"momentum": 0.9, "mu": 0.5}):
+        known = SGD(lr=0.1, **both).normaliser(np.array([7]), round=1)
+        assert norm(**both) / 0.1 == pytest.approx(known.item(), rel=1e-12)
 
 
 def test_clipping_comes_before_weight_decay_and_correction():
@@ -165,6 +166,16 @@ def test_clipping_uses_each_clients_own_norm():
 def test_the_step_decays_from_round_to_round():
     solver = SGD(steps=1, batch="full", lr=0.5, lr_decay=0.5)
     assert [descend(solver, 2.0, round=r) for r in (1, 2, 3)] == [4.0, 3.0, 2.5]
+
+
+def test_the_step_follows_a_schedule_that_a_decay_multiplies():
+    # 0.5, 0.25 and 0.25; then times 1, 1/2 and 1/4
+    schedule = Step(start=0.5, factor=0.5, rounds=(2,))
+    plain, decayed = SGD(lr=schedule), SGD(lr=schedule, lr_decay=0.5)
+    assert [plain.rate(r) for r in (1, 2, 3)] == [0.5, 0.25, 0.25]
+    assert [decayed.rate(r) for r in (1, 2, 3)] == [0.5, 0.125, 0.0625]
+    solver = SGD(steps=1, batch="full", lr=schedule)
+    assert [descend(solver, 2.0, round=r) for r in (1, 2, 3)] == [4.0, 3.0, 3.0]
 
 
 def test_minibatch_steps_follow_the_rows_that_were_drawn():
@@ -229,7 +240,7 @@ def test_another_way_to_say_how_long_replaces_the_first():
 
 def test_bounds_of_the_settings_travel_as_annotations():
     hints = get_type_hints(SGD, include_extras=True)
-    assert get_args(hints["lr"]) == (float, Gt(0))
+    assert get_args(hints["lr"])[0] == Annotated[float, Gt(0)]
     assert get_args(hints["mu"]) == (float, Ge(0))
     assert get_args(hints["momentum"]) == (float, Interval(ge=0, lt=1))
 
@@ -241,6 +252,8 @@ SOLVERS = {
     "everything": SGD(
         batch=4, lr=0.2, momentum=0.9, mu=0.1, weight_decay=0.01, clip_norm=0.5, lr_decay=0.9
     ),
+    "adam": Adam(batch=4, lr=0.1, mu=0.1, weight_decay=0.01),
+    "adagrad": Adagrad(batch="full", lr=0.1, mu=0.1),
 }
 PROBLEMS = {
     "least squares": (LeastSquares(intercept=False, l2=0.01), 0),

@@ -1,107 +1,45 @@
-"""Local solvers: what a client does between download and upload."""
+"""What all local solvers that descend along gradients share: batches, steps, learning rates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge, Gt, Interval
+from annotated_types import Ge, Gt
 
 from rayfed import sampling
 from rayfed.errors import ScenarioError
-from rayfed.problems.base import Array, Batch, Floats, Ints, Oracle, Problem
+from rayfed.problems.base import Array, Batch, Floats, Ints, Oracle
+from rayfed.schedules import Schedule
+from rayfed.solvers.base import CACHE, Local, Solver
+from rayfed.solvers.budget import LENGTHS, Between, in_passes, in_seconds
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
 
-_CACHE = 2**21  # bytes of a stack's step; see `block`
-_FEWEST = 4
 _LINE = 64  # bytes
-LENGTHS = ("steps", "epochs", "time_s")
 _STEPS = 10  # where nothing says how long
-_SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
-
-
-@dataclass(frozen=True)
-class Local:
-    """What local solvers leave behind.
-
-    Parameters
-    ----------
-    x : (K, p) array of float
-        The local models.
-    loss : (K,) array of float64
-        Mean over the local steps of the minibatch objective, each before its step.
-    """
-
-    x: Array
-    loss: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solver:
-    """Base of all local solvers."""
-
-    name: ClassVar[str]
-
-    def budget(self, sizes: Ints, seconds_per_step: Floats | None = None) -> Ints:
-        """Return how many local steps each client gets (K,), at least 1.
-
-        Parameters
-        ----------
-        sizes : (K,) array of int
-            Training rows n_i.
-        seconds_per_step : (K,) array of float, optional
-            Virtual seconds of one local step in this Ask.
-        """
-        raise NotImplementedError
-
-    def run(self, clients: Clients, x: Array, *, correction: Array | None = None) -> Local:
-        """Take the local steps ``clients.steps`` from x (K, p).
-
-        Parameters
-        ----------
-        clients : Clients
-            Data, steps and keys of K clients.
-        x : (K, p) array of float
-            Models at the start of the round; not written to.
-        correction : (K, p) array of float, optional
-            Added to every gradient.
-        """
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, kw_only=True)
-class SGD(Solver):
-    """Stochastic gradient descent.
-
-    With g the gradient of the minibatch objective at x and x0 the model at the start of the
-    round, a local step is::
-
-        g <- g min(1, clip_norm / ||g||) + correction + weight_decay x
-        m <- momentum m + g
-        x <- x - lr_t (m + mu (x - x0)),    lr_t = lr lr_decay^(round - 1)
-
-    The buffer m starts at 0 in every round and the proximal term stays outside of it, as the
-    normaliser of FedNova presumes (Wang et al., "Tackling the objective inconsistency problem",
-    NeurIPS 2020).
+class Descent(Solver):
+    """Base of local solvers that step along (changed) gradients.
 
     Parameters
     ----------
     steps, epochs, time_s : optional
         How long, one of the three: local steps; passes over the client's rows, each of
         ceil(n_i / batch) steps; or virtual seconds of computing, at least one step. If all are
-        None: 10 steps.
+        None: 10 steps. ``{low: 2, high: 5}`` draws the steps or passes of every client anew in
+        every round, uniformly from 2 to 5 with both ends.
     batch : int or "full"
         Rows in a minibatch, or all rows in every step.
-    lr : float
-        Local learning rate.
-    momentum : float
-        Weight of the last buffer.
+    lr : float or mapping
+        Local learning rate, or a schedule of it over rounds.
     mu : float
         Coefficient of the proximal term ``mu/2 ||x - x0||^2`` (FedProx).
     weight_decay : float
@@ -119,14 +57,11 @@ class SGD(Solver):
         If more than one of steps, epochs and time_s is given.
     """
 
-    name: ClassVar[str] = "sgd"
-
-    steps: Annotated[int, Ge(1)] | None = None
-    epochs: Annotated[float, Gt(0)] | None = None
+    steps: Annotated[int, Ge(1)] | Between | None = None
+    epochs: Annotated[float, Gt(0)] | Between | None = None
     time_s: Annotated[float, Gt(0)] | None = None
     batch: Annotated[int, Ge(1)] | Literal["full"] = 32
-    lr: Annotated[float, Gt(0)] = 0.1
-    momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.0
+    lr: Annotated[float, Gt(0)] | Schedule = 0.1
     mu: Annotated[float, Ge(0)] = 0.0
     weight_decay: Annotated[float, Ge(0)] = 0.0
     clip_norm: Annotated[float, Gt(0)] | None = None
@@ -138,8 +73,41 @@ class SGD(Solver):
         if len(given) > 1:
             raise ScenarioError("local", f"found {' and '.join(given)}; give one of them")
 
-    def budget(self, sizes: Ints, seconds_per_step: Floats | None = None) -> Ints:
-        """Return how many local steps each client gets (K,), at least 1.
+    def rate(self, round: int) -> float:
+        """Return the learning rate lr_t of a round, counted from 1."""
+        lr = self.lr.at(round) if isinstance(self.lr, Schedule) else self.lr
+        return float(lr * self.lr_decay ** (round - 1))
+
+    def buffers(self) -> int:
+        """Return how many arrays (K, p) the solver keeps from step to step, 0 at first."""
+        return 0
+
+    def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
+        """Return what is multiplied by lr_t and subtracted from x.
+
+        Parameters
+        ----------
+        g : (k, p) array
+            Gradients, clipped, corrected and decayed; may be written to.
+        pull : (k, p) array or None
+            ``mu (x - x0)``, the gradient of the proximal term where there is one.
+        kept : sequence of (k, p) array
+            The `buffers` of these clients, to be written to.
+        step : int
+            Number of the local step, from 1.
+        """
+        raise NotImplementedError
+
+    def budget(
+        self,
+        sizes: Ints,
+        seconds_per_step: Floats | None = None,
+        *,
+        ids: Ints | None = None,
+        seed: int = 0,
+        round: int = 1,
+    ) -> Ints:
+        """Return how many local steps each client gets (K,); see `Solver.budget`.
 
         Raises
         ------
@@ -147,13 +115,15 @@ class SGD(Solver):
             If time_s is set and no speed is known.
         """
         if self.time_s is not None:
-            if seconds_per_step is None:
-                raise ScenarioError("local.time_s", "no seconds per step are known; give steps")
-            return _at_least_one(np.floor(self.time_s / seconds_per_step + _SLACK))
+            return in_seconds(self.time_s, seconds_per_step)
+        given = self.steps or self.epochs or _STEPS
+        length: Ints | Floats = np.full(len(sizes), 0.0 if isinstance(given, Between) else given)
+        if isinstance(given, Between):
+            who = np.arange(len(sizes)) if ids is None else ids
+            length = given.draw(who, seed=seed, round=round)
         if self.epochs is not None:
-            per_pass = np.ones_like(sizes) if self.batch == "full" else -(-sizes // self.batch)
-            return _at_least_one(np.ceil(self.epochs * per_pass - _SLACK))
-        return np.full(len(sizes), _STEPS if self.steps is None else self.steps)
+            return in_passes(length, sizes, None if self.batch == "full" else self.batch)
+        return length.astype(np.int64)
 
     def run(self, clients: Clients, x: Array, *, correction: Array | None = None) -> Local:
         """Take the local steps; see `Solver.run`."""
@@ -173,23 +143,20 @@ class SGD(Solver):
         x = _aligned_copy(x0, dtype)
         x0 = x0 if x0.dtype == dtype else x.copy()
         added = None if correction is None else correction.astype(dtype, copy=False)
-        m = _aligned_copy(np.zeros_like(x), dtype) if self.momentum else None
-        lr = self.lr * self.lr_decay ** (clients.round - 1)
+        kept = [_aligned_copy(np.zeros_like(x), dtype) for _ in range(self.buffers())]
+        lr = self.rate(clients.round)
         total = np.zeros(len(x))
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
-            for k, oracle in self._oracles(clients, x0):
+            for step, (k, oracle) in enumerate(self._oracles(clients, x0), 1):
                 now = x[:k]
                 loss, g = oracle(now)
                 total[:k] += loss
-                g = self._direction(g, now, None if added is None else added[:k])
-                if m is not None:
-                    g = _accumulate(m[:k], self.momentum, g)
-                if self.mu:
-                    g += self.mu * (now - x0[:k])
-                _move(now, g, lr)
+                g = self._gradient(g, now, None if added is None else added[:k])
+                pull = self.mu * (now - x0[:k]) if self.mu else None
+                _move(now, self.direction(g, pull, [rows[:k] for rows in kept], step), lr)
         return Local(x, total / clients.steps)
 
-    def _direction(self, g: Array, x: Array, correction: Array | None) -> Array:
+    def _gradient(self, g: Array, x: Array, correction: Array | None) -> Array:
         """Return the gradient (k, p), clipped, corrected and decayed, in place."""
         if self.clip_norm is not None:
             norm = np.sqrt(np.vecdot(g, g))
@@ -232,23 +199,11 @@ class SGD(Solver):
             yield clients.take(index, w)
 
 
-def _at_least_one(steps: Floats) -> Ints:
-    return np.asarray(np.maximum(1, steps), dtype=np.int64)
-
-
 def _move(x: Array, g: Array, lr: float) -> None:
     """Subtract lr g from x in place; client by client where all of them overflow the cache."""
-    for x_i, g_i in zip(x, g, strict=True) if g.nbytes > _CACHE // 4 else ((x, g),):
+    for x_i, g_i in zip(x, g, strict=True) if g.nbytes > CACHE // 4 else ((x, g),):
         g_i *= lr
         x_i -= g_i
-
-
-def _accumulate(m: Array, momentum: float, g: Array) -> Array:
-    """Update the buffer m in place, and return it in g's memory."""
-    m *= momentum
-    m += g
-    g[...] = m
-    return g
 
 
 def _aligned_copy(x: Array, dtype: npt.DTypeLike) -> Array:
@@ -259,33 +214,3 @@ def _aligned_copy(x: Array, dtype: npt.DTypeLike) -> Array:
     out: Array = room[start : start + size].view(dtype).reshape(x.shape)
     out[...] = x
     return out
-
-
-def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with changes; one way to say how long replaces another.
-
-    Examples
-    --------
-    >>> override({"epochs": 2, "lr": 0.1}, {"steps": 5})
-    {'lr': 0.1, 'steps': 5}
-    """
-    kept = dict(settings)
-    if any(name in changes for name in LENGTHS):
-        kept = {name: value for name, value in kept.items() if name not in LENGTHS}
-    return kept | dict(changes)
-
-
-def block(problem: Problem, features: int, classes: int, rows: int, itemsize: int) -> int:
-    """Return how many clients to stack so that a local step stays in the cache.
-
-    Parameters
-    ----------
-    features, classes : int
-        Columns of X, and classes (0 for regression).
-    rows : int
-        Rows of each client in a step: the minibatch, or the padded width.
-    itemsize : int
-        Bytes of a number.
-    """
-    numbers = 2 * problem.size(features, classes) + rows * (features + 2 * max(classes, 1))
-    return max(_FEWEST, _CACHE // (numbers * itemsize))

@@ -1,0 +1,83 @@
+"""How long a client works in a round: a number, or one that is drawn anew in every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.errors import ScenarioError
+from rayfed.problems.base import Floats, Ints
+from rayfed.rng import Key
+
+LENGTHS = ("steps", "epochs", "time_s")
+_SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
+
+
+@dataclass(frozen=True)
+class Between:
+    """A whole number that every client draws anew in every round, uniformly.
+
+    Parameters
+    ----------
+    low, high : int
+        Smallest and largest number; both are drawn.
+
+    Raises
+    ------
+    ScenarioError
+        If `low` is above `high`.
+
+    Examples
+    --------
+    >>> drawn = Between(2, 5).draw(np.arange(1000), seed=0, round=1)
+    >>> int(drawn.min()), int(drawn.max())
+    (2, 5)
+    """
+
+    low: Annotated[int, Ge(1)]
+    high: Annotated[int, Ge(1)]
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            found = f"found low {self.low} above high {self.high}; exchange them"
+            raise ScenarioError("", found)
+
+    def draw(self, ids: Ints, *, seed: int, round: int) -> Ints:
+        """Return the numbers (K,) of clients in a round; no neighbour changes them."""
+        span = np.full(len(ids), self.high - self.low + 1)
+        return self.low + Key(seed, "length").integers(ids, span, 1, round=round)[:, 0]
+
+
+def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:
+    """Return how many steps (K,) fit in so many virtual seconds, at least 1.
+
+    Raises
+    ------
+    ScenarioError
+        If no speed is known.
+    """
+    if seconds_per_step is None:
+        raise ScenarioError("local.time_s", "no seconds per step are known; give steps")
+    return _at_least_one(np.floor(seconds / seconds_per_step + _SLACK))
+
+
+def in_passes(passes: Ints | Floats, sizes: Ints, batch: int | None) -> Ints:
+    """Return how many steps (K,) so many passes over the rows take, at least 1.
+
+    Parameters
+    ----------
+    passes : (K,) array
+    sizes : (K,) array of int
+        Rows n_i.
+    batch : int or None
+        Rows of a minibatch; all if None.
+    """
+    per_pass = np.ones_like(sizes) if batch is None else -(-sizes // batch)
+    return _at_least_one(np.ceil(passes * per_pass - _SLACK))
+
+
+def _at_least_one(steps: Floats) -> Ints:
+    return np.asarray(np.maximum(1, steps), dtype=np.int64)
