@@ -118,6 +118,11 @@ class Clients:
         """Return the Hessians of F_i at x_i times v_i (K, p)."""
         return self.problem.hvp(np.atleast_2d(x), np.atleast_2d(v), self.data)
 
+    @property
+    def mass(self) -> npt.NDArray[np.float64]:
+        """What each client (K,) counts for in F: n_i unless the data says otherwise."""
+        return self.shards.mass(self.ids)
+
     @cached_property
     def data(self) -> Batch:
         """All training rows, padded to the width of these clients."""

@@ -69,6 +69,8 @@ class Tally:
     time_s: float
     start_s: float
     ask: int = 0
+    heard: list[Reply] = field(default_factory=list)
+    """Replies that the selection learns from."""
     counts: dict[str, int] = field(
         default_factory=lambda: {
             "participants": 0, "dropped": 0, "late": 0,
@@ -126,6 +128,8 @@ class Engine:
             state, diagnostics = self._converse(number, tally, state, ids)
         except NoReply:
             pass
+        for reply in tally.heard:
+            selection = run.selection.learn(selection, reply)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
         moment = Moment(number, tally.time_s, state, selection, window)
         return moment, self._row(moment, tally, diagnostics, self._due(moment)), tally.events
@@ -143,14 +147,16 @@ class Engine:
     ) -> tuple[Ints, Mapping[str, Array]]:
         """Return the drawn ids; where nobody is there, jump to when somebody comes."""
         while True:
-            rule = self.run.selection.select(self._candidates(number, tally), moment.selection)
+            rule = self.run.selection.select(
+                self._candidates(number, tally, moment.state["x"]), moment.selection
+            )
             ids, selection = self._answer_all(rule, "selection", number, tally, None)
             if len(ids):
                 return ids, selection
             if not self._jump(tally):
                 return ids, selection
 
-    def _candidates(self, number: int, tally: Tally) -> Candidates:
+    def _candidates(self, number: int, tally: Tally, x: Array) -> Candidates:
         run, pop = self.run, self.run.population
         wanted = pop.count if run.cohort is None else math.ceil(run.cohort * run.over_select)
         now = tally.time_s
@@ -160,7 +166,9 @@ class Engine:
             time_s=now,
             wanted=min(wanted, pop.count),
             available=lambda ids: pop.available(ids, now, number),
-            sizes=run.views[""].shards.sizes,
+            mass=run.views[""].shards.mass,
+            x=x,
+            steps=self._reading,
             seed=run.seed,
             cache=self.cache,
         )
@@ -220,11 +228,11 @@ class Engine:
     ) -> Reply:
         """Ask clients; the first Ask to an over-selected cohort takes the first replies only."""
         ids, counts = _distinct(drawn)
-        timing = self._timing(ask, number, tally, ids)
+        timing = self._timing(ask, owner, number, tally, ids)
         status, close = self._arrivals(tally, ids, timing, self.run.cohort if first else None)
         used = status == 0
-        sizes = self.run.views[""].shards.sizes(ids)
-        raw = counts * (sizes if self.run.weights == "size" else 1.0)
+        mass = self.run.views[""].shards.mass(ids)
+        raw = counts * (mass if self.run.weights == "size" else 1.0)
         request = Request(
             owner, ask.work, ask.up, ids, raw.astype(np.float64), timing["steps"],
             self.run.population.group_of(ids), number, tally.ask,
@@ -240,16 +248,26 @@ class Engine:
         tally.time_s, tally.ask = close, tally.ask + 1
         if gathered is None:
             raise NoReply
-        return reply_of(request, gathered, self.run.population.count)
+        reply = reply_of(request, gathered, self.run.population.count)
+        if self._heard(ask, owner):
+            tally.heard.append(reply)
+        return reply
 
-    def _timing(self, ask: Ask, number: int, tally: Tally, ids: Ints) -> dict[str, Array]:
+    def _heard(self, ask: Ask, owner: str) -> bool:
+        """Whether the selection learns from the losses of an Ask's local steps."""
+        trained = owner == "algorithm" and isinstance(ask.cost, str)
+        return trained and self.run.selection.listens
+
+    def _timing(
+        self, ask: Ask, owner: str, number: int, tally: Tally, ids: Ints
+    ) -> dict[str, Array]:
         """Return what an Ask takes each client, in virtual seconds."""
         pop = self.run.population
         pace = pop.seconds_per_step(ids, number, tally.ask)
-        local = ask.cost == "local"
+        local = isinstance(ask.cost, str)
         steps = self._budget(ids, pace, number) if local else np.zeros(len(ids), dtype=np.int64)
-        compute = pace * (steps if local else float(ask.cost))
-        down_bytes, up_bytes = self._bytes(ask)
+        compute = pace * (steps if isinstance(ask.cost, str) else ask.cost)
+        down_bytes, up_bytes = self._bytes(ask, owner)
         down, up = pop.transfer_s(ids, down_bytes, up_bytes)
         gone = pop.next_change(ids, tally.time_s)
         if tally.ask:  # some may have left since the Ask before
@@ -261,9 +279,10 @@ class Engine:
             "gone_s": gone,
         }
 
-    def _bytes(self, ask: Ask) -> tuple[int, int]:
+    def _bytes(self, ask: Ask, owner: str) -> tuple[int, int]:
         down = sum(int(np.asarray(v).nbytes) for v in ask.send.values())
         up = sum(self.itemsize * n if n > 1 else 8 * n for n in ask.up.values())
+        up += 8 * self._heard(ask, owner)
         return (0, 0) if self.run.algorithm.pooled else (down, up)
 
     def _budget(self, ids: Ints, pace: Array, number: int) -> Ints:
@@ -277,6 +296,15 @@ class Engine:
             return np.asarray(budgets[0])
         groups = self.run.population.group_of(ids)
         return np.asarray(np.stack(budgets)[groups, np.arange(len(ids))])
+
+    def _reading(self, ids: Ints, rows: int | None = None) -> Array:
+        """Return the local steps (K,) that go through so many rows of each client, or all."""
+        sizes = self.run.views[""].shards.sizes(ids)
+        batches = [getattr(solver, "batch", "full") for solver in self.run.solvers]
+        groups = self.run.population.group_of(ids)
+        full = np.array([batch == "full" for batch in batches])[groups]
+        batch = np.array([1 if batch == "full" else batch for batch in batches])[groups]
+        return np.minimum(sizes, rows or sizes) / np.where(full, sizes, batch)
 
     def _arrivals(
         self, tally: Tally, ids: Ints, timing: Mapping[str, Array], limit: int | None
@@ -333,7 +361,7 @@ class Engine:
     ) -> None:
         """Add an Ask to the round's counts and its events."""
         used, late, dropped = ((status == s) for s in range(3))
-        down, up = self._bytes(ask)
+        down, up = self._bytes(ask, owner)
         counts = tally.counts
         if owner == "algorithm" and ask.clients is None:
             counts["participants"] = int(used.sum())

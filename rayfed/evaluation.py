@@ -52,7 +52,7 @@ class Evaluation:
     def _terms(self, clients: Clients, x: Array) -> Array:
         models = self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
         losses = np.broadcast_to(clients.value(models), clients.ids.shape).astype(np.float64)
-        weights = clients.objective.weights(clients.sizes)
+        weights = clients.objective.weights(clients.mass)
         batch = {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)
         test_loss, right, rows = _scores(clients, models, batch)
         scored = rows > 0

@@ -26,13 +26,13 @@ class Whole:
 
     def gradient(self, clients: Clients, x: Array) -> Upload:
         """Return w_i F_i and w_i grad F_i in one vector (K, 1 + p)."""
-        w = clients.objective.weights(clients.sizes)[:, None]
+        w = clients.objective.weights(clients.mass)[:, None]
         value, slope = clients.value(x)[:, None], clients.gradient(x)
         return Upload({"terms": w * np.concatenate([value, slope], axis=1)})
 
     def hessian(self, clients: Clients, x: Array) -> Upload:
         """Return w_i times the Hessian of F_i (K, p, p)."""
-        w = clients.objective.weights(clients.sizes)[:, None, None]
+        w = clients.objective.weights(clients.mass)[:, None, None]
         return Upload({"terms": w * clients.hessian(x)})
 
 
@@ -65,8 +65,8 @@ class _Function:
 
     def __init__(self, executor: SerialExecutor, run: Run) -> None:
         objective = run.views["evaluation"].objective
-        sizes = run.views["evaluation"].shards.sizes(run.evaluated)
-        weights = float(objective.weights(sizes).sum())
+        mass = run.views["evaluation"].shards.mass(run.evaluated)
+        weights = float(objective.weights(mass).sum())
         self.normaliser = objective.normaliser(weights, len(run.evaluated))
         self.executor, self.ids, self.p = executor, run.evaluated, run.x0.size
         self.dtype = run.dtype

@@ -171,6 +171,7 @@ class _Seed:
         self.count = self.views.shards.clients
         self.clients = study.clients.population(seed, self.count)
         study.check_cohort(self.count)
+        study.check_selection(self.count)
         self.x0 = self._first_model()
         self.evaluated = self._evaluated()
 
@@ -227,6 +228,8 @@ class _Seed:
     def _first_model(self) -> Array:
         shards = self.views.shards
         kind = self.study.problem.init or self.problem.default_init
+        if self.study.problem.init is None and self.views.start is not None:
+            return self.views.start.astype(self.dtype)
         if kind in ("zeros", "normal"):
             key = Key(self.seed, "init")
             first = self.problem.initial(kind, shards.features, shards.classes, key)  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ KINDS = {
     "partitions": Kind("rayfed.datasets.partition", "rayfed.datasets.partition:Partition"),
     "delays": Kind("rayfed.delay", "rayfed.delay:Delay"),
     "availability": Kind("rayfed.availability", "rayfed.availability:Availability"),
-    "selections": Kind("rayfed.selection", "rayfed.selection:Selection"),
+    "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
 }
 
 

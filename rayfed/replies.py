@@ -37,7 +37,7 @@ def _groups(request: Request, gathered: Gathered, vectors: list[str]) -> Groups:
     """Return the means of the vectors, group by group."""
     labels, place = np.unique(gathered.each[GROUP], return_inverse=True)
     counts = np.bincount(place)
-    weights = np.bincount(place, request.weights)
+    weights = np.bincount(place, request.weights).astype(np.float64)
     mean = {
         name: np.stack(
             [

@@ -11,7 +11,7 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.partition import Partition
-from rayfed.datasets.shards import Shards
+from rayfed.datasets.shards import Array, Shards
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, pooled, server_test
 from rayfed.datasets.tablefile import load_file
@@ -68,12 +68,15 @@ class Views:
         The server's own test rows, without their table.
     data : dict
         Names of the tables of ``shards`` and ``server``.
+    start : (p,) array, optional
+        A first model that comes with the data.
     """
 
     problem: Problem
     shards: Shards
     server: Shards | None
     data: dict[str, str]
+    start: Array | None = None
 
     @property
     def scored(self) -> Scored:
@@ -107,12 +110,13 @@ class Views:
         ours = Objective(
             self.problem, self.shards.clients, self.shards.total(), self.shards.features
         )
-        everyone = View(self.shards, ours)
-        views, data = {"": everyone, "evaluation": everyone}, {"": self.data["clients"]}
+        whole = View(self.shards, ours)
+        views, data = {"": whole, "evaluation": whole}, {"": self.data["clients"]}
         if algorithm.pooled:
-            sizes = self.shards.sizes(np.arange(self.shards.clients))
+            everyone = np.arange(self.shards.clients)
+            sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
             one, data[""] = self._pooled(algorithm, tables)
-            views[""] = View(one, ours.pooled(sizes))
+            views[""] = View(one, ours.pooled(sizes, mass))
         data["evaluation"] = self.data["clients"]
         if self.server is not None:
             views["server"] = View(self.server, ours)
@@ -164,11 +168,11 @@ class Loader:
         fraction = self._fraction(wanted, table)
         name = self._rows(key, table, wanted)
         parts = split(table, wanted.partition, wanted.clients, seed, fraction)
-        shards = TableShards.of(self.tables[name], parts, table.classes)
+        shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
         server, server_name = self._server(wanted, table, name)
         return Views(
             wanted.problem, with_table(shards, None), server,
-            {"clients": name, "server": server_name},
+            {"clients": name, "server": server_name}, table.start,
         )  # fmt: skip
 
     def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> Views:

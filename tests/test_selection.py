@@ -13,8 +13,8 @@ def everybody(ids):
     return np.ones(len(ids), dtype=bool)
 
 
-def view(count=10, wanted=4, round=1, available=everybody, sizes=np.ones_like, **more):
-    return View(count, round, 0.0, wanted, more.pop("seed", 0), available, sizes, **more)
+def view(count=10, wanted=4, round=1, available=everybody, mass=np.ones_like, **more):
+    return View(count, round, 0.0, wanted, more.pop("seed", 0), available, mass, **more)
 
 
 def drawn(selection: Selection, seen: View):
@@ -92,7 +92,7 @@ def test_weighted_draws_in_proportion_to_sizes():
     sizes = np.array([1, 0, 2, 5])
     counts = np.zeros(4)
     for round in range(1, 501):
-        ids, _ = drawn(Weighted(), view(4, 8, round, sizes=lambda ids: sizes[ids]))
+        ids, _ = drawn(Weighted(), view(4, 8, round, mass=lambda ids: sizes[ids]))
         assert len(ids) == 8
         counts += np.bincount(ids, minlength=4)
     assert counts[1] == 0
@@ -106,7 +106,7 @@ def test_weighted_among_the_available_keeps_their_proportions(away):
     counts = np.zeros(count)
     for round in range(1, 301):
         seen = view(
-            count, 20, round, available=lambda ids: ids >= away, sizes=lambda ids: sizes[ids]
+            count, 20, round, available=lambda ids: ids >= away, mass=lambda ids: sizes[ids]
         )
         ids, _ = drawn(Weighted(), seen)
         assert len(ids) == 20
@@ -119,7 +119,7 @@ def test_weighted_among_the_available_keeps_their_proportions(away):
 
 def test_weighted_takes_nobody_without_rows():
     ids, _ = drawn(
-        Weighted(), view(5, 3, available=lambda ids: ids < 2, sizes=lambda ids: ids // 2)
+        Weighted(), view(5, 3, available=lambda ids: ids < 2, mass=lambda ids: ids // 2)
     )
     assert ids.tolist() == []
 
@@ -133,7 +133,7 @@ def test_weighted_makes_its_table_once_a_run():
 
     cache = {}
     for round in range(1, 6):
-        drawn(Weighted(), view(1000, 5, round, sizes=sizes, cache=cache))
+        drawn(Weighted(), view(1000, 5, round, mass=sizes, cache=cache))
     assert asked == [1000]
 
 

@@ -60,6 +60,11 @@ class Table:
         What the user's file calls the classes, in the order of the numbers in y.
     scale : float
         Divisor of X.
+    mass : (N,) array of float64, optional
+        What each client counts for in F and in a draw by size, in place of its number of rows;
+        the table names the clients then.
+    start : (p,) array of float64, optional
+        The first model of a study that names none.
     """
 
     X: Array
@@ -71,6 +76,8 @@ class Table:
     test: Table | None = None
     labels: tuple[Any, ...] = ()
     scale: float = 1.0
+    mass: npt.NDArray[np.float64] | None = None
+    start: npt.NDArray[np.float64] | None = None
 
     def column(self, name: str) -> Array:
         """Return the values of the feature of that name (n,).

@@ -38,6 +38,10 @@ class Shards(Protocol):
         """Return the number of rows n_i of each client (K,)."""
         ...
 
+    def mass(self, ids: Ints) -> npt.NDArray[np.float64]:
+        """Return what each client (K,) counts for: its training rows unless the data says."""
+        return self.sizes(ids).astype(np.float64)
+
     def widths(self, ids: Ints, part: str = "train") -> Ints:
         """Return the padded width of each client (K,); it depends on the client or the study."""
         ...

@@ -60,6 +60,8 @@ class TableShards(Shards):
         Which rows are whose.
     clients, features, classes, dtype
         As in `Shards`.
+    masses : (N,) array of float, optional
+        What each client counts for, where the data says.
     """
 
     table: Rows | None
@@ -68,11 +70,22 @@ class TableShards(Shards):
     features: int
     classes: int
     dtype: np.dtype[Any]
+    masses: npt.NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, rows: Rows, split: Split, classes: int) -> TableShards:
+    def of(
+        cls,
+        rows: Rows,
+        split: Split,
+        classes: int,
+        masses: npt.NDArray[np.float64] | None = None,
+    ) -> TableShards:
         """Return the shards of rows that are split."""
-        return cls(rows, split, split.clients, rows.X.shape[1], classes, rows.X.dtype)
+        return cls(rows, split, split.clients, rows.X.shape[1], classes, rows.X.dtype, masses)
+
+    def mass(self, ids: Ints) -> npt.NDArray[np.float64]:
+        """Return what each client (K,) counts for."""
+        return super().mass(ids) if self.masses is None else self.masses[ids]
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,)."""
@@ -140,7 +153,7 @@ def pooled(shards: Shards) -> TableShards:
     """Return the same rows with one client that has them all, in the order of the clients."""
     held = shards if isinstance(shards, TableShards) else _made(shards)
     split = Split(train=held.split.train.pooled(), test=held.split.test.pooled())
-    return replace(held, split=split, clients=1)
+    return replace(held, split=split, clients=1, masses=None)
 
 
 def _made(shards: Shards) -> TableShards:

@@ -60,11 +60,15 @@ class Objective:
         mask[self.problem.intercepts(self.features, p)] = 0.0
         return np.asarray(coefficient[:, None] * mask)
 
-    def weights(self, sizes: Ints) -> Floats:
-        """Return the raw weight of F_i in F (K,): n_i under ``weighting: size``, else 1."""
-        if self.problem.weighting == "size":
-            return sizes.astype(np.float64)
-        return np.ones(len(sizes))
+    def weights(self, mass: Floats) -> Floats:
+        """Return the raw weight of F_i in F (K,): the mass under ``weighting: size``, else 1.
+
+        Parameters
+        ----------
+        mass : (K,) array of float
+            What each client counts for, n_i unless the data says otherwise.
+        """
+        return mass if self.problem.weighting == "size" else np.ones(len(mass))
 
     def normaliser(self, weights: float, clients: int) -> float:
         """Return what ``sum_i weight_i F_i`` over some clients is divided by to estimate F.
@@ -78,20 +82,22 @@ class Objective:
         """
         return clients / self.clients if self.problem.weighting == "sum" else weights
 
-    def pooled(self, sizes: Ints) -> Objective:
+    def pooled(self, sizes: Ints, mass: Floats | None = None) -> Objective:
         """Return F itself, as the objective of one client that has all rows.
 
         Parameters
         ----------
         sizes : (N,) array of int
             Rows of every client.
+        mass : (N,) array of float, optional
+            What every client counts for; its rows if None.
 
         Raises
         ------
         ScenarioError
             If the rows of some clients weigh more in F than those of others.
         """
-        weights = self.weights(sizes)
+        weights = self.weights(sizes.astype(np.float64) if mass is None else mass)
         weights = weights / self.normaliser(float(weights.sum()), len(sizes))
         rows = weights * self.per_row(sizes)
         if np.ptp(rows) > 1e-12 * rows.max():

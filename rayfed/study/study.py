@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -133,6 +134,19 @@ class Study(Settings):
             text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
         if text:
             raise ScenarioError("participation.cohort", text)
+
+    def check_selection(self, count: int) -> None:
+        """Refuse a selection that does not fit a population of so many clients.
+
+        Raises
+        ------
+        ScenarioError
+            If it does not.
+        """
+        part = self.participation
+        if part.cohort is not None:
+            wanted = math.ceil(part.cohort * part.over_select)
+            part.select.check(min(wanted, count), count)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved scenario, defaults included, in plain values."""

@@ -1,0 +1,124 @@
+"""What a selection is: a generator that names the clients of a round.
+
+It is of the same kind as an algorithm's round: it may yield Asks (a poll for losses) and is charged
+for them; it returns the ids and its new state. Its draws are keyed by the run's seed alone, so
+that all algorithms of a study see the same cohorts, or the same candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from rayfed.algorithms.base import Ask, Reply
+
+Array: TypeAlias = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+State: TypeAlias = Mapping[str, Array]
+
+
+def _one_step(ids: Ints, rows: int | None = None) -> Floats:
+    return np.ones(len(ids))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a selection sees of the round it selects for.
+
+    Parameters
+    ----------
+    count : int
+        Number N of clients.
+    round : int
+        Round number, from 1.
+    time_s : float
+        Virtual clock in seconds.
+    wanted : int
+        How many to draw: the cohort, over-selection included.
+    seed : int
+        Seed of the run.
+    available : callable
+        ``available(ids) -> (K,) bool``.
+    mass : callable
+        ``mass(ids) -> (K,) float``: what each client counts for, its training rows n_i unless the
+        data says otherwise.
+    x : (p,) array
+        The server's model, for those whom a selection asks for their loss.
+    steps : callable
+        ``steps(ids, rows) -> (K,) float``: the local steps that are as dear as to look at so many
+        rows of each client, or at all of them if None.
+    cache : dict
+        What a run needs to compute once; it lives as long as the run and is no state.
+    """
+
+    count: int
+    round: int
+    time_s: float
+    wanted: int
+    seed: int
+    available: Callable[[Ints], Bools]
+    mass: Callable[[Ints], Floats]
+    x: Array = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
+    steps: Callable[[Ints, int | None], Floats] = _one_step
+    cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+
+Choice: TypeAlias = "Generator[Ask, Reply, tuple[Ints, State]]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Base of all selections.
+
+    Attributes
+    ----------
+    size_weighted : bool
+        Large clients are drawn more often, so the mean over participants is uniform by default.
+    listens : bool
+        It learns from the mean loss of each participant's local steps, which is one number more
+        in every upload after local steps.
+    """
+
+    name: ClassVar[str]
+    size_weighted: ClassVar[bool] = False
+    listens: ClassVar[bool] = False
+
+    def check(self, wanted: int, count: int) -> None:
+        """Refuse settings that do not fit.
+
+        Parameters
+        ----------
+        wanted, count : int
+            How many are drawn, of how many clients.
+
+        Raises
+        ------
+        ScenarioError
+            If they do not fit.
+        """
+        return
+
+    def init(self, count: int) -> State:
+        """Return the state before the first round of N = count clients."""
+        return {}
+
+    def select(self, view: View, state: State) -> Choice:
+        """Yield Asks, if any, and return the ids (K,), ascending, and the new state."""
+        raise NotImplementedError
+
+    def learn(self, state: State, reply: Reply) -> State:
+        """Return the state after local steps of this round; asked only where it `listens`.
+
+        Parameters
+        ----------
+        reply : Reply
+            ``reply.each["loss"]`` (K,) holds the mean loss of each participant's local steps.
+        """
+        return state

@@ -1,0 +1,69 @@
+"""Selections that ask nobody: everyone, a uniform draw, a draw by size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rayfed.rng import Key
+from rayfed.selection.base import Choice, Selection, State, View
+from rayfed.selection.draws import chunks, listed, repeated
+
+_CHUNK = 64  # ids of the first question of a walk; each later one asks twice as many
+
+
+@dataclass(frozen=True, kw_only=True)
+class All(Selection):
+    """Every available client takes part."""
+
+    name: ClassVar[str] = "all"
+
+    def select(self, view: View, state: State) -> Choice:
+        """Return every available id."""
+        yield from ()
+        return listed(view), state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Selection):
+    """Each set of available clients is equally likely; without replacement."""
+
+    name: ClassVar[str] = "uniform"
+
+    def select(self, view: View, state: State) -> Choice:
+        """Return the first available ids of a keyed permutation, redrawn every round.
+
+        The cost grows with the ids passed over, not with the population: about
+        ``wanted`` over the share that is available. Fewer are returned where fewer are available.
+        """
+        yield from ()
+        walk = Key(view.seed, "cohort").permutation(view.count, round=view.round)
+        chosen = [np.empty(0, dtype=np.int64)]
+        missing = view.wanted
+        for positions in chunks(view.count, max(_CHUNK, view.wanted)):
+            ids = walk(positions)
+            chosen.append(ids[view.available(ids)][:missing])
+            missing -= len(chosen[-1])
+            if missing <= 0:
+                break
+        return np.sort(np.concatenate(chosen)), state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted(Selection):
+    """Available clients drawn in proportion to their rows n_i; with replacement.
+
+    Ids may repeat, and a client drawn twice counts twice in the mean. As many are drawn as are
+    wanted while anybody is available. (Where the data says what its clients count for, they are
+    drawn in proportion to that.)
+    """
+
+    name: ClassVar[str] = "weighted"
+    size_weighted: ClassVar[bool] = True
+
+    def select(self, view: View, state: State) -> Choice:
+        """Return ids drawn from all clients, rejecting those that are away."""
+        yield from ()
+        return np.sort(repeated(view)), state
