@@ -176,6 +176,19 @@ class Algorithm:
     evaluate_last: Annotated[int, Ge(1)] = 1
     local: Solver = field(default_factory=SGD)
 
+    def __post_init__(self) -> None:
+        self.check_solver(self.local)
+
+    def check_solver(self, solver: Solver) -> None:
+        """Refuse a local solver, of all clients or of a group, that the method cannot use.
+
+        Raises
+        ------
+        ScenarioError
+            With the place ``local``.
+        """
+        return
+
     def fitted(self, shards: Shards) -> Algorithm:
         """Return the algorithm for clients whose rows are known, before a run begins.
 

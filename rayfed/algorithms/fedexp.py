@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Interval
 
+from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.solvers import Solver
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -31,14 +33,25 @@ class FedExP(Algorithm):
     ----------
     epsilon : float
         Added to the squared norm of the mean; a large one gives FedAvg.
+    epsilon_decay : float
+        Factor on epsilon from round to round. The authors' code decays it by 0.998^2; above 1 it
+        grows, and tames the steps near the optimum, where the mean is small.
     max_one : bool
         Whether eta_g is at least 1. The authors' synthetic study runs without, and epsilon 0.
+    server_momentum : float
+        FedExP-M: the step eta_g goes along m <- server_momentum m + mean_i Delta_i.
+    variance_reduction : bool
+        SCAFFOLD-ExP: local steps are corrected by control variates as in SCAFFOLD, option 2; a
+        client half then sends and receives two vectors.
 
     Notes
     -----
     Set ``evaluate_last: 2``: the paper reports the mean of the last two iterates; training goes
-    on from the last one. Deviations from the paper: none. (The authors' code multiplies epsilon
-    by the number of participants, weights by size and decays epsilon.)
+    on from the last one. With ``local.mu`` it is FedExP on top of FedProx.
+
+    Deviations from the paper: none in the method itself. (The authors' code multiplies epsilon by
+    the number of participants, weights by size and decays epsilon.) With momentum eta_g is that
+    of the round's own pseudo-gradients.
 
     Examples
     --------
@@ -46,7 +59,8 @@ class FedExP(Algorithm):
     ||mean Delta||^2 = 2, hence eta_g = 4 / (2 * 2) = 1.
 
     >>> from rayfed.algorithms.base import Reply
-    >>> round = FedExP(epsilon=0.0, max_one=False).round({"x": np.zeros(2)})
+    >>> algorithm = FedExP(epsilon=0.0, max_one=False)
+    >>> round = algorithm.round(algorithm.init(np.zeros(2)))
     >>> ask = next(round)
     >>> mean = {"delta": np.array([1.0, 1.0]), "norm2": np.float64(4.0)}
     >>> try:
@@ -60,23 +74,65 @@ class FedExP(Algorithm):
     diagnostics: ClassVar[tuple[str, ...]] = ("server_lr",)
 
     epsilon: Annotated[float, Ge(0)] = 1e-3
+    epsilon_decay: Annotated[float, Gt(0)] = 1.0
     max_one: bool = True
+    server_momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.0
+    variance_reduction: bool = False
+
+    def check_solver(self, solver: Solver) -> None:
+        """Refuse a solver that is not SGD, with variance reduction."""
+        if self.variance_reduction:
+            control.need_sgd(solver, self.name)
+
+    def init(self, x0: Array) -> State:
+        """Return x (p,) and epsilon; with momentum m, with control variates c (p,)."""
+        state = {"x": x0, "epsilon": np.array(self.epsilon)}
+        if self.server_momentum:
+            state["m"] = np.zeros_like(x0)
+        if self.variance_reduction:
+            state["c"] = np.zeros_like(x0)
+        return state
+
+    def client_state(self, x0: Array) -> State:
+        """Every client's control variate c_i (p,), where there are any."""
+        return {"c": np.zeros_like(x0)} if self.variance_reduction else {}
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client half: local steps from x (p,); upload Delta (K, p) and its squared norm (K,)."""
         local = clients.solve(x)
-        delta = x - local.x
-        return Upload({"delta": delta, "norm2": np.sum(delta * delta, axis=1)}, loss=local.loss)
+        return Upload(_with_norm(x - local.x), loss=local.loss)
+
+    def train_controlled(self, clients: Clients, x: Array, c: Array) -> Upload:
+        """Client half with variance reduction: upload c_i+ - c_i (K, p) too."""
+        local, change, kept = control.solve(clients, x, c)
+        return Upload(_with_norm(x - local.x) | change, state=kept, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: extrapolate along the mean pseudo-gradient."""
+        """Server half: extrapolate along the mean pseudo-gradient, or its momentum."""
         x = state["x"]
-        reply = yield Ask("train", send={"x": x}, up={"delta": x.size, "norm2": 1})
-        mean = reply.mean["delta"]
-        square = float(np.sum(mean * mean))
-        denominator = 2 * (square + self.epsilon)
+        up = {"delta": x.size, "norm2": 1}
+        if self.variance_reduction:
+            up |= {control.CHANGE: x.size}
+            send = {"x": x, "c": state["c"]}
+            reply = yield Ask("train_controlled", send=send, up=up, plain=(control.CHANGE,))
+        else:
+            reply = yield Ask("train", send={"x": x}, up=up)
+        mean = direction = reply.mean["delta"]
+        eta_g = self._step(mean, float(reply.mean["norm2"]), float(state["epsilon"]))
+        after = {"epsilon": state["epsilon"] * self.epsilon_decay}
+        if self.server_momentum:
+            after["m"] = direction = self.server_momentum * state["m"] + mean
+        if self.variance_reduction:
+            after["c"] = control.renewed(state["c"], reply)
+        return {"x": x - eta_g * direction, **after}, {"server_lr": eta_g}
+
+    def _step(self, mean: Array, norm2: float, epsilon: float) -> float:
+        """Return eta_g for mean_i Delta_i (p,) and mean_i ||Delta_i||^2."""
+        denominator = 2 * (float(np.sum(mean * mean)) + epsilon)
         # Nobody moved: every step gives the same model
-        eta_g = float(reply.mean["norm2"]) / denominator if denominator else 1.0
-        if self.max_one:
-            eta_g = max(1.0, eta_g)
-        return {"x": x - eta_g * mean}, {"server_lr": eta_g}
+        eta_g = norm2 / denominator if denominator else 1.0
+        return max(1.0, eta_g) if self.max_one else eta_g
+
+
+def _with_norm(delta: Array) -> dict[str, Array]:
+    return {"delta": delta, "norm2": np.sum(delta * delta, axis=1)}

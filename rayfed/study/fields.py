@@ -227,7 +227,9 @@ def make(cls: type[Any], settings: Mapping[str, Any]) -> Any:
     try:
         return cls(**{name: getattr(checked, name) for name in model.model_fields})
     except ScenarioError as error:
-        fail(error.problem, settings)
+        fail(
+            error.problem, settings, *(name for name in [error.place] if name in model.model_fields)
+        )
 
 
 def model_of(cls: type[Any]) -> type[Settings]:

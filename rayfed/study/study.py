@@ -187,7 +187,10 @@ class Study(Settings):
         for index, group in enumerate(self.clients.groups):
             for algorithm, label in zip(self.algorithms, self.labels, strict=True):
                 try:
-                    _changed(algorithm.local, group.local)
+                    algorithm.check_solver(_changed(algorithm.local, group.local))
+                except ScenarioError as error:
+                    text = f"{error.problem} (local of '{label}')"
+                    fail(text, group.local, "clients", "groups", index, "local")
                 except ValidationError as error:
                     wrong = complaint(error, group.local)
                     place = wrong.place.split(".") if wrong.place else []

@@ -6,7 +6,7 @@ from rayfed.algorithms.fedexp import FedExP
 
 
 def server_step(mean, norm2, **settings):
-    round = FedExP(**settings).round({"x": np.zeros(2)})
+    round = FedExP(**settings).round(FedExP(**settings).init(np.zeros(2)))
     ask = next(round)
     assert dict(ask.up) == {"delta": 2, "norm2": 1}
     one = np.ones(2)

@@ -1,0 +1,94 @@
+"""Control variates: what a client and the server know of gradients, against client drift.
+
+They are SCAFFOLD's (Karimireddy et al. 2020); FedNova and FedExP can be combined with them. Client
+i keeps c_i (p,), the server c (p,), both zero at the start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from rayfed.algorithms.base import Array, Reply, State
+from rayfed.errors import ScenarioError
+from rayfed.solvers import SGD, Local, Solver
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+Option = Literal[1, 2]
+CHANGE = "control"
+"""What the change of the control variates is called in an `Upload`."""
+
+
+def solve(
+    clients: Clients, x: Array, c: Array, option: Option = 2
+) -> tuple[Local, dict[str, Array], State]:
+    """Take local steps along g - c_i + c, and renew c_i.
+
+    The server's c is the mean of the c_i with the weights that F gives the F_i, an estimate of
+    grad F. So what travels is c_i+ - c_i times N w_i / sum_j w_j, 1 where all weigh the same.
+
+    Parameters
+    ----------
+    clients : Clients
+        K clients with the state "c".
+    x, c : (p,) array
+        The broadcast model and the server's control variate.
+    option : 1 or 2
+        The new c_i: the gradient of F_i at x, or what the local steps went along,
+        c_i - c + (x - x_i) / (lr_t ||a_i||_1); ||a_i||_1 is the number of steps of plain SGD.
+
+    Returns
+    -------
+    local : Local
+    values : mapping
+        The change (K, p), to be uploaded under the name `CHANGE`.
+    state : mapping
+        The new c_i (K, p), to be kept.
+    """
+    own = clients.state["c"]
+    local = clients.solve(x, correction=c - own)
+    renewed = clients.gradient(x) if option == 1 else own - c + gradients(clients, x - local.x)
+    renewed = renewed.astype(own.dtype, copy=False)
+    share = _shares(clients)[:, None].astype(own.dtype)
+    return local, {CHANGE: share * (renewed - own)}, {"c": renewed}
+
+
+def gradients(clients: Clients, delta: Array) -> Array:
+    """Return the weighted mean (K, p) of the gradients that made up a change x - x_i (K, p)."""
+    solver = clients.solver
+    assert isinstance(solver, SGD)  # `need_sgd` has refused all others
+    norm = solver.normaliser(clients.steps, clients.round) * solver.rate(clients.round)
+    mean: Array = delta / norm[:, None].astype(delta.dtype)
+    return mean
+
+
+def renewed(c: Array, reply: Reply) -> Array:
+    """Return the server's new control variate: c + (1/N) sum over S of what changed."""
+    moved: Array = c + len(reply.ids) / reply.population * reply.mean[CHANGE]
+    return moved
+
+
+def need_sgd(solver: Solver, name: str) -> None:
+    """Refuse a local solver whose steps are no sums of gradients with known coefficients.
+
+    Raises
+    ------
+    ScenarioError
+        If it is not SGD.
+    """
+    if not isinstance(solver, SGD):
+        found = (
+            f"found '{solver.name}', but '{name}' must know how a local solver adds up gradients"
+        )
+        raise ScenarioError("local", f"{found}; use sgd")
+
+
+def _shares(clients: Clients) -> Array:
+    """Return how much more than average (K,) F_i weighs in F."""
+    objective = clients.objective
+    if objective.problem.weighting == "size":
+        return clients.sizes * (objective.clients / objective.samples)
+    return np.ones(len(clients.ids))

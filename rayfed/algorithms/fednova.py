@@ -1,0 +1,136 @@
+"""FedNova: local changes are normalised before they are averaged.
+
+Wang, Liu, Liang, Joshi, Poor, "Tackling the Objective Inconsistency Problem in Heterogeneous
+Federated Optimization", NeurIPS 2020, https://arxiv.org/abs/2007.07481, equation 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Interval
+
+from rayfed.algorithms import control
+from rayfed.algorithms.base import Algorithm, Array, Ask, Reply, Round, State, Upload
+from rayfed.solvers import SGD, Solver
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedNova(Algorithm):
+    """Normalised averaging (Wang et al. 2020).
+
+    Participant i takes tau_i local steps from the broadcast model x (p,). Its pseudo-gradient
+    Delta_i = x - x_i adds up its gradients with coefficients a_i (tau_i,) times lr; it uploads
+    Delta_i / ||a_i||_1 and ||a_i||_1. With p_i the weights of the participants the server steps
+    x <- x - tau_eff sum_i p_i Delta_i / ||a_i||_1, so that clients which work more do not count
+    more. tau_eff is recorded.
+
+    Parameters
+    ----------
+    server_momentum : float
+        Share of the server's last change that is added to the new one.
+    tau_eff : "norms" or "steps"
+        sum_i p_i ||a_i||_1, or sum_i p_i tau_i, which the authors' code takes where mu > 0. Both
+        are the same for plain SGD.
+    variance_reduction : bool
+        Local steps are corrected by control variates as in SCAFFOLD, option 2; a client half then
+        sends and receives two vectors.
+    local : SGD
+        Plain, with momentum (its buffer starts at 0 in every round), proximal, or both: the
+        normaliser is that of the settings.
+
+    Notes
+    -----
+    With equal numbers of steps and the same settings everywhere it is FedAvg. Give clients
+    different numbers of steps by ``clients.groups`` or draw them by
+    ``local.epochs: {low: 2, high: 5}``.
+
+    Deviations from the paper: the weights of the mean are normalised over the participants. With
+    momentum and a proximal term together ||a_i||_1 follows the local steps exactly (the authors'
+    code counts part of it twice).
+
+    Examples
+    --------
+    Two clients with 2 and 6 steps moved by 2 and 18: 1 and 3 to a step, 2 in the mean, times 4.
+
+    >>> round = FedNova().round(FedNova().init(np.array([10.0])))
+    >>> ask = next(round)
+    >>> mean = {"direction": np.array([2.0]), "norm": np.float64(4.0)}
+    >>> try:
+    ...     round.send(Reply(np.arange(2), np.ones(2), mean, {}, np.array([2, 6])))
+    ... except StopIteration as end:
+    ...     print(end.value[0]["x"], end.value[1]["tau_eff"])
+    [2.] 4.0
+    """
+
+    name: ClassVar[str] = "fednova"
+    diagnostics: ClassVar[tuple[str, ...]] = ("tau_eff",)
+
+    server_momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.0
+    tau_eff: Literal["norms", "steps"] = "norms"
+    variance_reduction: bool = False
+    local: SGD = field(default_factory=SGD)
+
+    def check_solver(self, solver: Solver) -> None:
+        """Refuse a solver that is not SGD."""
+        control.need_sgd(solver, self.name)
+
+    def init(self, x0: Array) -> State:
+        """Return x (p,), with momentum its last change, with control variates c."""
+        state = {"x": x0}
+        if self.server_momentum:
+            state["change"] = np.zeros_like(x0)
+        if self.variance_reduction:
+            state["c"] = np.zeros_like(x0)
+        return state
+
+    def client_state(self, x0: Array) -> State:
+        """Every client's control variate c_i (p,), where there are any."""
+        return {"c": np.zeros_like(x0)} if self.variance_reduction else {}
+
+    def train(self, clients: Clients, x: Array) -> Upload:
+        """Client half: local steps from x (p,); upload Delta / ||a||_1 (K, p), ||a||_1 (K,)."""
+        local = clients.solve(x)
+        return Upload(_normalised(clients, x - local.x), loss=local.loss)
+
+    def train_controlled(self, clients: Clients, x: Array, c: Array) -> Upload:
+        """Client half with variance reduction: upload c_i+ - c_i (K, p) too."""
+        local, change, state = control.solve(clients, x, c)
+        return Upload(_normalised(clients, x - local.x) | change, state=state, loss=local.loss)
+
+    def round(self, state: State) -> Round:
+        """Server half: tau_eff steps along the mean of the normalised directions."""
+        x = state["x"]
+        up = {"direction": x.size, "norm": 1}
+        if self.variance_reduction:
+            up |= {control.CHANGE: x.size}
+            send = {"x": x, "c": state["c"]}
+            reply = yield Ask("train_controlled", send=send, up=up, plain=(control.CHANGE,))
+        else:
+            reply = yield Ask("train", send={"x": x}, up=up)
+        tau_eff = self._effective_steps(reply)
+        change = tau_eff * reply.mean["direction"]
+        after: dict[str, Array] = {}
+        if self.server_momentum:
+            after["change"] = change = self.server_momentum * state["change"] + change
+        if self.variance_reduction:
+            after["c"] = control.renewed(state["c"], reply)
+        return {"x": x - change, **after}, {"tau_eff": tau_eff}
+
+    def _effective_steps(self, reply: Reply) -> float:
+        if self.tau_eff == "norms":
+            return float(reply.mean["norm"])
+        return float(np.sum(reply.weights * reply.steps) / np.sum(reply.weights))
+
+
+def _normalised(clients: Clients, delta: Array) -> dict[str, Array]:
+    """Return Delta_i / ||a_i||_1 (K, p) and ||a_i||_1 (K,)."""
+    solver = clients.solver
+    assert isinstance(solver, SGD)  # all others have been refused
+    norm = solver.normaliser(clients.steps, clients.round)
+    return {"direction": delta / norm[:, None].astype(delta.dtype), "norm": norm}
