@@ -32,13 +32,22 @@ class By:
 
     Parameters
     ----------
-    by : "labels"
-        The set of labels among their training rows.
+    by : "labels" or "updates"
+        The set of labels among their training rows. (Early updates are refused: the server sees
+        no single one.)
+    number : int, optional
+        How many clusters of updates.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    by: Literal["labels", "updates"] = "labels"
+    number: Annotated[int, Ge(1)] | None = None
 
-    by: Literal["labels"] = "labels"
+    def __post_init__(self) -> None:
+        if self.by == "updates":
+            text = "the server sees sums of updates alone; give {by: labels}, a number or a list"
+            raise ScenarioError("by", text)
+        if self.number is not None:
+            raise ScenarioError("number", "the label sets give the number; leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +101,7 @@ class ClusterFedVARP(Algorithm):
     server_lr: Annotated[float, Gt(0)] = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_sizes(self)
 
     def fitted(self, shards: Shards) -> ClusterFedVARP:

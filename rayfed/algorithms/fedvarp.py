@@ -64,6 +64,7 @@ class FedVARP(Algorithm):
     server_lr: Annotated[float, Gt(0)] = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_sizes(self)
 
     def init(self, x0: Array) -> State:

@@ -1,0 +1,214 @@
+"""FedVARP and ClusterFedVARP: rounds by hand, and the fixed point of quadratics in closed form."""
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.algorithms.base import Groups, Reply
+from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
+from rayfed.algorithms.fedvarp import FedVARP
+from rayfed.datasets.quadratic import Quadratics
+from rayfed.engine import Engine
+from rayfed.errors import ScenarioError
+from rayfed.executors.serial import SerialExecutor
+
+N, LR, STEPS = 50, 0.02, 5
+
+
+def study(rounds=1000, cohort=5, **algorithm):
+    return {
+        "rounds": rounds,
+        "evaluate": {"every": rounds},
+        "problem": {
+            "name": "quadratic",
+            "weighting": "uniform",
+            "dataset": {"name": "quadratic", "clients": N, "features": 10, "seed": 1},
+        },
+        "clients": {"count": N},
+        "participation": {"cohort": cohort},
+        "algorithms": [
+            {
+                "weights": "uniform",
+                "local": {"steps": STEPS, "lr": LR, "batch": "full"},
+                **algorithm,
+            }
+        ],
+        "executor": "serial",
+    }
+
+
+def models(scenario, rounds):
+    """Run and return the models after the rounds asked for."""
+    plan = api.prepare(api.read(scenario))
+    run = plan.runs[0]
+    executor = SerialExecutor(plan.tables, run.data)
+    executor.open(run.folder, run.setup())
+    engine = Engine(run, executor)
+    moment, _ = engine.start()
+    found = {0: moment.state["x"]}
+    for number in range(1, max(rounds) + 1):
+        moment, _, _ = engine.step(moment)
+        if number in rounds:
+            found[number] = moment.state["x"]
+    return found
+
+
+def fixed_point():
+    """A round shrinks x - e_k/h_k by (1 - lr h_k)^steps: mean Delta_k = 0 at a weighted mean."""
+    table = Quadratics(clients=N, features=10, seed=1).load(None, 0)
+    moved = 1 - (1 - LR * table.y) ** STEPS
+    return moved @ (table.X / table.y[:, None]) / moved.sum()
+
+
+def distances(scenario, rounds):
+    """Return the distance to the fixed point in units of the first one."""
+    found, best = models(scenario, rounds), fixed_point()
+    first = np.linalg.norm(found[0] - best)
+    return [np.linalg.norm(found[r] - best) / first for r in rounds]
+
+
+@pytest.mark.parametrize(
+    "algorithm", [{"name": "fedvarp"}, {"name": "clusterfedvarp", "clusters": N}]
+)
+def test_five_of_fifty_clients_reach_the_fixed_point_of_all(algorithm):
+    at_300, at_1000 = distances(study(**algorithm), [300, 1000])
+    assert at_300 < 1e-7
+    assert at_1000 < 1e-12
+
+
+def test_fedavg_stays_on_a_plateau():
+    assert min(distances(study(name="fedavg"), [300, 400, 500])) > 1e-3
+
+
+@pytest.mark.parametrize("algorithm", [{"name": "fedvarp"}, {"name": "clusterfedvarp"}])
+def test_with_everyone_it_is_fedavg(algorithm):
+    mine = models(study(cohort=N, **algorithm), [1, 2, 20])
+    fedavg = models(study(cohort=N, name="fedavg"), [1, 2, 20])
+    for r in (1, 2, 20):
+        np.testing.assert_allclose(mine[r], fedavg[r], rtol=1e-13, atol=1e-13)
+
+
+def test_one_cluster_is_fedavg_to_the_last_bit():
+    one = models(study(name="clusterfedvarp", clusters=1), [30])
+    np.testing.assert_array_equal(one[30], models(study(name="fedavg"), [30])[30])
+
+
+def test_as_many_clusters_as_clients_are_fedvarp():
+    many = models(study(name="clusterfedvarp", clusters=list(range(N))), [30])
+    np.testing.assert_allclose(many[30], models(study(name="fedvarp"), [30])[30], rtol=1e-12)
+
+
+def ended(generator, reply):
+    ask = next(generator)
+    with pytest.raises(StopIteration) as end:
+        generator.send(reply)
+    return ask, end.value.value[0]
+
+
+def test_the_memory_is_used_before_it_is_updated():
+    """N = 4, clients 0 and 1 answer with changes 2 and 4, the memory is 1: v = 3 + 1."""
+    state = {"x": np.array([10.0]), "memory": np.array([1.0])}
+    one = np.ones(2)
+    reply = Reply(np.arange(2), one, {"change": np.array([3.0])}, {}, one.astype(int), 4)
+    ask, after = ended(FedVARP(server_lr=0.5).round(state), reply)
+    assert after["x"].tolist() == [8.0]
+    assert after["memory"].tolist() == [1.0 + (2 + 4) / 4]
+    assert ask.plain == ("change",)
+
+
+def test_a_client_sends_what_is_new_and_keeps_what_it_did():
+    class Clients:
+        state = {"y": np.array([[1.0], [0.0]])}  # noqa: RUF012
+
+        def solve(self, x):
+            class Local:
+                x = np.array([[2.0], [7.0]])
+                loss = None
+
+            return Local
+
+    upload = FedVARP().train(Clients(), np.array([5.0]))
+    assert upload.values["change"].tolist() == [[2.0], [-2.0]]
+    assert upload.state["y"].tolist() == [[3.0], [-2.0]]
+
+
+def test_clusters_weigh_what_they_hold_of_everybody_less_what_took_part():
+    """Clusters of 1, 3 and 4 of 8; two of the second and one of the third answer.
+
+    v = mean Delta + (1/8 - 0) 8 + (3/8 - 2/3) 24 + (4/8 - 1/3) 6 = 4 + 1 - 7 + 1.
+    """
+    algorithm = ClusterFedVARP(clusters=(0, 1, 1, 1, 2, 2, 2, 2))
+    state = {"x": np.array([10.0]), "y": np.array([[8.0], [24.0], [6.0]])}
+    groups = Groups(
+        np.array([1, 2]),
+        np.array([2, 1]),
+        np.array([2.0, 1.0]),
+        {"delta": np.array([[5.0], [2.0]])},
+    )
+    one = np.ones(3)
+    mean = {"delta": np.array([4.0])}
+    reply = Reply(np.array([1, 2, 4]), one, mean, {}, one.astype(int), 8, groups)
+    _, after = ended(algorithm.round(state), reply)
+    np.testing.assert_allclose(after["x"], [10.0 - (4 + 1 - 7 + 1)], rtol=1e-14)
+    assert after["y"].ravel().tolist() == [8.0, 5.0, 2.0]
+
+
+@pytest.mark.parametrize(("clients", "clusters"), [(10, 3), (7, 7), (50, 10)])
+def test_random_clusters_are_of_the_size_that_the_server_counts_on(clients, clusters):
+    algorithm = ClusterFedVARP(clusters=clusters)
+    found = algorithm._cluster(np.arange(clients), clients, seed=4)
+    counts = np.bincount(found, minlength=clusters)
+    np.testing.assert_array_equal(counts, algorithm._sizes(clients))
+    assert np.ptp(counts) <= 1
+
+
+def test_clusters_of_clients_with_the_same_labels(mixed):
+    made = mixed(algorithms=[{"name": "clusterfedvarp", "clusters": {"by": "labels"}}])
+    made["problem"] |= {"dataset": "mushroom"}
+    made["partition"] = {"name": "sorted"}
+    made["clients"] = {"count": 6}
+    made["participation"] = {"cohort": 2}
+    (run,) = api.prepare(api.read(made)).runs
+    clusters = run.algorithm.clusters
+    # sorted by their two labels: some have the first, one may have both, the others the second
+    assert len(set(clusters)) in (2, 3)
+    assert clusters[0] != clusters[5]
+    assert clusters[0] == clusters[1]
+    assert clusters[4] == clusters[5]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (14, "found 14 clusters of 13 clients; give at most 13"),
+        ([0, 1], "found the clusters of 2 clients, but there are 13; give one for each"),
+    ],
+)
+def test_clusters_that_do_not_fit_are_one_clear_line(mixed, clusters, message):
+    made = mixed(algorithms=[{"name": "clusterfedvarp", "clusters": clusters}])
+    with pytest.raises(ScenarioError, match=message):
+        api.prepare(api.read(made))
+
+
+def test_clusters_by_labels_need_labels():
+    made = study(name="clusterfedvarp", clusters={"by": "labels"})
+    with pytest.raises(ScenarioError, match="the targets are numbers; give a number of clusters"):
+        api.prepare(api.read(made))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"by": "updates", "number": 3}, r"clusters\.by: the server sees sums of updates alone"),
+        ({"by": "labels", "number": 3}, r"clusters\.number: the label sets give the number"),
+    ],
+)
+def test_clusters_that_cannot_be_made_are_one_clear_line(given, message):
+    with pytest.raises(ScenarioError, match=message):
+        api.read(study(name="clusterfedvarp", clusters=given))
+
+
+@pytest.mark.parametrize("name", ["fedvarp", "clusterfedvarp"])
+def test_weights_by_size_are_refused(name):
+    with pytest.raises(ScenarioError, match="remembers a mean over clients; leave it out"):
+        api.read(study(name=name, weights="size"))
