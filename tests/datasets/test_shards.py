@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayfed.datasets.shards import on_grid
+from rayfed.datasets.shards import label_sets, on_grid
 
 
 def test_widths_on_the_grid_by_hand():
@@ -16,3 +16,23 @@ def test_padding_wastes_less_than_a_third(n):
     width = int(on_grid(np.array([n]))[0])
     assert n <= width < 1.5 * n
     assert width % 3 == 0 or width & (width - 1) == 0
+
+
+def test_label_sets_are_those_of_real_rows_and_not_of_padding():
+    class Shards:
+        clients, classes, features = 4, 3, 2
+        labels = ([1], [2, 1], [0, 0, 1], [1, 2, 1])
+
+        def sizes(self, ids):
+            return np.array([len(self.labels[i]) for i in ids])
+
+        def rows(self, ids, width):
+            y = np.zeros((len(ids), width), dtype=np.int64)  # padding looks like label 0
+            for k, i in enumerate(ids):
+                y[k, : len(self.labels[i])] = self.labels[i]
+            return None, y
+
+    sets = label_sets(Shards())
+    assert sets[1] == sets[3]
+    assert len({sets[0], sets[1], sets[2]}) == 3
+    assert sorted(set(sets.tolist())) == [0, 1, 2]

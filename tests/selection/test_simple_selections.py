@@ -1,4 +1,4 @@
-"""Selection: exact on small cases, the right frequencies on large ones, at a cost by the cohort."""
+"""Selections that ask nobody: exact on small cases, right frequencies, at a cost by the cohort."""
 
 from collections import Counter
 
@@ -118,9 +118,7 @@ def test_weighted_among_the_available_keeps_their_proportions(away):
 
 
 def test_weighted_takes_nobody_without_rows():
-    ids, _ = drawn(
-        Weighted(), view(5, 3, available=lambda ids: ids < 2, mass=lambda ids: ids // 2)
-    )
+    ids, _ = drawn(Weighted(), view(5, 3, available=lambda ids: ids < 2, mass=lambda ids: ids // 2))
     assert ids.tolist() == []
 
 

@@ -1,0 +1,211 @@
+"""Power-of-choice by hand: who is asked, what it costs, who is kept."""
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.algorithms.base import Reply
+from rayfed.engine import Engine, Tally
+from rayfed.errors import ScenarioError
+from rayfed.executors.serial import SerialExecutor
+from rayfed.selection import View
+from rayfed.selection.draws import distinct
+from rayfed.selection.power_of_choice import (
+    AdaptivePowerOfD,
+    CommunicationEfficient,
+    ComputationEfficient,
+    PowerOfD,
+)
+
+LOSS = np.array([0.5, 3.0, 1.0, 7.0, 2.0, 0.1, 4.0, 4.0])
+MODEL = np.arange(3.0)
+
+
+def seen(wanted=3, count=8, round=1):
+    return View(
+        count, round, 0.0, wanted, 0, lambda ids: ids >= 0, lambda ids: np.ones(len(ids)),
+        x=MODEL, steps=lambda ids, rows: (ids + 1) / (rows or 1),
+    )  # fmt: skip
+
+
+def reply(ids, losses):
+    ids = np.asarray(ids)
+    each = {"loss": np.asarray(losses, dtype=float)}
+    return Reply(ids, np.ones(len(ids)), {}, each, np.zeros(len(ids), int))
+
+
+def polled(selection, view=None, losses=LOSS, answering=None):
+    """Answer a poll; return its Ask, the ids that were chosen and the state."""
+    view = view or seen()
+    rule = selection.select(view, selection.init(view.count))
+    ask = next(rule)
+    ids = ask.clients if answering is None else np.intersect1d(ask.clients, answering)
+    with pytest.raises(StopIteration) as end:
+        rule.send(reply(ids, losses[ids]))
+    return ask, *end.value.value
+
+
+def unasked(selection, view, state=None):
+    with pytest.raises(StopIteration) as end:
+        next(selection.select(view, selection.init(view.count) if state is None else state))
+    return end.value.value
+
+
+@pytest.mark.parametrize("towards", ["high", "low"])
+def test_the_candidates_with_the_largest_losses_are_kept_or_the_smallest(towards):
+    losses = LOSS + np.arange(8) * 1e-6  # no two are equal
+    for round in range(1, 20):
+        view = seen(round=round)
+        ask, ids, _ = polled(PowerOfD(d=5, towards=towards), view, losses)
+        assert ask.clients.tolist() == sorted(distinct(view, 5))
+        ranked = sorted(ask.clients.tolist(), key=lambda i: losses[i], reverse=towards == "high")
+        assert ids.tolist() == sorted(ranked[:3])
+
+
+def test_a_candidate_downloads_the_model_and_tells_one_number():
+    ask, _, _ = polled(PowerOfD(d=8))
+    assert ask.clients.tolist() == list(range(8))
+    assert ask.send["x"] is MODEL
+    assert dict(ask.up) == {"loss": 1}
+    assert ask.cost.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]  # all rows
+
+
+def test_cpow_d_looks_at_a_minibatch():
+    ask, _, _ = polled(ComputationEfficient(d=8, batch=4))
+    assert ask.cost.tolist() == [0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2]
+
+
+def test_equal_losses_keep_the_order_of_the_draws():
+    for round in range(1, 10):
+        view = seen(round=round)
+        _, ids, _ = polled(PowerOfD(d=6), view, np.zeros(8))
+        assert ids.tolist() == sorted(distinct(view, 6)[:3].tolist())
+
+
+def test_as_many_candidates_as_are_wanted_take_part_unasked():
+    ids, _ = unasked(PowerOfD(d=3), seen())
+    assert ids.tolist() == sorted(distinct(seen(), 3).tolist())
+
+
+def test_only_who_answers_can_be_kept():
+    _, ids, _ = polled(PowerOfD(d=8), answering=[0, 2, 5, 6])
+    assert ids.tolist() == [0, 2, 6]
+
+
+def test_twice_the_cohort_are_candidates_by_default():
+    ask, _, _ = polled(PowerOfD(), seen(wanted=2))
+    assert len(ask.clients) == 4
+    assert PowerOfD().candidates(seen(wanted=6)) == 8
+
+
+def test_rpow_d_asks_nobody_and_ranks_by_the_last_loss():
+    selection = CommunicationEfficient(d=8)
+    state = selection.init(8)
+    state = selection.learn(state, reply([1, 4, 6], [9.0, 1.0, 5.0]))
+    state = selection.learn(state, reply([0, 2, 3, 5, 6, 7], [2.0, 3.0, 4.0, 0.5, 8.0, 0.1]))
+    assert state["client"].tolist() == list(range(8))
+    assert state["loss"].tolist() == [2.0, 9.0, 3.0, 4.0, 1.0, 0.5, 8.0, 0.1]
+    ids, after = unasked(selection, seen(), state)
+    assert ids.tolist() == [1, 3, 6]
+    assert after is state
+
+
+@pytest.mark.parametrize("towards", ["high", "low"])
+def test_rpow_d_takes_whom_it_never_saw_first(towards):
+    selection = CommunicationEfficient(d=8, towards=towards)
+    state = selection.learn(selection.init(8), reply([0, 1, 2, 4, 6, 7], [1e9] * 6))
+    ids, _ = unasked(selection, seen(wanted=2), state)
+    assert ids.tolist() == [3, 5]
+    first, _ = unasked(selection, seen(wanted=2))
+    assert first.tolist() == sorted(distinct(seen(), 8)[:2].tolist())
+
+
+def test_adapow_d_halves_down_to_the_cohort():
+    selection = AdaptivePowerOfD(halve_every=10)
+    sizes = [selection.candidates(seen(3, 30, round)) for round in (1, 10, 11, 21, 31, 41, 999)]
+    assert sizes == [30, 30, 15, 7, 3, 3, 3]
+    half = AdaptivePowerOfD(d=10, halve_every=None, last=400)
+    assert [half.candidates(seen(3, 30, round)) for round in (400, 401)] == [10, 3]
+
+
+@pytest.mark.parametrize(("d", "cohort"), [(3, 4), (14, 4)])
+def test_a_number_of_candidates_that_does_not_fit_is_one_clear_line(mixed, d, cohort):
+    select = {"name": "power-of-d", "d": d}
+    made = mixed(participation={"cohort": cohort, "select": select})
+    with pytest.raises(ScenarioError, match=f"found {d} candidates for a cohort of 4 .* 4 to 13"):
+        api.prepare(api.read(made))
+
+
+def engine_for(made):
+    plan = api.prepare(api.read(made))
+    executor = SerialExecutor(plan.tables, plan.runs[0].data)
+    executor.open(plan.runs[0].folder, plan.runs[0].setup())
+    return Engine(plan.runs[0], executor)
+
+
+def polling(mixed, select, batch=4):
+    made = mixed(participation={"cohort": 2, "select": select})
+    made["algorithms"] = [{"name": "fedavg", "local": {"steps": 5, "batch": batch, "lr": 0.1}}]
+    made["clients"] = {"count": 6, "delay": {"name": "constant", "mean_s": 2.0}}
+    made["problem"]["dataset"] |= {"samples": {"low": 5, "high": 30}}
+    return made
+
+
+def test_polls_cost_the_time_to_go_through_the_rows_and_the_bytes_of_a_model(mixed):
+    engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 6}))
+    moment, _ = engine.start()
+    _, row, (poll, training) = engine.step(moment)
+    sizes = engine.run.views[""].shards.sizes(np.arange(6))
+    assert len(set(sizes.tolist())) > 2
+    np.testing.assert_allclose(poll["compute_s"], 2.0 * sizes / 4)
+    assert training["start_s"].tolist() == [poll["end_s"].max()] * 2
+    p = moment.state["x"].nbytes
+    assert row["bytes_down"] == 6 * p + 2 * p
+    assert row["bytes_up"] == 6 * 8 + 2 * p
+    assert (row["participants"], row["local_steps"]) == (2, 10)
+
+
+def test_a_poll_tells_the_loss_of_each_candidate_and_the_largest_train(mixed):
+    engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 6}))
+    moment, _ = engine.start()
+    moment, _, _ = engine.step(moment)  # at a zero model all losses are equal
+    each = engine.evaluate_each(moment.state["x"], np.arange(6))["loss"]
+    _, _, (poll, training) = engine.step(moment)
+    np.testing.assert_allclose(poll["loss"], each, rtol=1e-13)
+    assert training["client"].tolist() == sorted(np.argsort(each)[-2:].tolist())
+
+
+def test_a_minibatch_of_all_rows_is_the_loss_itself(mixed):
+    engine = engine_for(polling(mixed, {"name": "cpow-d", "d": 6, "batch": 100}))
+    moment, _ = engine.start()
+    moment, _, _ = engine.step(moment)
+    each = engine.evaluate_each(moment.state["x"], np.arange(6))["loss"]
+    _, _, (poll, _) = engine.step(moment)
+    np.testing.assert_allclose(poll["loss"], each, rtol=1e-12)
+    np.testing.assert_allclose(poll["compute_s"], 2.0 * engine._reading(poll["client"]))
+
+
+def test_rpow_d_hears_the_mean_loss_of_the_local_steps_for_eight_bytes(mixed):
+    engine = engine_for(polling(mixed, {"name": "rpow-d", "d": 6}))
+    moment, _ = engine.start()
+    moment, row, (training,) = engine.step(moment)
+    p = moment.state["x"].nbytes
+    assert (row["bytes_down"], row["bytes_up"]) == (2 * p, 2 * (p + 8))
+    assert moment.selection["client"].tolist() == training["client"].tolist()
+    np.testing.assert_array_equal(moment.selection["loss"], training["loss"])
+    for _ in range(2):  # six clients in three rounds: whom it never saw comes first
+        moment, _, _ = engine.step(moment)
+    assert moment.selection["client"].tolist() == list(range(6))
+
+
+def test_participants_count_alike_however_large_they_are(mixed):
+    engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 2}))
+    moment, _ = engine.start()
+    ask = next(engine.run.algorithm.round(moment.state))
+
+    def delta(*ids):
+        return engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), np.array(ids)).mean["delta"]
+
+    sizes = engine.run.views[""].shards.sizes(np.arange(2))
+    assert sizes[0] != sizes[1]
+    np.testing.assert_allclose(delta(0, 1), (delta(0) + delta(1)) / 2, rtol=1e-12)
