@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rayfed
+import rayfed.study
+from rayfed.datasets.base import Source
+from rayfed.datasets.fedexp import FedExPRegression
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -25,12 +29,20 @@ FEDEXP = {
 }  # fmt: skip
 
 
+SYNTHETIC = SCENARIOS / "jhunjhunwala_2023_synthetic.yaml"
+
+
 @pytest.fixture(scope="module")
 def losses(tmp_path_factory):
-    result = rayfed.run(
-        SCENARIOS / "jhunjhunwala_2023_synthetic.yaml", out=tmp_path_factory.mktemp("fedexp") / "o"
-    )
+    result = rayfed.run(SYNTHETIC, out=tmp_path_factory.mktemp("fedexp") / "o")
     return result.rounds.set_index(["label", "round"])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """A_i (20, 30, 1000) and b_i (20, 30) of the authors' data."""
+    table = FedExPRegression().load(Source.here(), seed=0)
+    return table.X.reshape(20, 30, 1000), table.y.reshape(20, 30)
 
 
 def three_digits(value, published):
@@ -65,3 +77,52 @@ def test_the_loss_starts_at_one_and_the_first_server_steps_are_known(losses):
     assert losses.loss["FedAvg, server step 10", 1] == pytest.approx(0.42048, rel=1e-4)
     steps = [losses.server_lr["FedExP", t] for t in (1, 2, 3)]
     assert steps == pytest.approx([9.4157, 16.3255, 29.0007], rel=1e-5)
+
+
+def test_fedadagrad_and_fedprox_go_on_as_measured(tmp_path):
+    study = rayfed.study.load(SYNTHETIC).given()
+    wanted = ("FedAdagrad", "FedProx, server step 1")
+    study["algorithms"] = [a for a in study["algorithms"] if a.label in wanted]
+    result = rayfed.run(study | {"rounds": 500, "evaluate": {"every": 500}}, out=tmp_path / "out")
+    last = result.rounds.groupby("label").loss.last()
+    assert last["FedAdagrad"] == pytest.approx(2.0e-13, rel=0.025)
+    assert last["FedProx, server step 1"] == pytest.approx(3.5e-3, rel=0.02)
+
+
+def test_fedadam_is_where_constant_steps_of_adam_take_it(losses):
+    """5e-10 to 8e-8 after 200 rounds, for server steps from 0.1 down to 0.01."""
+    assert 4.5e-10 <= losses.loss["FedAdam", 200] < 8.5e-8
+
+
+def descend(A, b, w, correction):
+    """Twenty full steps of 0.1 along A'(A w - b) + correction, for each client by itself."""
+    w = np.tile(w, (len(A), 1))
+    for _ in range(20):
+        for i in range(len(A)):
+            w[i] -= 0.1 * (A[i].T @ (A[i] @ w[i] - b[i]) + correction[i])
+    return w
+
+
+def loss(A, b, w):
+    return sum(np.sum((A[i] @ w - b[i]) ** 2) for i in range(len(A))) / len(A)
+
+
+def test_scaffold_follows_its_pseudo_code(losses, rows):
+    """Option 2 in the authors' units: everybody takes part, eta_l 0.1, 20 steps, eta_g 10."""
+    A, b = rows
+    w, c, own = np.zeros(1000), np.zeros(1000), np.zeros((20, 1000))
+    for t in range(1, 11):
+        ends = descend(A, b, w, c - own)
+        own = own - c + (w - ends) / (20 * 0.1)
+        w, c = w + 10 * (ends - w).mean(axis=0), own.mean(axis=0)
+        assert losses.loss["SCAFFOLD", t] == pytest.approx(loss(A, b, w), rel=1e-9)
+
+
+def test_fedadagrad_follows_its_pseudo_code(losses, rows):
+    A, b = rows
+    w, v = np.zeros(1000), np.zeros(1000)
+    for t in range(1, 11):
+        D = (descend(A, b, w, np.zeros((20, 1))) - w).mean(axis=0)
+        v += D**2
+        w = w + 0.1 * D / np.sqrt(v)
+        assert losses.loss["FedAdagrad", t] == pytest.approx(loss(A, b, w), rel=1e-9)

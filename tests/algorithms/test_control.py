@@ -1,0 +1,86 @@
+"""Control variates against their own equations, with hand-made clients."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rayfed.algorithms import control
+from rayfed.algorithms.base import Reply
+from rayfed.errors import ScenarioError
+from rayfed.solvers import SGD
+from rayfed.solvers.adam import Adam
+
+
+class Fixed:
+    """Two clients that end at 1 and 2 whatever they do, with gradients 7 and 9."""
+
+    ids = np.arange(2)
+    sizes = np.array([1, 3])
+    steps = np.array([2, 4])
+    round = 1
+
+    def __init__(self, weighting="uniform", **settings):
+        self.solver = SGD(lr=0.5, **settings)
+        self.state = {"c": np.array([[1.0], [-1.0]])}
+        problem = SimpleNamespace(weighting=weighting)
+        self.objective = SimpleNamespace(problem=problem, clients=2, samples=4)
+
+    def solve(self, x, correction):
+        self.correction = correction
+        return SimpleNamespace(x=np.array([[1.0], [2.0]]), loss=None)
+
+    def gradient(self, x):
+        return np.array([[7.0], [9.0]])
+
+
+X, C = np.array([5.0]), np.array([0.5])
+
+
+def test_the_correction_is_c_minus_c_i():
+    clients = Fixed()
+    control.solve(clients, X, C)
+    assert clients.correction.tolist() == [[-0.5], [1.5]]
+
+
+def test_option_1_takes_the_gradient_at_the_servers_model():
+    _, values, state = control.solve(Fixed(), X, C, option=1)
+    assert state["c"].tolist() == [[7.0], [9.0]]
+    assert values["control"].tolist() == [[6.0], [10.0]]
+
+
+def test_option_2_divides_by_the_steps_and_the_step_of_the_round():
+    # c_i - c + (x - y) / (K lr): 1 - 0.5 + 4 / (2 * 0.5), -1 - 0.5 + 3 / (4 * 0.5)
+    _, _, state = control.solve(Fixed(), X, C)
+    assert state["c"].tolist() == [[4.5], [0.0]]
+    halved = Fixed(lr_decay=0.5)
+    halved.round = 2
+    _, _, state = control.solve(halved, X, C)
+    assert state["c"].tolist() == [[8.5], [1.5]]
+
+
+def test_option_2_with_momentum_divides_by_the_norm_of_the_coefficients():
+    # two steps with momentum 1/2: 1.5 + 1; four: 1.875 + 1.75 + 1.5 + 1
+    _, _, state = control.solve(Fixed(momentum=0.5), X, C)
+    assert state["c"].ravel() == pytest.approx([0.5 + 4 / 1.25, -1.5 + 3 / (0.5 * 6.125)])
+
+
+def test_what_travels_weighs_clients_as_the_objective_does():
+    # n_i N / n = 1 * 2 / 4 and 3 * 2 / 4
+    _, values, state = control.solve(Fixed("size"), X, C, option=1)
+    assert values["control"].tolist() == [[3.0], [15.0]]
+    assert state["c"].tolist() == [[7.0], [9.0]]
+
+
+def test_the_server_adds_the_sum_over_participants_over_all_clients():
+    mean = {"control": np.array([6.0])}
+    reply = Reply(np.arange(2), np.ones(2), mean, {}, np.ones(2, int), population=8)
+    assert control.renewed(np.array([1.0]), reply).tolist() == [1.0 + 2 / 8 * 6.0]
+
+
+def test_only_sums_of_gradients_can_be_undone():
+    control.need_sgd(SGD(momentum=0.9), "scaffold")
+    with pytest.raises(
+        ScenarioError, match=r"local: found 'adam', but 'scaffold' must know .*; use"
+    ):
+        control.need_sgd(Adam(), "scaffold")
