@@ -184,7 +184,7 @@ class Driver:
             ids = self.run.evaluated
             selected = times = np.full(len(ids), selected.sum() if len(selected) else 0)
         shards, pop = self.run.views["evaluation"].shards, self.run.clients
-        each = self.engine.evaluate_each(x, ids) if len(ids) else {}
+        each = self.engine.measures.each(x, ids) if len(ids) else {}
         none = np.full(len(ids), np.nan)
         return pa.table(
             {

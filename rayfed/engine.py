@@ -15,9 +15,9 @@ import numpy as np
 
 from rayfed.algorithms.base import Array, Ask, Reply
 from rayfed.errors import RunFailed
-from rayfed.evaluation import scores, summarise
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
+from rayfed.measures import SCORES, Measures
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
@@ -28,7 +28,6 @@ Row = dict[str, Any]
 Events = dict[str, Array]
 
 STATUS = ("used", "late", "dropped")
-SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,7 @@ class Engine:
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
+        self.measures = Measures(run, executor)
         self.itemsize = run.dtype.itemsize
         self.cache: dict[str, Any] = {}
 
@@ -122,9 +122,12 @@ class Engine:
         tally = Tally(moment.time_s, moment.time_s)
         state, selection = moment.state, moment.selection
         diagnostics: Mapping[str, float] = {}
+        skew: Mapping[str, float] = {}
         try:
             ids, selection = self._select(number, tally, moment)
             tally.start_s = tally.time_s
+            if run.skew and number % run.evaluate_every == 0:
+                skew = self.measures.skew(moment.state["x"], ids)
             state, diagnostics = self._converse(number, tally, state, ids)
         except NoReply:
             pass
@@ -132,7 +135,8 @@ class Engine:
             selection = run.selection.learn(selection, reply)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
         moment = Moment(number, tally.time_s, state, selection, window)
-        return moment, self._row(moment, tally, diagnostics, self._due(moment)), tally.events
+        row = self._row(moment, tally, {**diagnostics, **skew}, self._due(moment))
+        return moment, row, tally.events
 
     def _due(self, moment: Moment) -> bool:
         """Whether the row of a moment is evaluated; a run's last row always is."""
@@ -396,11 +400,12 @@ class Engine:
         row: Row = {
             "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
-            **tally.counts, **dict.fromkeys(self._diagnostics(), math.nan),
+            **tally.counts,
+            **dict.fromkeys((*self.measures.columns, *run.algorithm.diagnostics), math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
-            row |= self.evaluate(moment.model)
+            row |= self.measures.of(moment.model)
         return row
 
     def failure(self, moment: Moment, row: Row) -> str | None:
@@ -412,45 +417,6 @@ class Engine:
         local = self.run.algorithm.local
         step = f" (local lr {local.rate(moment.round):g})" if isinstance(local, Descent) else ""
         return f"round {moment.round}: {what} is not finite; likely the step is too large{step}"
-
-    def _diagnostics(self) -> tuple[str, ...]:
-        """Return the columns of this algorithm alone."""
-        algorithm = self.run.algorithm
-        personal = ("personal_loss", "personal_accuracy") if algorithm.personal else ()
-        return (*personal, *algorithm.diagnostics)
-
-    def evaluate(self, x: Array) -> dict[str, float]:
-        """Return the loss F, test loss, accuracy, gap and personal metrics of a model (p,)."""
-        run = self.run
-        sums = self._measure("evaluation", "measure", 9, run.evaluated, x).sums["metrics"]
-        objective = run.views["evaluation"].objective
-        normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
-        row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
-        if run.scored == "server":
-            chunks = np.arange(run.views["server"].shards.clients)
-            own = self._measure("server", "on_server", 3, chunks, x).sums["metrics"]
-            row |= scores(*own.tolist())
-        if run.optimum is not None:
-            row["loss_gap"] = row["loss"] - run.optimum
-        return row
-
-    def evaluate_each(self, x: Array, ids: Ints) -> Mapping[str, Array]:
-        """Return loss and accuracy of clients (K,) each."""
-        return self._measure("evaluation", "each", 1, ids, x, ("loss", "accuracy")).each
-
-    def _measure(
-        self,
-        owner: str,
-        work: str,
-        numbers: int,
-        ids: Ints,
-        x: Array,
-        names: tuple[str, ...] = ("metrics",),
-    ) -> Gathered:
-        none = np.zeros(len(ids), dtype=np.int64)
-        up = dict.fromkeys(names, numbers)
-        request = Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
-        return self.executor.exchange(self.run.folder, request, {"x": x})
 
 
 def _distinct(drawn: Ints) -> tuple[Ints, Ints]:

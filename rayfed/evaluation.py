@@ -45,12 +45,27 @@ class Evaluation:
         terms = self._terms(clients, x)
         return Upload({"loss": terms[:, 5], "accuracy": terms[:, 3] / terms[:, 4]})
 
+    def own(self, clients: Clients, x: Array) -> Upload:
+        """Return the accuracy of every client (K,) on its own rows, NaN where it has none.
+
+        They are its training rows where the server holds the rows that the others are scored on.
+        """
+        batch = clients.held_out if self.scored == "held-out" else clients.rows_once
+        _, right, rows = _scores(clients, self._models(clients, x), batch)
+        return Upload(
+            {"own": np.divide(right, rows, out=np.full_like(rows, np.nan), where=rows > 0)}
+        )
+
     def on_server(self, clients: Clients, x: Array) -> Upload:
         """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""
         return Upload({"metrics": np.stack(_scores(clients, x[None], clients.held_out), axis=1)})
 
+    def _models(self, clients: Clients, x: Array) -> Array:
+        """Return the models (K, p) that clients are scored with, or (1, p)."""
+        return self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
+
     def _terms(self, clients: Clients, x: Array) -> Array:
-        models = self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
+        models = self._models(clients, x)
         losses = np.broadcast_to(clients.value(models), clients.ids.shape).astype(np.float64)
         weights = clients.objective.weights(clients.mass)
         batch = {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)

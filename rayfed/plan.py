@@ -202,7 +202,7 @@ class _Seed:
             stop=Stop(**dict(study.stop)), evaluate_every=study.evaluate.every,
             checkpoint_s=study.checkpoint.every_s, block=self._block(algorithm),
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
-            record=record,
+            fairness=study.evaluate.fairness, skew=study.evaluate.skew, record=record,
         )  # fmt: skip
         if not (study.evaluate.gap or study.stop.loss_gap is not None):
             return run

@@ -72,6 +72,9 @@ class Run:
         Clients to a round; all if None.
     optimum : float or None
         F*, where the gap was asked for.
+    fairness, skew : bool
+        Whether evaluated rows tell how evenly clients are served, and how biased their selection
+        is.
     record : mapping
         What ``run.json`` tells about the scenario.
     """
@@ -102,6 +105,8 @@ class Run:
     block: int
     wall_scale: float | None = None
     optimum: float | None = None
+    fairness: bool = False
+    skew: bool = False
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property

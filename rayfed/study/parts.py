@@ -65,11 +65,17 @@ class Evaluate(Settings):
         "all", a number of clients, or "auto" (all of up to 10,000, else a sample).
     gap : bool
         Whether the optimum is computed, so that `loss_gap` is known.
+    fairness : bool
+        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are.
+    skew : bool
+        Whether the loss of each cohort over that of all clients is, before it trains.
     """
 
     every: Count = 1
     clients: Literal["all", "auto"] | Count = "auto"
     gap: bool = False
+    fairness: bool = False
+    skew: bool = False
 
 
 class Checkpoint(Settings):

@@ -1,0 +1,125 @@
+"""Measures of a model in the middle of a run: what the columns of an evaluated row say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.algorithms.base import Array
+from rayfed.evaluation import scores, summarise
+from rayfed.executors.base import Executor, Gathered
+from rayfed.host import Request
+from rayfed.runs import Run
+from rayfed.tree import Ints
+
+Floats = npt.NDArray[np.float64]
+
+SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
+FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
+SKEW = ("skew",)
+
+
+class Measures:
+    """Asks the clients of one run about a model. It costs no simulated time.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    executor : Executor
+        Where the clients live; the run is open there under its folder's name.
+    """
+
+    def __init__(self, run: Run, executor: Executor) -> None:
+        self.run, self.executor = run, executor
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of evaluated rows that not every run has."""
+        run = self.run
+        personal = ("personal_loss", "personal_accuracy") if run.algorithm.personal else ()
+        fair = FAIRNESS if run.fairness else ()
+        return (*personal, *fair, *(SKEW if run.skew else ()))
+
+    def of(self, x: Array) -> dict[str, float]:
+        """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,)."""
+        run = self.run
+        sums = self._ask("evaluation", "measure", 9, run.evaluated, x).sums["metrics"]
+        objective = run.views["evaluation"].objective
+        normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
+        row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
+        if run.scored == "server":
+            chunks = np.arange(run.views["server"].shards.clients)
+            own = self._ask("server", "on_server", 3, chunks, x).sums["metrics"]
+            row |= scores(*own.tolist())
+        if run.optimum is not None:
+            row["loss_gap"] = row["loss"] - run.optimum
+        if run.fairness:
+            row |= fairness(
+                self._ask("evaluation", "own", 1, run.evaluated, x, ("own",)).each["own"]
+            )
+        return row
+
+    def each(self, x: Array, ids: Ints) -> Mapping[str, Array]:
+        """Return loss and accuracy of clients (K,) each."""
+        return self._ask("evaluation", "each", 1, ids, x, ("loss", "accuracy")).each
+
+    def skew(self, x: Array, ids: Ints) -> dict[str, float]:
+        """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.
+
+        Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning",
+        AISTATS 2022: rho = mean_k (F_k(x) - F_k*) / (F(x) - sum_k p_k F_k*), k over the cohort, 1
+        on average where the selection is unbiased. F_k* is taken as 0, which no loss is below.
+        """
+        if self.run.algorithm.pooled:  # one machine stands for everybody
+            return {"skew": math.nan}
+        everyone = self.of(x)["loss"]
+        distinct, place = np.unique(ids, return_inverse=True)
+        chosen = self.each(x, distinct)["loss"][place]
+        return {"skew": float(np.mean(chosen)) / everyone if everyone else math.nan}
+
+    def _ask(
+        self,
+        owner: str,
+        work: str,
+        numbers: int,
+        ids: Ints,
+        x: Array,
+        names: tuple[str, ...] = ("metrics",),
+    ) -> Gathered:
+        none = np.zeros(len(ids), dtype=np.int64)
+        up = dict.fromkeys(names, numbers)
+        request = Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
+        return self.executor.exchange(self.run.folder, request, {"x": x})
+
+
+def fairness(accuracies: Floats) -> dict[str, float]:
+    """Return how evenly clients are served: spread, worst decile and Jain's index.
+
+    Parameters
+    ----------
+    accuracies : (K,) array of float
+        NaN where a client has no rows to score.
+
+    Returns
+    -------
+    dict
+        Standard deviation over clients; mean over the tenth of them with the lowest accuracies,
+        rounded up; and (sum a)^2 / (K sum a^2), which is 1 where all are equal and 1/K where one
+        has everything (Jain, Chiu, Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984).
+
+    Examples
+    --------
+    >>> fairness(np.array([1.0, 0.5, np.nan, 0.0]))["accuracy_jain"]  # 1.5^2 / (3 * 1.25)
+    0.6
+    """
+    known = np.sort(accuracies[~np.isnan(accuracies)])
+    if not len(known):
+        return dict.fromkeys(FAIRNESS, math.nan)
+    squares = len(known) * float(np.sum(known * known))
+    jain = float(np.sum(known)) ** 2 / squares if squares else 1.0
+    worst = float(np.mean(known[: math.ceil(len(known) / 10)]))
+    return dict(zip(FAIRNESS, (float(np.std(known)), worst, jain), strict=True))
