@@ -6,8 +6,8 @@ changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,13 @@ class Crowd:
         Number N of clients, with ids 0 to N - 1.
     seed : int
         Seed of the run; the same for every algorithm of a study.
+    ranks : (N,) array of int, optional
+        The place of every client in the order of their labels, where that is known.
     """
 
     count: int
     seed: int
+    ranks: Ints | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,11 @@ class Availability:
     """
 
     name: ClassVar[str]
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether `Crowd.ranks` must be known."""
+        return False
 
     def check(self, crowd: Crowd) -> None:
         """Raise a `ScenarioError` if the settings do not fit the population."""
@@ -80,7 +88,7 @@ class Cyclic(Availability):
 
     Cyclic client participation of Cho, Sharma, Joshi, Xu, Kale, Zhang, "On the Convergence of
     Federated Averaging with Cyclic Client Participation", ICML 2023. A group is a run of
-    contiguous ids, ``id * groups // count``.
+    contiguous ids, ``id * groups // count``, or of clients in the order of their labels.
 
     Parameters
     ----------
@@ -91,6 +99,9 @@ class Cyclic(Availability):
     period_s : float, optional
         Virtual seconds in a row that a group is available: group g is in
         ``[g period_s, (g + 1) period_s)``, modulo ``groups * period_s``.
+    by : "id" or "label"
+        The order that is cut into groups: of ids, or of the label that is most frequent among a
+        client's training rows (then of ids), so that groups differ as much as can be.
 
     Raises
     ------
@@ -109,6 +120,7 @@ class Cyclic(Availability):
     groups: Annotated[int, Ge(1)] = 2
     rounds: Annotated[int, Ge(1)] | None = None
     period_s: Annotated[float, Gt(0)] | None = None
+    by: Literal["id", "label"] = "id"
 
     def __post_init__(self) -> None:
         if self.rounds is not None and self.period_s is not None:
@@ -137,7 +149,17 @@ class Cyclic(Availability):
 
     def group(self, ids: Ints, crowd: Crowd) -> Ints:
         """Return the group (K,) of each client."""
-        return np.asarray(ids) * self.groups // crowd.count
+        place = np.asarray(ids)
+        if self.by == "label":
+            if crowd.ranks is None:
+                raise ValueError("groups by label need the clients' rows")
+            place = crowd.ranks[place]
+        return np.asarray(place * self.groups // crowd.count)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the clients must be ordered by their labels."""
+        return self.by == "label"
 
 
 @dataclass(frozen=True, kw_only=True)

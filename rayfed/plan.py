@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rayfed.algorithms.base import Algorithm, Array
 from rayfed.availability import Always
 from rayfed.clients import STACKS_BYTES
 from rayfed.datasets.base import Source
+from rayfed.datasets.shards import label_ranks
 from rayfed.errors import ScenarioError
 from rayfed.optimum import optimum
 from rayfed.population import Population
@@ -169,7 +170,7 @@ class _Seed:
         )  # fmt: skip
         self.views: Views = loader.views(wanted, seed)
         self.count = self.views.shards.clients
-        self.clients = study.clients.population(seed, self.count)
+        self.clients = self._population()
         study.check_cohort(self.count)
         study.check_selection(self.count)
         self.x0 = self._first_model()
@@ -207,6 +208,15 @@ class _Seed:
         if not (study.evaluate.gap or study.stop.loss_gap is not None):
             return run
         return optimum(run, self.loader.tables)
+
+    def _population(self) -> Population:
+        clients = self.study.clients.population(self.seed, self.count)
+        if not clients.needs_labels:
+            return clients
+        if not self.views.shards.classes:
+            text = "found label, but the targets are numbers; leave it out"
+            raise ScenarioError("clients.availability.by", text)
+        return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
 
     def _folder(self, label: str) -> str:
         names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]

@@ -105,6 +105,8 @@ class Population:
     groups : tuple of Group
         Clients that differ. Explicit ids come first; the other groups share out a keyed
         permutation of the remaining ids, so that the membership of an id costs O(1).
+    ranks : (N,) array of int, optional
+        The place of every client in the order of their labels, where an availability needs it.
 
     Raises
     ------
@@ -130,6 +132,7 @@ class Population:
     network: Network = field(default_factory=Network)
     availability: Availability = field(default_factory=Always)
     groups: tuple[Group, ...] = ()
+    ranks: Ints | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for part in self._parts:
@@ -146,6 +149,11 @@ class Population:
         if claimed > self.count:
             found = f"the groups claim {claimed} clients, but clients.count is {self.count}"
             raise ScenarioError("clients.groups", f"{found}; claim fewer")
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether an availability goes by the clients' labels."""
+        return any((part.availability or self.availability).needs_labels for part in self._parts)
 
     def group_of(self, ids: npt.ArrayLike) -> Ints:
         """Return the group (K,) of each client: 0 for none, i + 1 for ``groups[i]``."""
@@ -259,7 +267,7 @@ class Population:
 
     @cached_property
     def _crowd(self) -> Crowd:
-        return Crowd(self.count, self.seed)
+        return Crowd(self.count, self.seed, self.ranks)
 
     @cached_property
     def _named(self) -> tuple[Ints, Ints]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rayfed import api
 from rayfed.availability import Always, Bernoulli, Crowd, Cyclic
 from rayfed.errors import ScenarioError
 
@@ -126,3 +127,31 @@ def test_another_seed_draws_other_clients():
     ids = np.arange(100)
     one, two = (there(Bernoulli(p=0.5), ids=ids, crowd=Crowd(100, seed)) for seed in (0, 1))
     assert (one != two).any()
+
+
+def test_cyclic_groups_by_label_are_runs_of_the_clients_in_that_order():
+    crowd = Crowd(count=4, seed=0, ranks=np.array([1, 3, 0, 2]))
+    cyclic = Cyclic(groups=2, by="label")
+    turns = [there(cyclic, round=r, ids=np.arange(4), crowd=crowd).tolist() for r in (1, 2)]
+    assert turns == [[True, False, True, False], [False, True, False, True]]
+
+
+def test_a_plan_orders_the_clients_by_label(mixed):
+    made = mixed()
+    made["clients"]["availability"] = {"name": "cyclic", "groups": 13, "by": "label"}
+    (run,) = api.prepare(api.read(made)).runs
+    turns = [np.flatnonzero(run.population.available(np.arange(13), 0.0, r)) for r in range(1, 14)]
+    assert sorted(np.concatenate(turns).tolist()) == list(range(13))
+    shards = run.views[""].shards
+    rows = [shards.rows(turn, int(shards.sizes(turn)[0]))[1].ravel() for turn in turns]
+    main = [int(np.bincount(labels).argmax()) for labels in rows]
+    assert main == sorted(main)
+    assert len(set(main)) > 1
+
+
+def test_groups_by_label_need_labels(mixed):
+    made = mixed()
+    made["problem"] = {"name": "least-squares", "dataset": "line"}
+    made["clients"]["availability"] = {"name": "cyclic", "groups": 3, "by": "label"}
+    with pytest.raises(ScenarioError, match="the targets are numbers; leave it out"):
+        api.prepare(api.read(made))

@@ -59,12 +59,12 @@ class Shards(Protocol):
         ...
 
 
-def label_sets(shards: Shards) -> Ints:
-    """Return for every client (N,) the number 0, 1, ... of the set of labels it trains on.
+def label_counts(shards: Shards) -> Ints:
+    """Return how many training rows of each label every client has (N, classes).
 
     Every row is looked at once, a block of clients at a time.
     """
-    has = np.zeros((shards.clients, shards.classes), dtype=np.bool_)
+    counts = np.zeros((shards.clients, shards.classes), dtype=np.int64)
     everyone = np.arange(shards.clients)
     sizes = shards.sizes(everyone)
     block = max(1, _BLOCK // max(1, int(sizes.max()) * shards.features))
@@ -72,9 +72,22 @@ def label_sets(shards: Shards) -> Ints:
         ids = everyone[first : first + block]
         _, y = shards.rows(ids, int(sizes[ids].max()))
         who, row = np.nonzero(np.arange(y.shape[1]) < sizes[ids][:, None])
-        has[ids[who], y[who, row]] = True
-    _, number = np.unique(has, axis=0, return_inverse=True)
+        np.add.at(counts, (ids[who], y[who, row]), 1)
+    return counts
+
+
+def label_sets(shards: Shards) -> Ints:
+    """Return for every client (N,) the number 0, 1, ... of the set of labels it trains on."""
+    _, number = np.unique(label_counts(shards) > 0, axis=0, return_inverse=True)
     return np.asarray(number).ravel()
+
+
+def label_ranks(shards: Shards) -> Ints:
+    """Return the place (N,) of every client among all, ordered by most frequent label, then id."""
+    order = np.argsort(label_counts(shards).argmax(axis=1), kind="stable")
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
 
 _BLOCK = 2**23  # numbers of rows that are looked at together

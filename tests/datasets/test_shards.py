@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayfed.datasets.shards import label_sets, on_grid
+from rayfed.datasets.shards import label_counts, label_ranks, label_sets, on_grid
 
 
 def test_widths_on_the_grid_by_hand():
@@ -18,21 +18,34 @@ def test_padding_wastes_less_than_a_third(n):
     assert width % 3 == 0 or width & (width - 1) == 0
 
 
-def test_label_sets_are_those_of_real_rows_and_not_of_padding():
-    class Shards:
-        clients, classes, features = 4, 3, 2
-        labels = ([1], [2, 1], [0, 0, 1], [1, 2, 1])
+class Labelled:
+    """Four clients with these labels; padding looks like label 0."""
 
-        def sizes(self, ids):
-            return np.array([len(self.labels[i]) for i in ids])
+    clients, classes, features = 4, 3, 2
+    labels = ([1], [2, 1, 2], [0, 0, 1], [1, 2, 1])
 
-        def rows(self, ids, width):
-            y = np.zeros((len(ids), width), dtype=np.int64)  # padding looks like label 0
-            for k, i in enumerate(ids):
-                y[k, : len(self.labels[i])] = self.labels[i]
-            return None, y
+    def sizes(self, ids):
+        return np.array([len(self.labels[i]) for i in ids])
 
-    sets = label_sets(Shards())
+    def rows(self, ids, width):
+        y = np.zeros((len(ids), width), dtype=np.int64)
+        for k, i in enumerate(ids):
+            y[k, : len(self.labels[i])] = self.labels[i]
+        return None, y
+
+
+def test_labels_are_those_of_real_rows_and_not_of_padding():
+    counts = label_counts(Labelled())
+    assert counts.tolist() == [[0, 1, 0], [0, 1, 2], [2, 1, 0], [0, 2, 1]]
+
+
+def test_clients_with_the_same_labels_share_a_number():
+    sets = label_sets(Labelled())
     assert sets[1] == sets[3]
     assert len({sets[0], sets[1], sets[2]}) == 3
     assert sorted(set(sets.tolist())) == [0, 1, 2]
+
+
+def test_clients_are_ordered_by_their_most_frequent_label_then_by_id():
+    # client 2 has label 0, clients 0 and 3 have 1, client 1 has 2
+    assert label_ranks(Labelled()).tolist() == [1, 3, 0, 2]
