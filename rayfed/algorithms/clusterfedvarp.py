@@ -6,7 +6,7 @@ Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -33,20 +33,18 @@ class By:
     Parameters
     ----------
     by : "labels" or "updates"
-        The set of labels among their training rows. (Early updates are refused: the server sees
-        no single one.)
+        The set of labels among their training rows, or the direction of their first updates.
     number : int, optional
-        How many clusters of updates.
+        How many clusters of updates there are.
     """
 
     by: Literal["labels", "updates"] = "labels"
     number: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
-        if self.by == "updates":
-            text = "the server sees sums of updates alone; give {by: labels}, a number or a list"
-            raise ScenarioError("by", text)
-        if self.number is not None:
+        if self.by == "updates" and self.number is None:
+            raise ScenarioError("number", "nothing found; say how many clusters of updates")
+        if self.by == "labels" and self.number is not None:
             raise ScenarioError("number", "the label sets give the number; leave it out")
 
 
@@ -62,7 +60,8 @@ class ClusterFedVARP(Algorithm):
     ----------
     clusters : int, list of int or mapping
         How many, each client in a random one and all of equal size; or the cluster 0, 1, ... of
-        each client; or ``{by: labels}``: clients with the same set of labels.
+        each client; or ``{by: labels}``, clients with the same set of labels; or
+        ``{by: updates, number: 10}``, clients whose first updates point alike (`EarlyClusters`).
     server_lr : float
         Server step eta_g.
 
@@ -114,10 +113,7 @@ class ClusterFedVARP(Algorithm):
         """
         n = shards.clients
         if isinstance(self.clusters, By):
-            if not shards.classes:
-                text = "found labels, but the targets are numbers; give a number of clusters"
-                raise ScenarioError("algorithms.clusters.by", text)
-            return replace(self, clusters=tuple(label_sets(shards).tolist()))
+            return self._fitted_by(self.clusters, shards)
         if isinstance(self.clusters, tuple):
             if len(self.clusters) != n:
                 found = f"found the clusters of {len(self.clusters)} clients, but there are {n}"
@@ -126,6 +122,17 @@ class ClusterFedVARP(Algorithm):
             found = f"found {self.clusters} clusters of {n} clients"
             raise ScenarioError("algorithms.clusters", f"{found}; give at most {n}")
         return self
+
+    def _fitted_by(self, by: By, shards: Shards) -> ClusterFedVARP:
+        if by.by == "updates":
+            from rayfed.algorithms.early_clusters import EarlyClusters  # it extends this class
+
+            settings = {f.name: getattr(self, f.name) for f in fields(self)}
+            return EarlyClusters(**settings | {"clusters": by.number}).fitted(shards)
+        if not shards.classes:
+            text = "found labels, but the targets are numbers; give a number of clusters"
+            raise ScenarioError("algorithms.clusters.by", text)
+        return replace(self, clusters=tuple(label_sets(shards).tolist()))
 
     def init(self, x0: Array) -> State:
         """Nothing is remembered."""
@@ -167,7 +174,7 @@ class ClusterFedVARP(Algorithm):
     @cached_property
     def _listed(self) -> Ints:
         if isinstance(self.clusters, By):
-            raise ValueError("clusters by labels need the clients' rows; see `fitted`")
+            raise ValueError("these clusters need the clients' rows; see `fitted`")
         return np.atleast_1d(np.array(self.clusters, dtype=np.int64))
 
     @property

@@ -199,7 +199,7 @@ def test_clusters_by_labels_need_labels():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"by": "updates", "number": 3}, r"clusters\.by: the server sees sums of updates alone"),
+        ({"by": "updates"}, r"clusters\.number: nothing found; say how many"),
         ({"by": "labels", "number": 3}, r"clusters\.number: the label sets give the number"),
     ],
 )
