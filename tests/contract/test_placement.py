@@ -62,6 +62,15 @@ def test_actors_give_the_bytes_of_no_actors(
     assert_same(serial, tmp_path / "out")
 
 
+def test_actors_give_the_bytes_of_no_actors_where_candidates_are_asked(
+    study, tmp_path, assert_same
+):
+    how = ["rounds=12", "participation.select.name=cpow-d"]
+    rayfed.run(study, out=tmp_path / "serial", overrides=[*how, "executor.name=serial"])
+    rayfed.run(study, out=tmp_path / "actors", overrides=[*how, "executor.clients_per_actor=3"])
+    assert_same(tmp_path / "serial", tmp_path / "actors")
+
+
 def command(study, out, *more):
     return [
         sys.executable, "-m", "rayfed", "run", str(study), "--out", str(out),
