@@ -1,12 +1,14 @@
 """Control variates against their own equations, with hand-made clients."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Reply
+from rayfed.algorithms.base import Algorithm, Ask, Reply, Upload
 from rayfed.errors import ScenarioError
 from rayfed.solvers import SGD
 from rayfed.solvers.adam import Adam
@@ -76,6 +78,28 @@ def test_the_server_adds_the_sum_over_participants_over_all_clients():
     mean = {"control": np.array([6.0])}
     reply = Reply(np.arange(2), np.ones(2), mean, {}, np.ones(2, int), population=8)
     assert control.renewed(np.array([1.0]), reply).tolist() == [1.0 + 2 / 8 * 6.0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Algorithm):
+    """Its model becomes the mean of the clients' ids, plain or weighted, plus 10 N."""
+
+    name: ClassVar[str] = "probe"
+    alike: tuple[str, ...] = ()
+
+    def tell(self, clients):
+        return Upload({"own": clients.ids[:, None].astype(float)})
+
+    def round(self, state):
+        reply = yield Ask("tell", send={}, up={"own": 1}, plain=self.alike)
+        return {"x": reply.mean["own"] + 10 * reply.population}, {}
+
+
+def test_a_plain_mean_counts_clients_once_whatever_their_size(line):
+    # clients 0 and 1 with one row and three
+    probe = {"name": Probe, "weights": "size"}
+    found = line(probe, {**probe, "label": "plain", "alike": ["own"]}, rows=(1, 3))
+    assert found == {"probe": 20.75, "plain": 20.5}
 
 
 def test_only_sums_of_gradients_can_be_undone():

@@ -73,6 +73,15 @@ def test_weights_of_the_mean_do_not_change_where_it_ends(line):
     assert found == pytest.approx({"uniform": 3.0, "size": 3.0}, abs=1e-8)
 
 
+def test_clients_that_are_drawn_twice_in_a_round_do_not_move_the_minimum(line):
+    """Drawn by size with replacement; F = (F_0 + 3 F_1) / 4 all the same."""
+    found = line(
+        scaffold(0.2, 3), rounds=200, **UNEQUAL_WEIGHTS,
+        participation={"cohort": 2, "select": "weighted"},
+    )  # fmt: skip
+    assert found["scaffold"] == pytest.approx(3.0, abs=1e-8)
+
+
 def study(local, group=None):
     algorithms = [{"name": "scaffold", "local": local}]
     groups = [] if group is None else [{"ids": [0], "local": group}]
