@@ -88,6 +88,21 @@ def test_it_never_changes_its_state_in_place(mixed, name):
 
 
 @each
+def test_every_algorithm_runs_under_it(mixed, name):
+    found = [name for name, cls in find("algorithms").items() if not cls.pooled]
+    plan = planned(mixed, name, algorithms=[{"name": one} for one in found])
+    for run in plan.runs:
+        executor = SerialExecutor(plan.tables, run.data)
+        executor.open(run.folder, run.setup())
+        engine = Engine(run, executor)
+        moment, _ = engine.start()
+        for _ in range(2):
+            moment, row, _ = engine.step(moment)
+        assert np.isfinite(row["loss"]), run.label
+        assert row["participants"] > 0, run.label
+
+
+@each
 def test_it_is_a_frozen_value_that_says_what_it_does(name):
     cls = find("selections")[name]
     assert is_dataclass(cls)
