@@ -146,8 +146,8 @@ class Store:
         fresh = np.array([s < 0 for s in slots])
         out = {}
         for name, first in self.initial.items():
-            rows = self.rows[name][slots] if self.slots else np.empty((len(ids), *first.shape))
-            rows = rows.astype(first.dtype, copy=False)
+            shape = (len(ids), *first.shape)
+            rows = self.rows[name][slots] if self.slots else np.empty(shape, first.dtype)
             rows[fresh] = first
             out[name] = rows
         return out
