@@ -10,9 +10,10 @@ import plotly.graph_objects as go
 from analysis.figures.labels import label_ends
 from analysis.figures.style import canvas, line, log_ticks, study_inks, x_scales, y_range
 from analysis.palette import LIGHT, Ink
-from analysis.read import Results
+from analysis.read import Results, Run
 from analysis.series import (
     X_AXES,
+    Array,
     Curve,
     crossing,
     curve,
@@ -25,6 +26,8 @@ from analysis.series import (
 
 HEIGHT = 440
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
+_FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
+_SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
 
 def convergence(
@@ -36,6 +39,8 @@ def convergence(
 ) -> go.Figure:
     """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
 
+    Where there are few of them the single seeds are drawn too, faintly.
+
     Parameters
     ----------
     results : Results
@@ -45,7 +50,7 @@ def convergence(
     y : str
         Any numeric column of the rounds.
     log : bool, optional
-        Logarithmic y axis. If None: where all values are positive and span a factor of 20.
+        Logarithmic y axis. If None: where all values are positive and span a factor of 10.
     target : float, optional
         Where the target line lies. If None: `series.default_target`.
 
@@ -58,12 +63,16 @@ def convergence(
     target = default_target(results, y) if target is None else target
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
     curves = {name: curve(frames, x, y) for name, frames in histories.items()}
+    faint = shows_seeds(results)
     drawn = {name: found for name, found in curves.items() if len(found.x)}
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     look = study_inks(results)
     for name, found in curves.items():
         add_curve(figure, name, look[name], found, worth["worth"], end)
+        for run in results.usable(name) if faint else ():
+            single = curve([history(run)], x, y)
+            add_seed(figure, run, look[name], single, worth["worth"], end)
     for name, frames in histories.items():
         places = [crossing(f, y, target) for f in frames if y in f] if target is not None else []
         at = [float(row[x]) / worth["worth"] for row in places if row is not None]
@@ -81,19 +90,22 @@ def convergence(
 
 
 def spans_decades(curves: list[Curve]) -> bool:
-    """Return whether the data are positive and span a factor of 20, so that a log axis helps."""
+    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
     means = np.concatenate([np.empty(0), *(c.mean for c in curves)])
-    return bool(len(means) and means.min() > 0 and means.max() / means.min() > 20)
+    return bool(len(means) and means.min() > 0 and means.max() / means.min() > _SPAN)
+
+
+def shows_seeds(results: Results) -> bool:
+    """Return whether single seeds are drawn: where they are several, but few enough to read."""
+    most = max(len(results.usable(name)) for name in results.names)
+    return 1 < most <= _FEW_SEEDS and len(results.names) <= _FEW_NAMES
 
 
 def add_curve(
     figure: go.Figure, name: str, ink: Ink, found: Curve, worth: float, end: float
 ) -> None:
-    """Add a mean line and its band; a run whose clock stands still becomes a level line."""
-    x, mean, low, high = found.x / worth, found.mean, found.low, found.high
-    if len(x) == 1:
-        x = np.array([0.0, end])
-        mean, low, high = (np.repeat(values, 2) for values in (mean, low, high))
+    """Add a mean line and its band."""
+    x, mean, low, high = _level(found, worth, end)
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),
@@ -114,6 +126,30 @@ def add_curve(
         hovertemplate="%{y:.3g}",
         meta={"name": name, "part": "mean"},
     )
+
+
+def add_seed(figure: go.Figure, run: Run, ink: Ink, found: Curve, worth: float, end: float) -> None:
+    """Add the faint line of one seed, below the means."""
+    x, values, _, _ = _level(found, worth, end)
+    figure.add_scatter(
+        x=x,
+        y=values,
+        mode="lines",
+        line={"color": ink.light, "width": 1},
+        opacity=0.35,
+        hoverinfo="skip",
+        zorder=-1,
+        meta={"name": run.name, "part": "seed", "seed": run.seed},
+    )
+
+
+def _level(found: Curve, worth: float, end: float) -> tuple[Array, Array, Array, Array]:
+    """Return a curve in the axis's unit; one whose clock stands still becomes a level line."""
+    parts = (found.mean, found.low, found.high)
+    if len(found.x) == 1:
+        mean, low, high = (np.repeat(values, 2) for values in parts)
+        return np.array([0.0, end]), mean, low, high
+    return found.x / worth, *parts
 
 
 def _add_crossings(
@@ -173,14 +209,17 @@ def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles.
+        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles, and
+        ``thinned``: to how many rounds the longest run was thinned, None if none was.
     """
     columns = y_columns(results)
     runs = [run for name in results.names for run in results.usable(name)]
     each = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(each, 200, 2000))
     clocks = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
+    longest = max((len(run.rounds) for run in runs), default=0)
     return {
+        "thinned": rows if longest > rows else None,
         "clocks": clocks,
         "columns": {
             column: {"title": y_title(column), "target": default_target(results, column)}

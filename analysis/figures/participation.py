@@ -151,7 +151,7 @@ def _add_diagonal(figure: go.Figure, top: float) -> None:
         text="as much as its data",
         showarrow=False,
         xanchor="right",
-        xshift=-18,
+        xshift=-70,  # clear of the line, wide as the figure may be
         yanchor="top",
         font={"color": LIGHT["muted"]},
     )

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from analysis.palette import LIGHT, Ink, inks
+from analysis.palette import LIGHT, Ink, clear, inks
 from analysis.read import Results
 from analysis.series import X_AXES, Array, Axis
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 FONT_SIZE = 13
+POWER_SIZE = 10.5
 
 
 def study_inks(results: Results) -> dict[str, Ink]:
@@ -99,8 +100,9 @@ def log_ticks(extent: list[float] | None) -> dict[str, Any]:
     """Return the ticks of a log axis: 1, 2, 5 where it spans two decades or less, else powers."""
     decades = extent[1] - extent[0] if extent else 1.0
     if decades <= 2.2:
-        return {"dtick": "D2", "tickformat": "~g"}
-    return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": ""}
+        return {"dtick": "D2", "tickformat": "~g", "tickfont_size": FONT_SIZE}
+    # Powers are written a quarter larger than they are asked for.
+    return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": "", "tickfont_size": POWER_SIZE}
 
 
 def colorbar(title: str) -> dict[str, Any]:
@@ -123,6 +125,11 @@ def colorbar(title: str) -> dict[str, Any]:
 def fade(ink: Ink) -> list[list[Any]]:
     """Return a sequential scale in the algorithm's one hue, from the background."""
     return [[0.0, LIGHT["background"]], [1.0, ink.light]]
+
+
+def veil(colour: str) -> list[list[Any]]:
+    """Return a sequential scale from nothing to a colour, to be laid over something else."""
+    return [[0.0, clear(colour)], [1.0, colour]]
 
 
 def line(ink: Ink, width: float = 2.0) -> Mapping[str, Any]:
