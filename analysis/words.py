@@ -15,6 +15,7 @@ from analysis.read import Results, Run
 from analysis.series import y_title
 
 _NAMED = 3  # most algorithms that a sentence names
+_NOTABLE = 0.005  # least share of waiting that is worth a word
 _SINGLE = 60  # most clients of whom a sentence names one
 
 
@@ -139,7 +140,7 @@ def timeline_title(run: Run) -> str:
     length = float(np.diff(ends).mean())
     said = f"A round of {named(run.name)} took {units.duration(length)} on average"
     waited = waiting_share(run)
-    if math.isfinite(waited):
+    if waited >= _NOTABLE:
         said += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
     status = run.events["status"].astype(str)
     late, lost = (float((status == what).mean()) for what in ("late", "dropped"))

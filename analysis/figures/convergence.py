@@ -8,7 +8,15 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analysis.figures.labels import label_ends
-from analysis.figures.style import canvas, line, log_ticks, study_inks, x_scales, y_range
+from analysis.figures.style import (
+    canvas,
+    line,
+    log_ticks,
+    spans_decades,
+    study_inks,
+    x_scales,
+    y_range,
+)
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results, Run
 from analysis.series import (
@@ -27,7 +35,6 @@ from analysis.series import (
 HEIGHT = 440
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 _FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
-_SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
 
 def convergence(
@@ -79,7 +86,7 @@ def convergence(
         _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
-    log = spans_decades(scaled) if log is None else log
+    log = spans_decades([c.mean for c in scaled]) if log is None else log
     extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
     _set_axes(figure, worth["title"], y, log, extent, end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
@@ -87,12 +94,6 @@ def convergence(
     _add_target(figure, target)
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items()}, look, extent, log)
     return figure
-
-
-def spans_decades(curves: list[Curve]) -> bool:
-    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
-    means = np.concatenate([np.empty(0), *(c.mean for c in curves)])
-    return bool(len(means) and means.min() > 0 and means.max() / means.min() > _SPAN)
 
 
 def shows_seeds(results: Results) -> bool:

@@ -16,6 +16,7 @@ from analysis.series import X_AXES, Array, Axis
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 FONT_SIZE = 13
 POWER_SIZE = 10.5
+_SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
 
 def study_inks(results: Results) -> dict[str, Ink]:
@@ -85,6 +86,12 @@ def x_scales(results: Results) -> dict[str, dict[str, Any]]:
         "updates": float(rounds["participants"].sum().max()),
     }
     return {name: scale(axis, largest[name]) for name, axis in X_AXES.items()}
+
+
+def spans_decades(columns: Sequence[Array]) -> bool:
+    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
+    values = np.concatenate([np.empty(0), *columns])
+    return bool(len(values) and values.min() > 0 and values.max() / values.min() > _SPAN)
 
 
 def y_range(columns: Sequence[Array], log: bool) -> list[float] | None:

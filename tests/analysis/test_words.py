@@ -120,6 +120,22 @@ def test_waiting_is_the_time_after_the_last_reply(run):
     )
 
 
+def test_no_waiting_is_not_worth_a_word(tmp_path, run_writer, rows):
+    events = pd.DataFrame({"round": [1], "ask": 0, "client": 0, "status": "used"})
+    events = events.assign(start_s=0.0, compute_s=2.0, end_s=2.0, loss=1.0, steps=1)
+    run_writer(tmp_path, "fedavg", 0, rows([2, 1]), events)
+    only = Results.read(tmp_path).runs_found[0]
+    assert words.timeline_title(only) == "A round of fedavg took 2 s on average"
+
+
+def test_a_client_that_never_took_part_is_named(tmp_path, run_writer, rows):
+    clients = pd.DataFrame({"client": [3, 4], "samples": 1, "speed_s": [1.0, 2.0], "used": [2, 0]})
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), None, clients)
+    only = Results.read(tmp_path).runs_found[0]
+    said = "Client 4 never took part in 2 rounds, client 3 most often, twice"
+    assert words.rounds_title(only) == said
+
+
 def test_the_slowest_fifth_is_told_by_updates_and_data(run):
     assert words.participation_title(run) == (
         "With fedavg the slowest fifth of the clients gave 33 % of the updates and hold 75 % of "
