@@ -27,6 +27,7 @@ Events = dict[str, Array]
 
 STATUS = ("used", "late", "dropped")
 SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
+_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,10 @@ class Tally:
 
 class NoReply(Exception):
     """Nobody's reply can be used."""
+
+
+class Nobody(NoReply):
+    """There is nobody to ask."""
 
 
 class Engine:
@@ -142,15 +147,20 @@ class Engine:
         """Return the drawn ids; where nobody is there, jump to when somebody comes."""
         while True:
             rule = self.run.selection.select(self._candidates(number, tally), moment.selection)
-            ids, selection = self._answer_all(rule, "selection", number, tally, None)
-            if len(ids):
-                return ids, selection
+            try:
+                ids, selection = self._answer_all(rule, "selection", number, tally, None)
+                if len(ids):
+                    return ids, selection
+            except Nobody:  # it would have polled its candidates
+                pass
             if not self._jump(tally):
-                return ids, selection
+                raise Nobody
 
     def _candidates(self, number: int, tally: Tally) -> Candidates:
         run, pop = self.run, self.run.population
-        wanted = pop.count if run.cohort is None else math.ceil(run.cohort * run.over_select)
+        wanted = pop.count
+        if run.cohort is not None:
+            wanted = math.ceil(run.cohort * run.over_select - _SLACK)
         now = tally.time_s
         return Candidates(
             count=pop.count,
@@ -169,7 +179,7 @@ class Engine:
         change = float(np.min(self.run.population.next_change(everyone, tally.time_s)))
         if not math.isfinite(change):
             return False
-        tally.time_s = change
+        tally.time_s = tally.start_s = change
         return True
 
     def _converse(
@@ -218,6 +228,8 @@ class Engine:
     ) -> Reply:
         """Ask clients; the first Ask to an over-selected cohort takes the first replies only."""
         ids, counts = _distinct(drawn)
+        if not len(ids):
+            raise Nobody
         timing = self._timing(ask, number, tally, ids)
         status, close = self._arrivals(tally, ids, timing, self.run.cohort if first else None)
         used = status == 0
@@ -232,7 +244,8 @@ class Engine:
         gathered = None
         if used.any():
             request = request if used.all() else request.part(np.flatnonzero(used))
-            gathered = self._exchange(request, ask.send, number, tally)
+            when = f"round {number}, time {tally.time_s:.6g} s"
+            gathered = self._exchange(request, ask.send, when)
         self._count(ask, owner, number, tally, ids, timing, status, gathered)
         tally.time_s, tally.ask = close, tally.ask + 1
         if gathered is None:
@@ -304,15 +317,12 @@ class Engine:
             return None
         return np.asarray((timing["end_s"] - tally.time_s) * self.run.wall_scale)
 
-    def _exchange(
-        self, request: Request, send: Mapping[str, Array], number: int, tally: Tally
-    ) -> Gathered:
+    def _exchange(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
         try:
             return self.executor.exchange(self.run.folder, request, send)
         except ClientFailed as failed:
             raise RunFailed(
-                f"round {number}, time {tally.time_s:.6g} s, client {failed.client}, "
-                f"'{request.work}' failed:\n{failed.trace}"
+                f"{when}, client {failed.client}, '{request.work}' failed:\n{failed.trace}"
             ) from failed
 
     def _count(
@@ -365,10 +375,21 @@ class Engine:
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
             **tally.counts, **dict.fromkeys(self._diagnostics(), math.nan),
         }  # fmt: skip
-        row |= {k: float(v) for k, v in diagnostics.items()}
+        row |= {k: float(v) for k, v in self._declared(moment, diagnostics).items()}
         if due:
-            row |= self.evaluate(moment.model)
+            row |= self.evaluate(moment)
         return row
+
+    def _declared(self, moment: Moment, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
+        """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""
+        algorithm = self.run.algorithm
+        extra = sorted(set(diagnostics) - set(algorithm.diagnostics))
+        if extra:
+            raise RunFailed(
+                f"round {moment.round}: '{algorithm.name}' returns {', '.join(extra)}, which its "
+                "`diagnostics` do not declare; add the name there"
+            )
+        return diagnostics
 
     def failure(self, moment: Moment, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""
@@ -386,38 +407,34 @@ class Engine:
         personal = ("personal_loss", "personal_accuracy") if algorithm.personal else ()
         return (*personal, *algorithm.diagnostics)
 
-    def evaluate(self, x: Array) -> dict[str, float]:
-        """Return the loss F, test loss, accuracy, gap and personal metrics of a model (p,)."""
+    def evaluate(self, moment: Moment) -> dict[str, float]:
+        """Return the loss F, test loss, accuracy, gap and personal metrics of the model."""
         run = self.run
-        sums = self._measure("evaluation", "measure", 9, run.evaluated, x).sums["metrics"]
+        sums = self._measure("evaluation", "measure", {"metrics": 9}, run.evaluated, moment)
+        terms = sums.sums["metrics"]
         objective = run.views["evaluation"].objective
-        normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
-        row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
-        if run.scored == "server":
-            chunks = np.arange(run.views["server"].shards.clients)
-            own = self._measure("server", "on_server", 3, chunks, x).sums["metrics"]
-            row |= scores(*own.tolist())
+        normaliser = objective.normaliser(float(terms[1]), len(run.evaluated))
+        row = summarise(terms, normaliser, run.scored, run.algorithm.personal)
+        if run.scored == "server" and not run.algorithm.personal:  # the server has no such models
+            pieces = np.arange(run.views["server"].shards.clients)
+            own = self._measure("server", "on_server", {"metrics": 3}, pieces, moment)
+            row |= scores(*own.sums["metrics"].tolist())
         if run.optimum is not None:
             row["loss_gap"] = row["loss"] - run.optimum
         return row
 
-    def evaluate_each(self, x: Array, ids: Ints) -> Mapping[str, Array]:
+    def evaluate_each(self, moment: Moment, ids: Ints) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each."""
-        return self._measure("evaluation", "each", 1, ids, x, ("loss", "accuracy")).each
+        up = {"loss": 1, "accuracy": 1}
+        return self._measure("evaluation", "each", up, ids, moment).each
 
     def _measure(
-        self,
-        owner: str,
-        work: str,
-        numbers: int,
-        ids: Ints,
-        x: Array,
-        names: tuple[str, ...] = ("metrics",),
+        self, owner: str, work: str, up: Mapping[str, int], ids: Ints, moment: Moment
     ) -> Gathered:
         none = np.zeros(len(ids), dtype=np.int64)
-        up = dict.fromkeys(names, numbers)
         request = Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
-        return self.executor.exchange(self.run.folder, request, {"x": x})
+        when = f"evaluation of round {moment.round}, time {moment.time_s:.6g} s"
+        return self._exchange(request, {"x": moment.model}, when)
 
 
 def _distinct(drawn: Ints) -> tuple[Ints, Ints]:
