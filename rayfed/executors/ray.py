@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayfed.driver import Driver, Interrupted
+from rayfed.driver import Driver, Interrupted, give_up
 from rayfed.errors import RayfedError, RunFailed
 from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
 from rayfed.executors.ray_host import BY_VALUE, PROTOCOL, HostActor
@@ -33,6 +33,7 @@ from rayfed.runs import Run
 from rayfed.tree import Ints, balanced, classes
 
 _RESTART_S = 120.0
+_DRIVERS = 3  # that a run may lose
 _UNEQUAL = 1.1  # load of the busiest actor over the mean, above which clients are dealt anew
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -346,11 +347,20 @@ class _Queue:
         try:
             self.outcome[run.folder] = ray.get(ref)
         except RayActorError as error:  # the driver itself died: another goes on
-            if tries >= 3:
-                raise RayfedError(f"the driver of {run.folder} died: {_line(error)}") from error
-            self._deal(self.study.driver(), run, tries + 1)
-            return
+            if tries < _DRIVERS:
+                self._deal(self.study.driver(), run, tries + 1)
+                return
+            died = RayfedError(f"it died {tries + 1} times: {_line(error)}")
+            self._give_up(run, died, error)
+            driver = self.study.driver() if self.waiting else None
+        except RayError as error:  # it could not even begin
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            self._give_up(run, cause, error)
         self._deal(driver)
+
+    def _give_up(self, run: Run, reason: Exception, error: RayError) -> None:
+        """Let a run fail, and the others go on."""
+        self.outcome[run.folder] = give_up(run, self.study.out, reason, str(error))
 
     def _look(self) -> None:
         """Ask the busy drivers how far they are."""
