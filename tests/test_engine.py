@@ -307,3 +307,25 @@ def test_the_servers_own_rows_score_no_models_that_it_does_not_have(mixed, tmp_p
         scores[name] = engine.start()[1]["accuracy"]
     assert scores["fedavg"] == 0.5
     assert np.isnan(scores["local-only"])
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_the_servers_own_rows_are_scored_alike_in_any_stack(mixed, tmp_path, block):
+    """1,476 rows are three pieces, the last one shorter than the others."""
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 60), ("test", 1476)):
+        frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+        frame["y"] = (frame.a + rng.normal(size=n) > 0).astype(int)
+        frame.to_csv(tmp_path / f"{part}.csv", index=False)
+    files = {"dataset": str(tmp_path / "train.csv"), "test": str(tmp_path / "test.csv")}
+    made = mixed(rounds=6, partition={"name": "iid"})
+    made["problem"] = {"name": "logistic-regression", **files}
+    losses = []
+    for width in (100, block):
+        engine = engine_for(made)
+        engine.executor.open(engine.run.folder, replace(engine.run.setup(), block=width))
+        moment, row = engine.start()
+        for _ in range(6):
+            moment, row, _ = engine.step(moment)
+            losses.append(row["test_loss"])
+    assert losses[:6] == losses[6:]
