@@ -144,11 +144,13 @@ class SGD(Solver):
         Raises
         ------
         ScenarioError
-            If time_s is set and no speed is known.
+            If time_s is set and no speed is known, or a step takes no time.
         """
         if self.time_s is not None:
             if seconds_per_step is None:
                 raise ScenarioError("local.time_s", "no seconds per step are known; give steps")
+            if not np.all(seconds_per_step > 0):
+                raise ScenarioError("local.time_s", "a step takes no time; give steps or a delay")
             return _at_least_one(np.floor(self.time_s / seconds_per_step + _SLACK))
         if self.epochs is not None:
             per_pass = np.ones_like(sizes) if self.batch == "full" else -(-sizes // self.batch)
