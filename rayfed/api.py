@@ -358,7 +358,7 @@ def reason(folder: Path) -> str:
     """Return why a run failed, in one line."""
     path = folder / "run.json"
     told = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    why = told.get("reason") or "its folder cannot be written; is the disk full or it gone?"
+    why = told.get("reason") or "its folder cannot be written; is the disk full?"
     return str(why).splitlines()[0]
 
 

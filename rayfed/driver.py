@@ -268,9 +268,11 @@ def account(run: Run, started: float, status: str, **more: Any) -> dict[str, Any
 
 
 def _line(error: Exception) -> str:
-    """Return an error as one line."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, RayfedError) else f"{type(error).__name__}: {text}"
+    """Return an error as one line; of one that came with a trace from elsewhere, its last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 or (lines and isinstance(error, RayfedError)):
+        return lines[-1]
+    return ": ".join([type(error).__name__, *lines])
 
 
 @cache

@@ -147,6 +147,26 @@ def test_a_server_half_that_raises_fails_its_run_alone(mixed, tmp_path):
     assert len(result.rounds.query("label == 'clumsy'")) == 1  # what was recorded is kept
 
 
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (AssertionError(), "AssertionError"),
+        (ValueError("one line"), "ValueError: one line"),
+        # as Ray raises again what an actor raised
+        (OSError("ray::HostActor.open()\n  at 3\nImportError: no mine\n"), "ImportError: no mine"),
+    ],
+)
+def test_whatever_went_wrong_is_one_line(plan, tmp_path, monkeypatch, error, line):
+    driver = drive(plan, tmp_path)
+
+    def broken(*args):
+        raise error
+
+    monkeypatch.setattr(driver.executor, "open", broken)
+    assert driver.execute() == "failed"
+    assert api.reason(tmp_path / plan.runs[0].folder) == f"after round 0: {line}"
+
+
 def test_a_full_disk_fails_the_run_and_a_resume_goes_on(plan, tmp_path, assert_same, monkeypatch):
     finish(plan, tmp_path / "calm")
     replace, writes = os.replace, iter(range(10**6))
