@@ -87,14 +87,15 @@ def key(look: Mapping[str, Ink]) -> str:
 
 def statuses(entries: Iterable[tuple[str, str]]) -> str:
     """Return the key of the clients' statuses: pairs of a style of the box and its meaning."""
-    parts = (f"<li><i {box}></i>{escape(text)}</li>" for box, text in entries)
+    parts = (f"<li><i {box}></i><span>{escape(text)}</span></li>" for box, text in entries)
     return f'<ul class="statuses">{"".join(parts)}</ul>'
 
 
-def plot(name: str, height: float | None) -> str:
+def plot(name: str, height: float | None, titles: str = "") -> str:
     """Return the place of a figure, as high as the figure will be, so that nothing jumps."""
     room = f'style="min-height:{height or 0:.0f}px"'
-    return f'<div class="plot" id="{name}" {room} role="img" aria-labelledby="{name}-title"></div>'
+    label = titles or f"{name}-title"
+    return f'<div class="plot" id="{name}" {room} role="img" aria-labelledby="{label}"></div>'
 
 
 def saves(name: str) -> str:
@@ -111,19 +112,25 @@ def results_table(
 ) -> str:
     """Return the table of results: sortable, the best values bold, baselines grey."""
     heads = "".join(
-        f'<th scope="col"><button type="button">{escape(column.title)}</button></th>'
+        f'<th scope="col"{_clock(column)}>'
+        f'<button type="button">{escape(column.title)}</button></th>'
         for column in columns
     )
     grey, names = set(baselines), columns[0].texts
     rows = []
     for row, name in enumerate(names):
         cells = "".join(_cell(column, row, look, place) for place, column in enumerate(columns))
-        rows.append(f"<tr{' class=baseline' if name in grey else ''}>{cells}</tr>")
+        grey_row = " class=baseline" if name in grey else ""
+        rows.append(f'<tr{grey_row} data-row="{escape(name)}">{cells}</tr>')
     return (
         '<div class="scroll" tabindex="0" role="region" aria-labelledby="table-title">'
         f'<table id="results"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
         "</div>"
     )
+
+
+def _clock(column: Column) -> str:
+    return f' data-clock="{column.clock}"' if column.clock else ""
 
 
 def _cell(column: Column, row: int, look: Mapping[str, Ink], place: int) -> str:

@@ -121,8 +121,15 @@ def _step(colour: str, amount: int) -> str:
 
 def to_dark(chosen: Mapping[str, Ink]) -> dict[str, str]:
     """Return what every light colour of the page becomes on a dark background."""
-    names = {ink.light: ink.dark for ink in chosen.values()}
-    return {LIGHT[role]: DARK[role] for role in LIGHT} | names
+    solid = {LIGHT[role]: DARK[role] for role in LIGHT}
+    solid |= {ink.light: ink.dark for ink in chosen.values()}
+    return solid | {clear(light): clear(dark) for light, dark in solid.items()}
+
+
+def clear(colour: str) -> str:
+    """Return a colour that cannot be seen, the start of a scale that lets through what is below."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0)"
 
 
 def dark(figure: go.Figure, chosen: Mapping[str, Ink]) -> go.Figure:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import formats, words
+from analysis import words
 from analysis.figures import (
     convergence,
     fairness,
@@ -24,7 +24,6 @@ from analysis.markup import unbroken
 from analysis.palette import to_dark
 from analysis.read import Results, Run
 from analysis.series import default_target, y_columns
-from analysis.tables import Column
 
 MOST_RUNS = 24  # runs whose clients are shown one by one
 MOST_BARS = 15_000  # bars of all timelines together
@@ -32,7 +31,7 @@ MOST_EVENTS = 120_000  # events of all runs together that a client's history is 
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 
 
-def payload(results: Results, y: str, columns: list[Column]) -> dict[str, Any]:
+def payload(results: Results, y: str) -> dict[str, Any]:
     """Return the page's data as values that JSON can hold.
 
     Parameters
@@ -41,8 +40,6 @@ def payload(results: Results, y: str, columns: list[Column]) -> dict[str, Any]:
         A result folder.
     y : str
         The column that is drawn first.
-    columns : list of Column
-        The table, for its copies.
     """
     look = study_inks(results)
     runs = shown_runs(results)
@@ -61,18 +58,20 @@ def payload(results: Results, y: str, columns: list[Column]) -> dict[str, Any]:
             }
             for name, ink in look.items()
         ],
-        "view": {"x": "round", "y": y, "log": None, "target": default_target(results, y)},
+        "view": {
+            "x": "round",
+            "y": y,
+            "log": None,
+            "target": default_target(results, y),
+            "run": next((i for i, run in enumerate(runs) if run.name in results.rivals), 0),
+        },
         "figures": {
             "convergence": figure_json(convergence(results, y=y)),
             "fairness": figure_json(fairness(results)) if has_client_values(results) else None,
         },
         "convergence": page_data(results) if y_columns(results) else None,
         "runs": [_run(results, run, len(runs)) for run in runs],
-        "copies": {
-            "markdown": formats.markdown(columns),
-            "latex": formats.latex(columns),
-            "csv": formats.csv_text(columns),
-        },
+        "runs_having": len(having_events(results)),
     }
 
 
@@ -89,9 +88,14 @@ def has_client_values(results: Results) -> bool:
     return any(c in clients and clients[c].notna().any() for c in ("accuracy", "loss"))
 
 
+def having_events(results: Results) -> list[Run]:
+    """Return the runs of whose clients anything is known."""
+    return [run for run in results.runs_found if len(run.events) and len(run.rounds) > 1]
+
+
 def shown_runs(results: Results) -> list[Run]:
     """Return the runs whose clients are shown: those with events, the first seeds of each name."""
-    having = [run for run in results.runs_found if len(run.events) and len(run.rounds) > 1]
+    having = having_events(results)
     names = {run.name for run in having}
     each = max(1, MOST_RUNS // max(1, len(names)))
     first = {name: [run for run in having if run.name == name][:each] for name in names}

@@ -36,6 +36,9 @@ class Run:
         settings share a label.
     rounds, events, clients : DataFrame
         As in the folder; empty where the folder has none.
+    away : DataFrame, optional
+        ``client, start_s, end_s``: when clients could not be reached; None where that was not
+        recorded, which it is at the end of a run.
     """
 
     folder: Path
@@ -44,6 +47,7 @@ class Run:
     rounds: pd.DataFrame
     events: pd.DataFrame
     clients: pd.DataFrame
+    away: pd.DataFrame | None = None
 
     @property
     def label(self) -> str:
@@ -75,7 +79,7 @@ class Results:
     folder : Path
         The result folder of the study.
     runs_found : tuple of Run
-        By the order of the algorithms in the scenario, then by seed.
+        By the order of the algorithms in the scenario, then by setting and seed.
     scenario : str
         The text of ``scenario.yaml``, empty if there is none.
     """
@@ -103,9 +107,8 @@ class Results:
             _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
         ]
         order = _order(runs)
-        runs.sort(
-            key=lambda run: (run.baseline, order.get(run.info["label"], 0), run.name, run.seed)
-        )
+        last = len(order)
+        runs.sort(key=lambda run: (order.get(run.label, last), run.name, run.seed))
         text = place / "scenario.yaml"
         scenario = text.read_text(encoding="utf-8") if text.exists() else ""
         return cls(place, tuple(runs), scenario)
@@ -124,7 +127,7 @@ class Results:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The algorithms by name, baselines last."""
+        """The algorithms by name, in the order of the scenario."""
         return tuple(dict.fromkeys(run.name for run in self.runs_found))
 
     @cached_property
@@ -192,7 +195,9 @@ class Results:
 def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
     rounds = _frame(folder / "rounds.parquet", ["round"])
     events = _frame(folder / "events.parquet", ["round", "ask", "client"])
-    return Run(folder, info, name, rounds, events, _frame(folder / "clients.parquet", ["client"]))
+    clients = _frame(folder / "clients.parquet", ["client"])
+    away = _frame(folder / "away.parquet", ["client", "start_s"])
+    return Run(folder, info, name, rounds, events, clients, away if "client" in away else None)
 
 
 def _frame(path: Path, keys: list[str]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from analysis.series import default_target, y_columns
 from analysis.tables import columns, summary
 from analysis.words import headline
 
-_SCRIPTS = ("units.js", "series.js", "convergence.js", "page.js")
+_SCRIPTS = ("units.js", "series.js", "convergence.js", "table.js", "page.js")
 
 
 def write(folder: str | Path) -> Path:
@@ -59,7 +59,7 @@ def page(results: Results) -> str:
     y = first_column(results)
     frame = summary(results, y)
     table = columns(frame)
-    data = payload(results, y, table)
+    data = payload(results, y)
     answer = headline(results, frame)
     about = f"<p>{escape(results.description)}</p>" if results.description else ""
     return Template(markup.asset("page.html")).substitute(

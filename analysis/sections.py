@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from analysis import markup, units, words
+from analysis.figures.convergence import shows_seeds
 from analysis.figures.style import study_inks
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
@@ -34,7 +35,7 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
     return "\n".join(
         part
         for part in (
-            f'<p class="answer">{markup.sentence(answer)}</p>',
+            f'<h2 class="answer" id="answer">{markup.sentence(answer)}</h2>',
             _failures(results),
             _convergence(results, data),
             _table(results, columns),
@@ -75,16 +76,24 @@ def _convergence(results: Results, data: Data) -> str:
         '<input type="range" id="target-slider" min="0" max="1000" aria-label="target"></div></div>'
     )
     seeds = max(len(results.usable(name)) for name in results.names)
-    what = f"Lines are means over {seeds} seeds, bands one standard deviation." if seeds > 1 else ""
+    what = f"Lines are means over {seeds} seeds, bands one standard deviation" if seeds > 1 else ""
+    what += ("; faint lines are single seeds." if shows_seeds(results) else ".") if what else ""
     how = (
         f"{what} Diamonds mark where each run reached the target; move the dotted line to set "
         f"another one. {markup.term('simulated time', 'Simulated time')} and "
         f"{markup.term('client updates')} are totals since the start."
     )
-    title = words.convergence_title(results, view["x"], view["y"], view["target"])
-    above = controls + markup.key(study_inks(results))
-    inside = _figure("convergence", title, how, above, data["figures"]["convergence"])
-    return _section("Which algorithm won, and on which clock?", inside)
+    if about["thinned"]:
+        how += f" Of each run at most {about['thinned']:,} rounds are drawn."
+    # The answer above is the figure's title; the reading speaks up when the reader changes it.
+    height = data["figures"]["convergence"]["layout"]["height"]
+    return (
+        f'<section><figure><p class="how">{how}</p>{controls}'
+        '<p class="reading" id="reading" aria-live="polite"></p>'
+        f"{markup.key(study_inks(results))}"
+        f"{markup.plot('convergence', height, 'answer reading')}{markup.saves('convergence')}"
+        "</figure></section>"
+    )
 
 
 def _scale(log: bool) -> str:
@@ -117,7 +126,8 @@ def _table(results: Results, columns: Sequence[Column]) -> str:
 def _clients(results: Results, data: Data) -> str:
     if not data["runs"]:
         return ""
-    run = data["runs"][0]
+    run = data["runs"][data["view"]["run"]]
+    place = results.names.index(run["name"])
     names = list(dict.fromkeys(one["name"] for one in data["runs"]))
     seeds = list(dict.fromkeys(str(one["seed"]) for one in data["runs"]))
     controls = '<div class="controls">' + markup.choice(
@@ -131,11 +141,11 @@ def _clients(results: Results, data: Data) -> str:
     )
     above = f"{controls}</div>" + markup.statuses(
         (
-            ('style="background:var(--muted)"', "computing (the algorithm's colour)"),
-            ('style="background:var(--waiting)"', "has answered, waits for the round to end"),
-            ('style="background:var(--late)"', "late"),
-            ('style="background:var(--dropped)"', "dropped"),
-            ('class="away"', "not asked, or away"),
+            (f'class="computing" style="background:var(--a{place})"', "computing"),
+            ('style="background:var(--waiting)"', "waiting (there, not computing)"),
+            ('class="late"', "late"),
+            ('class="dropped"', "dropped"),
+            ('class="away"', run["timeline"]["layout"]["meta"]["blank"]),
         )
     )
     how = (
@@ -144,7 +154,7 @@ def _clients(results: Results, data: Data) -> str:
         "reset, click a bar for that client's history."
     )
     below = (
-        '<p class="note" id="timeline-note"></p><p class="client">'
+        f'<p class="note" id="timeline-note"></p>{_left_out(data)}<p class="client">'
         '<label for="client-number">What did client</label>'
         '<input type="number" id="client-number" min="0" step="1"> do?</p>'
         f"{_HISTORY}"
@@ -153,10 +163,21 @@ def _clients(results: Results, data: Data) -> str:
     return _section("What did the clients do?", inside)
 
 
+def _left_out(data: Data) -> str:
+    """Say which runs have no figures of their clients on the page."""
+    shown, having = len(data["runs"]), data["runs_having"]
+    if shown == having:
+        return ""
+    return (
+        f'<p class="note">The clients of {shown} of {having} runs are on this page, the first '
+        "seeds of each algorithm, so that it stays small.</p>"
+    )
+
+
 def _left_behind(results: Results, data: Data) -> str:
     figures = []
     if data["runs"]:
-        run = data["runs"][0]
+        run = data["runs"][data["view"]["run"]]
         how = (
             "A dot a client; open circles are the slowest fifth. On the dashed line a client "
             "counts as much as its data, below it less. Shows the run chosen above."
@@ -269,7 +290,8 @@ def _facts(results: Results) -> str:
     started = [str(info["started"]) for info in infos if info.get("started")]
     wall = sum(float(info.get("wall_s") or 0) for info in infos)
     hosts = dict.fromkeys(str(info["host"]) for info in infos if info.get("host"))
-    scored = {str(info["scored"]) for info in infos if info.get("scored")}
+    has = "accuracy" in results.rounds and results.rounds["accuracy"].notna().any()
+    scored = {str(info["scored"]) for info in infos if info.get("scored")} if has else set()
     counts = {int(info["clients"]) for info in infos if isinstance(info.get("clients"), int)}
     facts = {
         "clients": " or ".join(f"{count:,}" for count in sorted(counts)),

@@ -145,18 +145,23 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
     most : int
         Most points of the result.
     """
-    pairs = [pair for pair in (points(frame, x, y) for frame in frames) if len(pair[0])]
+    pairs = _known(frames, x, y)
     if not pairs:
         return Curve(*(np.empty(0) for _ in range(4)))
     grid = np.unique(np.concatenate([xs for xs, _ in pairs]))
     grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
     held = np.stack([ys[np.searchsorted(xs, grid, side="right") - 1] for xs, ys in pairs])
     mean = held.mean(axis=0)
-    spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
+    with np.errstate(over="ignore"):  # a run that diverged ends where it likes
+        spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
     low = mean - spread
     positive = held.min(axis=0) > 0
     low = np.where(positive & (low <= 0), held.min(axis=0), low)
     return Curve(grid, mean, low, mean + spread)
+
+
+def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Array, Array]]:
+    return [pair for pair in (points(frame, x, y) for frame in frames) if len(pair[0])]
 
 
 def thin(values: Array, most: int) -> Array:
@@ -177,10 +182,10 @@ def crossing(frame: pd.DataFrame, y: str, target: float) -> pd.Series | None:
 def default_target(results: Results, y: str = "loss") -> float | None:
     """Return a target that tells the algorithms apart.
 
-    It is what the worst algorithm's mean reaches at its end, rounded to two digits towards the
-    easy side, so that every algorithm is given an answer. Baselines do not count, nor does an
-    algorithm that made less than half of the best one's progress: it would set a target that all
-    others pass at once.
+    It is what the worst run has at its end, rounded to two digits towards the easy side, so that
+    every algorithm is given an answer. Baselines do not count, nor does an algorithm of which the
+    mean made less than half of the best one's progress: it would set a target that all others
+    pass at once.
     """
     better = more_is_better(y)
     if better is None:
@@ -188,9 +193,11 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     sign = 1.0 if better else -1.0
     progress = []
     for name in results.rivals:
-        mean = curve([history(run) for run in results.usable(name)], "round", y).mean
+        frames = [history(run) for run in results.usable(name)]
+        mean = curve(frames, "round", y).mean
         if len(mean) > 1:
-            progress.append((sign * float(mean[-1] - mean[0]), float(mean[-1])))
+            last = [sign * values[-1] for _, values in _known(frames, "round", y)]
+            progress.append((sign * float(mean[-1] - mean[0]), sign * float(min(last))))
     best = max((step for step, _ in progress), default=0.0)
     ends = [end for step, end in progress if step > 0 and step >= best / 2]
     return round_easily(min(ends) if better else max(ends), up=not better) if ends else None

@@ -73,7 +73,8 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     for column in _FINALS:
         last = _last_values(histories, column)
         row[f"{column}_mean"] = float(np.mean(last)) if last else np.nan
-        row[f"{column}_sd"] = float(np.std(last, ddof=1)) if len(last) > 1 else np.nan
+        with np.errstate(over="ignore"):  # a run that diverged ends where it likes
+            row[f"{column}_sd"] = float(np.std(last, ddof=1)) if len(last) > 1 else np.nan
     for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
         ends = [float(frame[source].iloc[-1]) for frame in histories]
         row[column] = float(np.mean(ends)) if ends else np.nan
@@ -110,12 +111,15 @@ class Column:
         What rows are sorted by; NaN sorts last.
     best : tuple of bool
         Which rows hold the best value; no baseline ever does, nor the only competitor.
+    clock : str
+        The clock whose reading at the target it shows, empty for other columns.
     """
 
     title: str
     texts: tuple[str, ...]
     values: tuple[float, ...]
     best: tuple[bool, ...]
+    clock: str = ""
 
 
 def columns(frame: pd.DataFrame) -> list[Column]:
@@ -151,17 +155,27 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
     if name == "rounds_to_target":
         counts = zip(frame["reached"], frame["counted"], strict=True)
         shown = [
-            words if np.isfinite(value) else f"{NEVER} ({hit} of {of} seeds)"
+            words if np.isfinite(value) or of < 2 else f"{NEVER} ({hit} of {of} seeds)"
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
-    return Column(title, tuple(shown), values, _best(frame, values, more=False))
+    return Column(title, tuple(shown), values, _best(frame, values, more=False), _COSTS[name])
 
 
 def _final(frame: pd.DataFrame, name: str) -> Column:
     means = tuple(frame[f"{name}_mean"].astype(float))
-    spreads = frame[f"{name}_sd"].astype(float) if f"{name}_sd" in frame else [np.nan] * len(means)
-    texts = tuple(with_spread(mean, sd) for mean, sd in zip(means, spreads, strict=True))
+    none = np.full(len(frame), np.nan)
+    spreads = tuple(frame.get(f"{name}_sd", none))
+    texts = _finals(frame, means, spreads)
     return Column(f"final {y_title(name)}", texts, means, _best(frame, means, more_is_better(name)))
+
+
+def _finals(
+    frame: pd.DataFrame, means: Sequence[float], spreads: Sequence[float]
+) -> tuple[str, ...]:
+    """Return final values as text; what an algorithm had when every run failed is none."""
+    failed = frame["failed"] == frame["seeds"]
+    every = zip(failed, means, spreads, strict=True)
+    return tuple("failed" if lost else with_spread(mean, sd) for lost, mean, sd in every)
 
 
 def with_spread(mean: float, spread: float) -> str:
@@ -195,8 +209,12 @@ def _best(frame: pd.DataFrame, values: Sequence[float], more: bool | None) -> tu
     return tuple(bool(value == best) for value in mine)
 
 
-def comparison(results: Results, y: str = "loss", target: float | None = None) -> pd.DataFrame:
-    """Return the table of the page as text, for a terminal or a notebook.
+def comparison(
+    results: Results, y: str = "loss", target: float | None = None, width: int | None = 80
+) -> pd.DataFrame:
+    """Return the results at a glance as text, for a terminal or a notebook.
+
+    The page and `summary` hold more columns.
 
     Parameters
     ----------
@@ -206,6 +224,48 @@ def comparison(results: Results, y: str = "loss", target: float | None = None) -
         The column that the target is set for.
     target : float, optional
         If None: `series.default_target`.
+    width : int, optional
+        Characters of a line, with two between columns. Where that is too few, first the deviations
+        are left out, then the bytes, the accuracy and the time. If None, all are given.
     """
-    found = columns(summary(results, y, target))
-    return pd.DataFrame({column.title: column.texts for column in found})
+    frame = summary(results, y, target)
+    for spreads, left_out in ((2, 0), (1, 0), (0, 0), (0, 1), (0, 2), (0, 3)):
+        shown = _glance(frame, spreads).drop(columns=[*_LEAST[:left_out]], errors="ignore")
+        if width is None or _width(shown) <= width:
+            break
+    return shown
+
+
+_LEAST = ("bytes up", "accuracy", "simulated time")  # the first to go where there is little room
+
+
+def _glance(frame: pd.DataFrame, spreads: int) -> pd.DataFrame:
+    """Return the few columns that answer who won; those that hold nothing are left out."""
+    shown = {"algorithm": [str(name) for name in frame["name"]]}
+    costs = {column.clock: column for column in columns(frame) if column.clock}
+    if costs:
+        goal = costs["round"].title.removeprefix("rounds ")
+        shown[goal] = [_rounds(row) for _, row in frame.iterrows()]
+        shown["simulated time"] = list(costs["time_s"].texts)
+        shown["bytes up"] = list(costs["bytes_up"].texts)
+    for place, (name, title) in enumerate((("loss", "final loss"), ("accuracy", "accuracy"))):
+        if f"{name}_mean" in frame:
+            none = np.full(len(frame), np.nan)
+            deviations = frame.get(f"{name}_sd", none) if place < spreads else none
+            shown[title] = list(_finals(frame, list(frame[f"{name}_mean"]), list(deviations)))
+    kept = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
+    return pd.DataFrame(kept)
+
+
+def _rounds(row: pd.Series) -> str:
+    """Return the rounds to the target, or how many seeds got there."""
+    if np.isfinite(row["rounds_to_target"]):
+        value = float(row["rounds_to_target"])
+        return f"{units.count(value)} round{'' if value == 1 else 's'}"
+    several = row["counted"] > 1 and row["reached"] > 0
+    return f"{row['reached']} of {row['counted']} seeds" if several else NEVER
+
+
+def _width(shown: pd.DataFrame) -> int:
+    cells = [[str(title), *map(str, shown[title])] for title in shown]
+    return sum(max(map(len, column)) for column in cells) + 2 * (len(cells) - 1)

@@ -12,10 +12,10 @@ from analysis import units
 from analysis.figures.fairness import fairness_column, worst_tenth
 from analysis.figures.participation import client_shares, fifth
 from analysis.read import Results, Run
-from analysis.series import X_AXES, crossing, history, y_title
+from analysis.series import y_title
 
 _NAMED = 3  # most algorithms that a sentence names
-_TITLED = 4  # most algorithms in the title of the convergence figure
+_NOTABLE = 0.005  # least share of waiting that is worth a word
 _SINGLE = 60  # most clients of whom a sentence names one
 
 
@@ -38,15 +38,40 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         ["rounds_to_target", "time_to_target_s"], kind="stable"
     )
     if not len(there):
-        return f"No algorithm reached {goal} with every seed{_so_far(results)}."
-    first = there.iloc[0]
-    said = f"{first['name']} reached {goal} in {clock_text('round', first['rounds_to_target'])}"
-    others = [f"{row['name']} in {_n(row)}" for _, row in there.iloc[1:_NAMED].iterrows()]
-    said += "".join(f", {other}" for other in others)
-    missing = [str(name) for name in rivals["name"] if name not in set(there["name"])]
-    if missing:
-        said += f"; {_listed(missing)} did not reach it with every seed"
+        return f"No algorithm reached {goal}{_every(rivals)}{_so_far(results)}."
+    said = _reached(there, goal)
+    missing = rivals[rivals["rounds_to_target"].isna()]
+    if len(missing):
+        said += f"; {_listed([named(name) for name in missing['name']])} did not reach it"
+        said += _every(missing)
     return f"{said}; {_in_time(there)}{_so_far(results)}."
+
+
+def _reached(there: pd.DataFrame, goal: str) -> str:
+    """Return who was there in how many rounds; those who share the first place come together."""
+    least = float(there["rounds_to_target"].iloc[0])
+    tied = [named(name) for name in there["name"][there["rounds_to_target"] == least]]
+    said = f"{_listed(tied)} reached {goal} in {clock_text('round', least)}"
+    if len(tied) > 1:
+        said += " each"
+    rest = there.iloc[len(tied) : _NAMED]
+    return said + "".join(f", {named(row['name'])} in {_n(row)}" for _, row in rest.iterrows())
+
+
+def _every(missing: pd.DataFrame) -> str:
+    """Say that some seeds were there, if that is so."""
+    return " with every seed" if (missing["reached"] > 0).any() else ""
+
+
+def named(name: object) -> str:
+    """Return an algorithm's name for a sentence: one with a comma would fall apart in a list.
+
+    Examples
+    --------
+    >>> named("FedExP"), named("FedAvg, server step 10")
+    ('FedExP', '“FedAvg, server step 10”')
+    """
+    return f"“{name}”" if "," in str(name) else str(name)
 
 
 def _n(row: pd.Series) -> str:
@@ -61,13 +86,17 @@ def _in_time(there: pd.DataFrame) -> str:
         taken = float(there["time_to_target_s"].iloc[0])
         return f"it took {units.duration(taken)} of simulated time"
     ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
+    second = named(order["name"].iloc[1])
     if ratio < 1.05:
         return "in simulated time they are level"
     sooner = f"{units.number(ratio, 2)} times sooner"
-    same = winner == str(there["name"].iloc[0])
-    than = f" than {order['name'].iloc[1]}" if len(order) > 2 else ""
+    alone = there["rounds_to_target"].iloc[0] < there["rounds_to_target"].iloc[1]
+    same = alone and winner == str(there["name"].iloc[0])
+    than = f" than {second}" if len(order) > 2 else ""
     return (
-        f"in simulated time {sooner}{than}" if same else f"in simulated time {winner} was {sooner}"
+        f"in simulated time {sooner}{than}"
+        if same
+        else f"in simulated time {named(winner)} was {sooner}{than}"
     )
 
 
@@ -77,7 +106,7 @@ def _without_target(rivals: pd.DataFrame) -> str:
         return "No loss is recorded yet."
     best = known.sort_values("loss_mean").iloc[0]
     end = units.number(float(best["loss_mean"]))
-    return f"{best['name']} ended at loss {end}; no algorithm did better than at its start."
+    return f"{named(best['name'])} ended at loss {end}; no algorithm did better than at its start."
 
 
 def _so_far(results: Results) -> str:
@@ -91,28 +120,6 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > _NAMED:
         shown.append(f"{len(names) - _NAMED} others")
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-
-
-def convergence_title(results: Results, x: str, y: str, target: float | None) -> str:
-    """Return when each algorithm reached the target on a clock, baselines left out.
-
-    The page rewrites this sentence when another clock, column or target is chosen.
-    """
-    if target is None:
-        return f"{y_title(y)} over {X_AXES[x].title}"
-    reached, missing = [], []
-    for name in results.rivals:
-        frames = [history(run) for run in results.usable(name)]
-        rows = [crossing(frame, y, target) for frame in frames if y in frame]
-        at = [float(row[x]) for row in rows if row is not None]
-        if at and len(at) == len(frames):
-            reached.append((float(np.mean(at)), name))
-        else:
-            missing.append(name)
-    parts = [f"{name} after {clock_text(x, value)}" for value, name in sorted(reached)]
-    parts += [f"{name} not with every seed" for name in missing]
-    more = [f"{len(parts) - _TITLED} more"] if len(parts) > _TITLED else []
-    return f"{y_title(y)} {units.number(target)}: {', '.join(parts[:_TITLED] + more)}"
 
 
 def clock_text(x: str, value: float) -> str:
@@ -131,9 +138,9 @@ def timeline_title(run: Run) -> str:
         return "What the clients did was not recorded for this run"
     ends = run.rounds["time_s"].to_numpy(float)
     length = float(np.diff(ends).mean())
-    said = f"A round of {run.name} took {units.duration(length)} on average"
+    said = f"A round of {named(run.name)} took {units.duration(length)} on average"
     waited = waiting_share(run)
-    if math.isfinite(waited):
+    if waited >= _NOTABLE:
         said += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
     status = run.events["status"].astype(str)
     late, lost = (float((status == what).mean()) for what in ("late", "dropped"))
@@ -160,11 +167,11 @@ def participation_title(run: Run) -> str:
     if not len(shares) or shares["used"].sum() == 0:
         return "Who took part was not recorded for this run"
     if shares["speed_s"].isna().all() or len(shares) < 2:
-        return f"{len(shares):,} clients took part with {run.name}"
+        return f"{len(shares):,} clients took part with {named(run.name)}"
     slow = shares.iloc[len(shares) - fifth(len(shares)) :]
     given, held = float(slow["updates"].sum()), float(slow["data"].sum())
     return (
-        f"With {run.name} the slowest fifth of the clients gave {units.share(given)} of the "
+        f"With {named(run.name)} the slowest fifth of the clients gave {units.share(given)} of the "
         f"updates and hold {units.share(held)} of the data"
     )
 
@@ -185,9 +192,10 @@ def rounds_title(run: Run) -> str:
         return f"Clients took part {low} to {high} times in {rounds:,} rounds, on average " + (
             f"{units.number(float(times.mean()), 2)} times"
         )
+    seldom = f"took part least, {_times(low)}" if low else "never took part"
     return (
-        f"Client {times.idxmin()} took part least, {_times(low)} in {rounds:,} rounds, "
-        f"client {times.idxmax()} most, {_times(high)}"
+        f"Client {times.idxmin()} {seldom} in {rounds:,} rounds, "
+        f"client {times.idxmax()} {'most' if low else 'most often'}, {_times(high)}"
     )
 
 
@@ -199,7 +207,7 @@ def fairness_title(results: Results) -> str:
     if not known:
         return "No values per client are recorded"
     order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
-    texts = [f"{units.number(known[name])} with {name}" for name in order[:_NAMED]]
+    texts = [f"{units.number(known[name])} with {named(name)}" for name in order[:_NAMED]]
     return f"The worst-served tenth of the clients has {column} {_listed(texts)}"
 
 

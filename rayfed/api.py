@@ -247,14 +247,14 @@ def _backend(plan: Plan, folder: Path) -> Backend:
 
 
 def ended(plan: Plan, folder: Path) -> dict[str, str]:
-    """Return the outcome of the runs that have ended."""
+    """Return the outcome of the runs that have ended, save those that the machine let down."""
     found = {}
     for each in plan.runs:
         path = folder / each.folder / "run.json"
         if path.is_file():
-            status = json.loads(path.read_text(encoding="utf-8"))["status"]
-            if status != "running":
-                found[each.folder] = status
+            told = json.loads(path.read_text(encoding="utf-8"))
+            if told["status"] != "running" and not told.get("retry"):
+                found[each.folder] = told["status"]
     return found
 
 
@@ -355,9 +355,11 @@ def results_in(folder: Path) -> dict[str, str]:
 
 
 def reason(folder: Path) -> str:
-    """Return why a run failed."""
-    told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return str(told["reason"]).splitlines()[0]
+    """Return why a run failed, in one line."""
+    path = folder / "run.json"
+    told = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    why = told.get("reason") or "its folder cannot be written; is the disk full?"
+    return str(why).splitlines()[0]
 
 
 def differences(plan: Plan, folder: Path) -> list[str]:

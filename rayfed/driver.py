@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,15 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.away import AWAY_CLIENTS, away
-from rayfed.engine import Engine, Moment, Row
-from rayfed.errors import RunFailed
+from rayfed.engine import Engine, Moment, Row, at
+from rayfed.errors import RayfedError, RunFailed
 from rayfed.executors.base import Executor, HostLost, Progress
 from rayfed.problems.base import Array
-from rayfed.records import Records, write_npz, write_parquet
+from rayfed.records import Records, log, status, write_npz, write_parquet
 from rayfed.runs import Run
 
 VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
+HERE = (OSError, MemoryError, HostLost)
+"""Errors of this machine, not of the run: a resume tries again."""
 
 
 class Interrupted(Exception):
@@ -74,26 +78,33 @@ class Driver:
         Interrupted
             After `stop`, with a checkpoint written.
         """
+        try:
+            rule = self._run(resume, report)
+            self._tell("finished", stopped_by=rule)
+        except Interrupted:
+            raise
+        except RunFailed as error:
+            return self._fail(str(error), str(error))
+        except Exception as error:  # whatever it is: the other runs go on
+            reason = f"after round {self.progress.round}: {_line(error)}"
+            return self._fail(reason, traceback.format_exc(), isinstance(error, HERE))
+        return "finished"
+
+    def _run(self, resume: bool, report: Callable[[Progress], None]) -> str:
+        """Run to the end and return the rule that ended it."""
         if not resume:
             self.records.clear()
         self._tell("running")
         try:
-            rule = self._survive(report)
-        except RunFailed as error:
-            self.records.flush()
-            self.records.log(f"failed: {error}")
-            self._tell("failed", reason=str(error))
-            return "failed"
+            return self._survive(report)
         finally:
             self._forget()
-        self._tell("finished", stopped_by=rule)
-        return "finished"
 
     # -- the loop --------------------------------------------------------------------------
 
     def _survive(self, report: Callable[[Progress], None]) -> str:
         """Run to the end; after the loss of a host go back to the checkpoint and replay."""
-        lost = 0
+        lost, held = 0, None
         while True:
             try:
                 moment, row = self._begin()
@@ -101,10 +112,10 @@ class Driver:
                 self._end(moment)
                 return rule
             except HostLost as error:
-                held = self.records.checkpoint_round()
-                lost = lost + 1
+                before, held = held, self.records.checkpoint_round()
+                lost = lost + 1 if held == before else 1
                 if lost > _REPLAYS:
-                    raise RunFailed(f"clients were lost {lost} times: {error}") from error
+                    raise HostLost(f"clients were lost {lost} times: {error}") from error
                 where = "the start" if held is None else f"the checkpoint of round {held}"
                 self.records.log(f"{error}; back to {where} to replay")
 
@@ -125,6 +136,7 @@ class Driver:
     def _rounds(
         self, moment: Moment, row: Row, report: Callable[[Progress], None]
     ) -> tuple[Moment, str]:
+        self._report(moment, row)
         rule = self._judge(moment, row)
         while rule is None and moment.round < self.run.rounds:
             if self.stopping:
@@ -132,7 +144,8 @@ class Driver:
                 raise Interrupted
             moment, row, events = self.engine.step(moment)
             self.records.add(row, events)
-            self._report(moment, row, report)
+            self._report(moment, row)
+            report(self.progress)
             rule = self._judge(moment, row)
             if time.monotonic() - self.saved >= self.run.checkpoint_s:
                 self._checkpoint(moment)
@@ -151,10 +164,9 @@ class Driver:
             raise RunFailed(reason)
         return self.run.stop.rule(row)
 
-    def _report(self, moment: Moment, row: Row, report: Callable[[Progress], None]) -> None:
+    def _report(self, moment: Moment, row: Row) -> None:
         loss = row["loss"] if np.isfinite(row["loss"]) else self.progress.loss
         self.progress = Progress(moment.round, self.run.rounds, moment.time_s, loss)
-        report(self.progress)
 
     def _checkpoint(self, moment: Moment) -> None:
         self.records.save(moment, self.executor.snapshot(self.run.folder))
@@ -167,10 +179,10 @@ class Driver:
         self._checkpoint(moment)
         write_npz(self.records.folder / "model.npz", {"x": moment.model, **_extra(moment)})
         self.records.finish()
-        write_parquet(self._clients(moment.model), self.records.folder / "clients.parquet")
+        write_parquet(self._clients(moment), self.records.folder / "clients.parquet")
         write_parquet(self._away(), self.records.folder / "away.parquet")
 
-    def _clients(self, x: Array) -> pa.Table:
+    def _clients(self, moment: Moment) -> pa.Table:
         """Return a row for each client that took part."""
         folder = self.records.folder / "events.parquet"
         events = pq.read_table(folder, columns=["client", "status"]).to_pandas()
@@ -184,7 +196,7 @@ class Driver:
             ids = self.run.evaluated
             selected = times = np.full(len(ids), selected.sum() if len(selected) else 0)
         shards, pop = self.run.views["evaluation"].shards, self.run.clients
-        each = self.engine.measures.each(x, ids) if len(ids) else {}
+        each = self.engine.measures.each(moment.model, ids, at(moment)) if len(ids) else {}
         none = np.full(len(ids), np.nan)
         return pa.table(
             {
@@ -208,6 +220,17 @@ class Driver:
         few = ids.to_numpy()[:AWAY_CLIENTS]
         return pa.table(away(self.run.population, few, rounds["time_s"].to_numpy()))
 
+    def _fail(self, reason: str, trace: str, retry: bool = False) -> str:
+        """Keep what was recorded, as far as the disk takes it, and say why the run ended."""
+        for keep in (
+            self.records.flush,
+            lambda: self.records.log(f"failed: {trace}"),
+            lambda: self._tell("failed", reason=reason, retry=retry),
+        ):
+            with suppress(Exception):  # it may fail by what failed before; `reason` is the first
+                keep()
+        return "failed"
+
     def _forget(self) -> None:
         try:
             self.executor.close(self.run.folder)
@@ -216,19 +239,40 @@ class Driver:
 
     def _tell(self, status: str, **more: Any) -> None:
         """Write ``run.json``."""
-        run = self.run
-        ended = None if status == "running" else time.time()
-        self.records.status(
-            {
-                "label": run.label, "algorithm": run.algorithm.name, "setting": run.setting,
-                "baseline": run.algorithm.baseline, "seed": run.seed, "status": status,
-                "stopped_by": None, "reason": None, "rounds": run.rounds,
-                "started": _stamp(self.started), "ended": None if ended is None else _stamp(ended),
-                "wall_s": None if ended is None else round(ended - self.started, 3),
-                "host": platform.node(), "machine": platform.machine(),
-                "versions": versions(), **run.record, **more,
-            }
-        )  # fmt: skip
+        self.records.status(account(self.run, self.started, status, **more))
+
+
+def give_up(run: Run, out: Path, error: Exception, trace: str) -> str:
+    """Record that a run failed whose driver could not begin, or died; returns "failed"."""
+    folder, reason = out / run.folder, f"its driver failed: {_line(error)}"
+    with suppress(OSError):  # where the disk is the reason, nothing can be written
+        folder.mkdir(parents=True, exist_ok=True)
+        log(folder, f"failed: {trace}")
+        told = account(run, time.time(), "failed", reason=reason, retry=isinstance(error, HERE))
+        status(folder, told)
+    return "failed"
+
+
+def account(run: Run, started: float, status: str, **more: Any) -> dict[str, Any]:
+    """Return what ``run.json`` tells."""
+    ended = None if status == "running" else time.time()
+    return {
+        "label": run.label, "algorithm": run.algorithm.name, "setting": run.setting,
+        "baseline": run.algorithm.baseline, "seed": run.seed, "status": status,
+        "stopped_by": None, "reason": None, "rounds": run.rounds,
+        "started": _stamp(started), "ended": None if ended is None else _stamp(ended),
+        "wall_s": None if ended is None else round(ended - started, 3),
+        "host": platform.node(), "machine": platform.machine(),
+        "versions": versions(), **run.record, **more,
+    }  # fmt: skip
+
+
+def _line(error: Exception) -> str:
+    """Return an error as one line; of one that came with a trace from elsewhere, its last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 or (lines and isinstance(error, RayfedError)):
+        return lines[-1]
+    return ": ".join([type(error).__name__, *lines])
 
 
 @cache

@@ -28,6 +28,7 @@ Row = dict[str, Any]
 Events = dict[str, Array]
 
 STATUS = ("used", "late", "dropped")
+_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,10 @@ class NoReply(Exception):
     """Nobody's reply can be used."""
 
 
+class Nobody(NoReply):
+    """There is nobody to ask."""
+
+
 class Engine:
     """Answers the Asks of one run.
 
@@ -96,7 +101,7 @@ class Engine:
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.measures = Measures(run, executor)
+        self.measures = Measures(run, self._exchange)
         self.itemsize = run.dtype.itemsize
         self.cache: dict[str, Any] = {}
 
@@ -127,7 +132,7 @@ class Engine:
             ids, selection = self._select(number, tally, moment)
             tally.start_s = tally.time_s
             if run.skew and number % run.evaluate_every == 0:
-                skew = self.measures.skew(moment.state["x"], ids)
+                skew = self.measures.skew(moment.state["x"], ids, at(moment))
             state, diagnostics = self._converse(number, tally, state, ids)
         except NoReply:
             pass
@@ -135,7 +140,8 @@ class Engine:
             selection = run.selection.learn(selection, reply)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
         moment = Moment(number, tally.time_s, state, selection, window)
-        row = self._row(moment, tally, {**diagnostics, **skew}, self._due(moment))
+        told = {**self._declared(moment, diagnostics), **skew}
+        row = self._row(moment, tally, told, self._due(moment))
         return moment, row, tally.events
 
     def _due(self, moment: Moment) -> bool:
@@ -154,15 +160,20 @@ class Engine:
             rule = self.run.selection.select(
                 self._candidates(number, tally, moment.state["x"]), moment.selection
             )
-            ids, selection = self._answer_all(rule, "selection", number, tally, None)
-            if len(ids):
-                return ids, selection
+            try:
+                ids, selection = self._answer_all(rule, "selection", number, tally, None)
+                if len(ids):
+                    return ids, selection
+            except Nobody:  # it would have polled its candidates
+                pass
             if not self._jump(tally):
-                return ids, selection
+                raise Nobody
 
     def _candidates(self, number: int, tally: Tally, x: Array) -> Candidates:
         run, pop = self.run, self.run.population
-        wanted = pop.count if run.cohort is None else math.ceil(run.cohort * run.over_select)
+        wanted = pop.count
+        if run.cohort is not None:
+            wanted = math.ceil(run.cohort * run.over_select - _SLACK)
         now = tally.time_s
         return Candidates(
             count=pop.count,
@@ -183,7 +194,7 @@ class Engine:
         change = float(np.min(self.run.population.next_change(everyone, tally.time_s)))
         if not math.isfinite(change):
             return False
-        tally.time_s = change
+        tally.time_s = tally.start_s = change
         return True
 
     def _converse(
@@ -232,6 +243,8 @@ class Engine:
     ) -> Reply:
         """Ask clients; the first Ask to an over-selected cohort takes the first replies only."""
         ids, counts = _distinct(drawn)
+        if not len(ids):
+            raise Nobody
         timing = self._timing(ask, owner, number, tally, ids)
         status, close = self._arrivals(tally, ids, timing, self.run.cohort if first else None)
         used = status == 0
@@ -247,7 +260,8 @@ class Engine:
         gathered = None
         if used.any():
             request = request if used.all() else request.part(np.flatnonzero(used))
-            gathered = self._exchange(request, ask.send, number, tally)
+            when = f"round {number}, time {tally.time_s:.6g} s"
+            gathered = self._exchange(request, ask.send, when)
         self._count(ask, owner, number, tally, ids, timing, status, gathered)
         tally.time_s, tally.ask = close, tally.ask + 1
         if gathered is None:
@@ -341,15 +355,12 @@ class Engine:
             return None
         return np.asarray((timing["end_s"] - tally.time_s) * self.run.wall_scale)
 
-    def _exchange(
-        self, request: Request, send: Mapping[str, Array], number: int, tally: Tally
-    ) -> Gathered:
+    def _exchange(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
         try:
             return self.executor.exchange(self.run.folder, request, send)
         except ClientFailed as failed:
             raise RunFailed(
-                f"round {number}, time {tally.time_s:.6g} s, client {failed.client}, "
-                f"'{request.work}' failed:\n{failed.trace}"
+                f"{when}, client {failed.client}, '{request.work}' failed:\n{failed.trace}"
             ) from failed
 
     def _count(
@@ -405,8 +416,19 @@ class Engine:
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
-            row |= self.measures.of(moment.model)
+            row |= self.measures.of(moment.model, at(moment))
         return row
+
+    def _declared(self, moment: Moment, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
+        """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""
+        algorithm = self.run.algorithm
+        extra = sorted(set(diagnostics) - set(algorithm.diagnostics))
+        if extra:
+            raise RunFailed(
+                f"round {moment.round}: '{algorithm.name}' returns {', '.join(extra)}, which its "
+                "`diagnostics` do not declare; add the name there"
+            )
+        return diagnostics
 
     def failure(self, moment: Moment, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""
@@ -417,6 +439,11 @@ class Engine:
         local = self.run.algorithm.local
         step = f" (local lr {local.rate(moment.round):g})" if isinstance(local, Descent) else ""
         return f"round {moment.round}: {what} is not finite; likely the step is too large{step}"
+
+
+def at(moment: Moment) -> str:
+    """Return when the model of a moment is evaluated, for messages."""
+    return f"evaluation of round {moment.round}, time {moment.time_s:.6g} s"
 
 
 def _distinct(drawn: Ints) -> tuple[Ints, Ints]:

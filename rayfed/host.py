@@ -10,14 +10,13 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from rayfed.algorithms.base import Upload
 from rayfed.clients import Clients, Stacks
 from rayfed.datasets.shards import Shards
-from rayfed.errors import RunFailed
 from rayfed.problems.base import Array, Problem
 from rayfed.problems.objective import Objective
 from rayfed.solvers import Solver
@@ -216,6 +215,8 @@ class Host:
             branches = [b for r, m in classes for b in work.branch(r, m)]
         except _Failed as failed:
             return Failure(failed.client, failed.trace)
+        except Exception:  # what no client half is to blame for
+            return Failure(int(request.ids[0]), traceback.format_exc())
         if request.sleep_s is not None and len(request.ids):
             time.sleep(float(request.sleep_s.max()))
         return Partial(branches, work.each)
@@ -256,7 +257,7 @@ class _Work:
         """Return the number of each client's stack: same group, same padded widths."""
         request, shards = self.request, self.view.shards
         columns = [request.groups, shards.widths(request.ids)]
-        if request.owner == "evaluation":
+        if request.owner in ("evaluation", "server"):  # these look at held-out rows
             columns.append(shards.widths(request.ids, "test"))
         if all(len(c) == 0 or (c == c[0]).all() for c in columns):
             return np.zeros(len(request.ids), dtype=np.int64)
@@ -314,7 +315,7 @@ class _Work:
                 _scatter(self.each, name, rows, len(self.request.ids), chosen)
         if upload.group is not None:
             _scatter(self.each, GROUP, upload.group, len(self.request.ids), chosen)
-        if upload.loss is not None:
+        if upload.loss is not None and "loss" not in upload.values:
             _scatter(self.each, "loss", upload.loss, len(self.request.ids), chosen)
 
     def _clients(self, index: Ints) -> Clients:
@@ -333,8 +334,6 @@ class _Work:
         try:
             with np.errstate(all="ignore"):  # a run that diverges is reported by the engine
                 return self.half(clients, **self.send)
-        except RunFailed:
-            raise
         except Exception as error:
             for k in range(len(clients.ids)):
                 try:
@@ -345,16 +344,28 @@ class _Work:
 
     def _check(self, upload: Upload, k: int) -> None:
         """Refuse an upload that differs from what the Ask declared: traffic must be honest."""
-        found = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
+        declared, initial = dict(self.request.up), self.setup.initial
+        sent = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
         if upload.group is not None:
-            found[GROUP] = 1
-        if found != dict(self.request.up):
-            who = type(self.setup.owners[self.request.owner]).__name__
-            raise _Failed(
-                int(self.request.ids[0]),
-                f"{who}.{self.request.work} declares the upload {dict(self.request.up)} "
-                f"but sends {found} (numbers per client); mend `up` of its Ask",
+            sent[GROUP] = 1
+        if sent != declared:
+            self._refuse(
+                f"declares the upload {declared} but sends {sent} (numbers per client); "
+                "mend `up` of its Ask"
             )
+        for name, rows in upload.values.items():
+            if len(rows) != k:
+                self._refuse(f"sends '{name}' {rows.shape} for {k} clients; put clients first")
+        for name, rows in upload.state.items():
+            if name not in initial:
+                self._refuse(f"keeps '{name}', which `client_state` does not make; add it there")
+            if rows.shape != (k, *initial[name].shape):
+                wanted = (k, *initial[name].shape)
+                self._refuse(f"keeps '{name}' {rows.shape}; a row a client is {wanted}")
+
+    def _refuse(self, why: str) -> NoReturn:
+        who = type(self.setup.owners[self.request.owner]).__name__
+        raise _Failed(int(self.request.ids[0]), f"{who}.{self.request.work} {why}")
 
 
 def _scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:

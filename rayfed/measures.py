@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.algorithms.base import Array
 from rayfed.evaluation import scores, summarise
-from rayfed.executors.base import Executor, Gathered
+from rayfed.executors.base import Gathered
 from rayfed.host import Request
 from rayfed.runs import Run
 from rayfed.tree import Ints
@@ -29,12 +29,15 @@ class Measures:
     ----------
     run : Run
         What is run.
-    executor : Executor
-        Where the clients live; the run is open there under its folder's name.
+    exchange : callable
+        Runs the client halves of a request: ``exchange(request, send, when)``, where `when`
+        is told if a client fails.
     """
 
-    def __init__(self, run: Run, executor: Executor) -> None:
-        self.run, self.executor = run, executor
+    def __init__(
+        self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
+    ) -> None:
+        self.run, self.exchange = run, exchange
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -44,30 +47,29 @@ class Measures:
         fair = FAIRNESS if run.fairness else ()
         return (*personal, *fair, *(SKEW if run.skew else ()))
 
-    def of(self, x: Array) -> dict[str, float]:
+    def of(self, x: Array, when: str) -> dict[str, float]:
         """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,)."""
         run = self.run
-        sums = self._ask("evaluation", "measure", 9, run.evaluated, x).sums["metrics"]
+        sums = self._ask("evaluation", "measure", 9, run.evaluated, x, when).sums["metrics"]
         objective = run.views["evaluation"].objective
         normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
         row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
-        if run.scored == "server":
-            chunks = np.arange(run.views["server"].shards.clients)
-            own = self._ask("server", "on_server", 3, chunks, x).sums["metrics"]
+        if run.scored == "server" and not run.algorithm.personal:  # the server has no such models
+            pieces = np.arange(run.views["server"].shards.clients)
+            own = self._ask("server", "on_server", 3, pieces, x, when).sums["metrics"]
             row |= scores(*own.tolist())
         if run.optimum is not None:
             row["loss_gap"] = row["loss"] - run.optimum
         if run.fairness:
-            row |= fairness(
-                self._ask("evaluation", "own", 1, run.evaluated, x, ("own",)).each["own"]
-            )
+            own = self._ask("evaluation", "own", 1, run.evaluated, x, when, ("own",)).each["own"]
+            row |= fairness(own)
         return row
 
-    def each(self, x: Array, ids: Ints) -> Mapping[str, Array]:
+    def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each."""
-        return self._ask("evaluation", "each", 1, ids, x, ("loss", "accuracy")).each
+        return self._ask("evaluation", "each", 1, ids, x, when, ("loss", "accuracy")).each
 
-    def skew(self, x: Array, ids: Ints) -> dict[str, float]:
+    def skew(self, x: Array, ids: Ints, when: str) -> dict[str, float]:
         """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.
 
         Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning",
@@ -76,9 +78,9 @@ class Measures:
         """
         if self.run.algorithm.pooled:  # one machine stands for everybody
             return {"skew": math.nan}
-        everyone = self.of(x)["loss"]
+        everyone = self.of(x, when)["loss"]
         distinct, place = np.unique(ids, return_inverse=True)
-        chosen = self.each(x, distinct)["loss"][place]
+        chosen = self.each(x, distinct, when)["loss"][place]
         return {"skew": float(np.mean(chosen)) / everyone if everyone else math.nan}
 
     def _ask(
@@ -88,12 +90,13 @@ class Measures:
         numbers: int,
         ids: Ints,
         x: Array,
+        when: str,
         names: tuple[str, ...] = ("metrics",),
     ) -> Gathered:
         none = np.zeros(len(ids), dtype=np.int64)
         up = dict.fromkeys(names, numbers)
         request = Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
-        return self.executor.exchange(self.run.folder, request, {"x": x})
+        return self.exchange(request, {"x": x}, when)
 
 
 def fairness(accuracies: Floats) -> dict[str, float]:

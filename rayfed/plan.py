@@ -205,6 +205,7 @@ class _Seed:
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
             fairness=study.evaluate.fairness, skew=study.evaluate.skew, record=record,
         )  # fmt: skip
+        _check_budget(run)
         if not (study.evaluate.gap or study.stop.loss_gap is not None):
             return run
         return optimum(run, self.loader.tables)
@@ -266,6 +267,15 @@ class _Seed:
             "scored": self.views.scored,
             "dtype": str(self.dtype),
         }
+
+
+def _check_budget(run: Run) -> None:
+    """Refuse local work whose steps cannot be counted, of clients as they are on average."""
+    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
+    pace, sizes = run.population.mean_seconds_per_step(ids), run.views[""].shards.sizes(ids)
+    groups = run.population.group_of(ids)
+    for group in np.unique(groups).tolist():
+        run.solvers[group].budget(sizes[groups == group], pace[groups == group])
 
 
 def _read_model(path: Path, p: int) -> Array:

@@ -124,7 +124,8 @@ class Records:
         self.flushed = time.monotonic()
 
     def clear(self) -> None:
-        """Begin from nothing."""
+        """Begin from nothing; without its manifest a checkpoint is none."""
+        (self.checkpoints / "manifest.json").unlink(missing_ok=True)
         self.rounds.cut(0)
         self.events.cut(0)
         for old in self.checkpoints.iterdir():
@@ -153,13 +154,11 @@ class Records:
 
     def log(self, line: str) -> None:
         """Add a line to the run's log."""
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
-            log.write(f"{stamp} {line}\n")
+        log(self.folder, line)
 
     def status(self, record: Mapping[str, Any]) -> None:
         """Replace ``run.json``."""
-        write_text(self.folder / "run.json", json.dumps(record, indent=1, default=str) + "\n")
+        status(self.folder, record)
 
     def finish(self) -> None:
         """Compact the tables."""
@@ -241,6 +240,18 @@ class Records:
             with np.load(self.checkpoints / name, allow_pickle=False) as arrays:
                 loaded.append({k: arrays[k] for k in arrays.files})
         return newest(loaded)
+
+
+def log(folder: Path, line: str) -> None:
+    """Add a line to the log of a run's folder."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    with (folder / "log.txt").open("a", encoding="utf-8") as lines:
+        lines.write(f"{stamp} {line}\n")
+
+
+def status(folder: Path, record: Mapping[str, Any]) -> None:
+    """Replace ``run.json`` in a run's folder."""
+    write_text(folder / "run.json", json.dumps(record, indent=1, default=str) + "\n")
 
 
 def newest(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

@@ -163,7 +163,8 @@ def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
     Returns
     -------
     list of P lists of (residue, modulus)
-        Every client is in exactly one class; sibling classes of one host are merged.
+        Every id is in exactly one class, also those from N on: the rows that the server holds
+        are evaluated in pieces, of which there may be more. Sibling classes of one host are merged.
     """
     fine = 1
     while fine < min(clients, 16 * hosts) or fine < hosts:
@@ -171,8 +172,11 @@ def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
     order = _neighbours(fine)
     order = order[order < clients]
     counts = (clients - order + fine - 1) // fine
-    owner = np.arange(hosts) if clients == hosts else _shared_out(counts, hosts)
-    return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
+    owner = np.zeros(fine, dtype=np.int64)
+    owner[order] = np.arange(hosts) if clients == hosts else _shared_out(counts, hosts)
+    beyond = np.arange(clients, fine)  # no client's: they go where their siblings are
+    owner[beyond] = owner[beyond - fine // 2]
+    return [_merged([(r, fine) for r in np.flatnonzero(owner == h).tolist()]) for h in range(hosts)]
 
 
 def balanced(ids: Ints, hosts: int, slack: float = 1.1) -> list[list[tuple[int, int]]]:

@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rayfed
 from rayfed import api
 from rayfed.algorithms.base import Algorithm, Ask, Upload
 from rayfed.engine import Engine, Tally
+from rayfed.errors import RunFailed
 from rayfed.executors.serial import SerialExecutor
+from rayfed.problems.least_squares import LeastSquares
 from rayfed.selection import Uniform
 
 
@@ -231,3 +234,98 @@ def test_a_wall_clock_sleeps_and_decides_nothing(mixed, tmp_path, assert_same):
     rayfed.run(made | {"clock": {"name": "wall", "scale": 0.02}}, out=tmp_path / "wall")
     assert time.monotonic() - began >= 3 * 5 * 0.02  # three rounds of five steps of 1 s
     assert_same(tmp_path / "virtual", tmp_path / "wall")
+
+
+@pytest.mark.parametrize(("cohort", "over_select", "asked"), [(10, 1.1, 11), (4, 1.3, 6)])
+def test_over_selection_rounds_up_but_not_for_the_sake_of_rounding(
+    mixed, cohort, over_select, asked
+):
+    made = mixed(participation={"cohort": cohort, "over_select": over_select})
+    made["clients"] |= {"count": 30, "availability": "always"}
+    engine = engine_for(made)
+    assert len(engine.step(engine.start()[0])[2][0]["client"]) == asked
+
+
+def test_a_deadline_counts_from_when_somebody_came(mixed):
+    made = mixed(participation={"cohort": 2, "deadline_s": 30.0, "select": Polling()})
+    made["clients"] = {
+        "count": 2,
+        "delay": {"name": "constant", "mean_s": 1.0},
+        "availability": {"name": "cyclic", "groups": 2, "period_s": 100.0},
+        # client 0 is never there, so that nobody is until 100 s
+        "groups": [{"ids": [0], "availability": {"name": "bernoulli", "p": 0.0}}],
+    }
+    engine = engine_for(made)
+    after, row, events = engine.step(engine.start()[0])
+    assert [e["start_s"].tolist() for e in events] == [[100.0], [101.0]]  # the poll takes 1 s
+    assert (row["participants"], row["late"], after.time_s) == (1, 0, 106.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talkative(TwoAsks):
+    """Returns a diagnostic that it does not declare."""
+
+    def round(self, state):
+        state, _ = yield from super().round(state)
+        return state, {"mood": 1.0}
+
+
+def test_a_diagnostic_that_is_not_declared_is_refused(mixed):
+    engine = engine_for(mixed(algorithms=[Talkative()]))
+    with pytest.raises(RunFailed, match=r"round 1: 'two-asks' returns mood.*`diagnostics`"):
+        engine.step(engine.start()[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blind(LeastSquares):
+    """Cannot predict."""
+
+    name: ClassVar[str] = "blind"
+
+    def value(self, x, batch):
+        raise ZeroDivisionError("no eyes")
+
+
+def test_a_problem_that_fails_in_an_evaluation_fails_the_run(mixed):
+    made = mixed()
+    made["problem"] = {"name": Blind, "dataset": {"name": "linear"}}
+    engine = engine_for(made)
+    with pytest.raises(RunFailed, match=r"(?s)evaluation of round 0.*client 0.*no eyes"):
+        engine.start()
+
+
+def test_the_servers_own_rows_score_no_models_that_it_does_not_have(mixed, tmp_path):
+    frame = pd.DataFrame({"a": np.arange(40.0) - 20, "y": np.arange(40) // 20})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    frame.to_csv(tmp_path / "test.csv", index=False)
+    scores = {}
+    for name in ("fedavg", "local-only"):
+        made = mixed(algorithms=[{"name": name}], partition={"name": "iid"})
+        files = {"dataset": str(tmp_path / "train.csv"), "test": str(tmp_path / "test.csv")}
+        made["problem"] = {"name": "logistic-regression", **files}
+        engine = engine_for(made)
+        scores[name] = engine.start()[1]["accuracy"]
+    assert scores["fedavg"] == 0.5
+    assert np.isnan(scores["local-only"])
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_the_servers_own_rows_are_scored_alike_in_any_stack(mixed, tmp_path, block):
+    """1,476 rows are three pieces, the last one shorter than the others."""
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 60), ("test", 1476)):
+        frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+        frame["y"] = (frame.a + rng.normal(size=n) > 0).astype(int)
+        frame.to_csv(tmp_path / f"{part}.csv", index=False)
+    files = {"dataset": str(tmp_path / "train.csv"), "test": str(tmp_path / "test.csv")}
+    made = mixed(rounds=6, partition={"name": "iid"})
+    made["problem"] = {"name": "logistic-regression", **files}
+    losses = []
+    for width in (100, block):
+        engine = engine_for(made)
+        engine.executor.open(engine.run.folder, replace(engine.run.setup(), block=width))
+        moment, row = engine.start()
+        for _ in range(6):
+            moment, row, _ = engine.step(moment)
+            losses.append(row["test_loss"])
+    assert losses[:6] == losses[6:]

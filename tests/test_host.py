@@ -1,3 +1,4 @@
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,21 @@ class Half:
 
     def liar(self, clients, x):
         return Upload({"vector": np.zeros((len(clients.ids), 7))})
+
+    def sideways(self, clients, x):
+        return Upload({"vector": np.zeros((2, len(clients.ids)))})
+
+    def forgetful(self, clients, x):
+        return Upload({}, state={"cals": clients.state["calls"]})
+
+    def greedy(self, clients, x):
+        return Upload({}, state={"calls": np.zeros((len(clients.ids), 2))})
+
+    def both(self, clients, x):
+        return Upload({"loss": np.full(len(clients.ids), 7.0)}, loss=np.zeros(len(clients.ids)))
+
+    def odd(self, clients, x):
+        return "nothing"
 
 
 def host_with(sizes, block=100):
@@ -100,6 +116,28 @@ def test_an_upload_that_was_not_declared_is_refused():
     host, _ = host_with([2] * 5)
     failure = host.exchange("run", request([1], "liar", {"vector": 2}), {"x": np.ones(2)})
     assert "declares the upload {'vector': 2} but sends {'vector': 7}" in failure.trace
+
+
+@pytest.mark.parametrize(
+    ("work", "up", "found"),
+    [
+        ("sideways", {"vector": 2}, r"Half.sideways sends 'vector' \(2, 3\) for 3 clients"),
+        ("forgetful", {}, "keeps 'cals', which `client_state` does not make"),
+        ("greedy", {}, r"keeps 'calls' \(3, 2\); a row a client is \(3, 1\)"),
+        ("odd", {}, "'str' object has no attribute"),
+    ],
+)
+def test_what_would_be_lost_or_read_amiss_is_refused(work, up, found):
+    host, _ = host_with([2] * 5)
+    failed = host.exchange("run", request([2, 1, 4], work, up), {"x": np.ones(2)})
+    assert isinstance(failed, Failure)
+    assert re.search(found, failed.trace)
+
+
+def test_a_loss_that_is_sent_is_what_the_server_sees():
+    host, _ = host_with([2] * 3)
+    part = host.exchange("run", request([0, 2], "both", {"loss": 1}), {"x": np.ones(2)})
+    assert part.each["loss"].tolist() == [7.0, 7.0]
 
 
 def test_a_run_that_is_not_open_is_unknown():

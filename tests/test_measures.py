@@ -90,7 +90,7 @@ def test_skew_is_the_loss_of_the_cohort_over_that_of_all():
     second, row, _ = engine.step(first)
     assert np.isnan(row["skew"])
     _, row, _ = engine.step(second)
-    losses = engine.measures.each(second.state["x"], np.arange(30))["loss"]
+    losses = engine.measures.each(second.state["x"], np.arange(30), "now")["loss"]
     mass = engine.run.views[""].shards.mass(np.arange(30))
     assert row["skew"] == pytest.approx(np.sort(losses)[-3:].mean() / (mass @ losses))
 

@@ -211,6 +211,14 @@ class TestLocalWork:
         assert [e[5] for e in events(result, 1)] == [7, 3, 2, 1]
         assert [e[2] for e in events(result, 1)] == [7.0, 6.0, 6.0, 10.0]
 
+    def test_time_is_no_measure_of_steps_that_take_none(self, made):
+        idle = {"delay": {"name": "constant", "mean_s": 0}}
+        counted = {**idle, "local": {"steps": 5}}
+        local = {"time_s": 7, "batch": "full", "lr": 0.1}
+        api.prepare(api.read(made(local, groups=({}, {}, {}, counted))))
+        with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time; give"):
+            api.prepare(api.read(made(local, groups=({}, {}, {}, idle))))
+
     def test_epochs_count_minibatches(self, made, recorded):
         """Two passes over 2, 3, 1 and 2 rows in batches of 2 are 2, 4, 2 and 2 steps."""
         result = recorded(made({"epochs": 2, "batch": 2, "lr": 0.1}, rounds=1))

@@ -86,6 +86,15 @@ def test_every_client_has_one_host(clients, data):
     assert min(counts) >= 1
 
 
+@given(st.integers(1, 300), st.data())
+@settings(max_examples=60)
+def test_every_piece_of_the_servers_rows_has_one_host(clients, data):
+    """There may be more pieces than clients: MNIST's test rows are 20."""
+    owned = classes(clients, data.draw(st.integers(1, clients)))
+    for i in range(4 * clients + 20):
+        assert sum(i % m == r for own in owned for r, m in own) == 1
+
+
 def test_as_many_hosts_as_clients_gives_each_one():
     counts = [
         len([i for i in range(20) if any(i % m == r for r, m in own)]) for own in classes(20, 20)

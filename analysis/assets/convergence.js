@@ -3,8 +3,10 @@
 const convergence = (() => {
   const GAP = 17; // pixels between two labels
   const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
-  const TITLED = 4; // most algorithms that the title names
+  const NAMED = 4; // most algorithms that the reading names
+  const SPAN = 10; // ratio of the largest to the smallest value from which a log axis helps
   const FEW_ROUNDS = 7; // no ticks between rounds where there are so few
+  const [SIZE, POWER_SIZE] = [13, 10.5]; // powers are written a quarter larger than asked for
   const MARGINS = 64; // pixels above and below the plot
 
   function extent(curves, log) {
@@ -20,7 +22,7 @@ const convergence = (() => {
   const lowest = (curves) => curves.flatMap((c) => c.mean).reduce((a, b) => Math.min(a, b), Infinity);
   const highest = (curves) => curves.flatMap((c) => c.mean).reduce((a, b) => Math.max(a, b), -Infinity);
   const positive = (curves) => curves.some((c) => c.mean.length) && lowest(curves) > 0;
-  const spansDecades = (curves) => positive(curves) && highest(curves) / lowest(curves) > 20;
+  const spansDecades = (curves) => positive(curves) && highest(curves) / lowest(curves) > SPAN;
 
   // Moves heights apart so that neighbours keep a gap; see analysis/figures/labels.py.
   function spread(heights, room) {
@@ -96,34 +98,37 @@ const convergence = (() => {
     return found;
   }
 
-  function title(data, names, view) {
-    const column = data.columns[view.y];
-    if (view.target === null) return `${column.title} over ${data.clocks[view.x].plain}`;
+  // A name with a comma would fall apart in a list.
+  const named = (name) => (name.includes(",") ? `“${name}”` : name);
+
+  // When each algorithm reached the target on the chosen clock, the first one first.
+  function reading(data, names, view) {
+    if (view.target === null) return "";
     const at = crossings(data, view);
-    const rivals = names.filter((about) => about.rival);
-    const rows = rivals.map(({ name }) => {
+    const rows = names.filter((about) => about.rival).map(({ name }) => {
       const places = at.get(name) ?? [];
       const every = places.length > 0 && places.every((place) => place !== null);
-      return { name, value: every ? series.mean(places) : null };
+      const partly = places.some((place) => place !== null);
+      return { name, value: every ? series.mean(places) : null, partly };
     });
     const reached = rows.filter((row) => row.value !== null).sort((a, b) => a.value - b.value);
     const missing = rows.filter((row) => row.value === null);
     const parts = [
-      ...reached.map((row) => `${row.name} after ${units.clock(view.x, row.value)}`),
-      ...missing.map((row) => `${row.name} not with every seed`),
+      ...reached.map((row) => `${named(row.name)} after ${units.clock(view.x, row.value)}`),
+      ...missing.map((row) => `${named(row.name)} ${row.partly ? "not with every seed" : "never"}`),
     ];
-    if (parts.length > TITLED) parts.splice(TITLED, Infinity, `${parts.length - TITLED} more`);
-    const text = `${column.title} ${units.number(view.target)}: ${parts.join(", ")}`;
-    return text.replace(UNIT, "\u00a0");
+    if (parts.length > NAMED) parts.splice(NAMED, Infinity, `${parts.length - NAMED} more`);
+    const goal = `${data.columns[view.y].title} ${units.number(view.target)}`;
+    return `${goal} reached: ${parts.join(", ")}`.replace(UNIT, "\u00a0");
   }
 
   // 1, 2, 5 where a log axis spans two decades or less, else powers.
   function ticks(range, log) {
     const decades = range && log ? range[1] - range[0] : 0;
-    if (!log) return { dtick: undefined, tickformat: "" };
+    if (!log) return { dtick: undefined, tickformat: "", size: SIZE };
     return decades <= 2.2
-      ? { dtick: "D2", tickformat: "~g" }
-      : { dtick: Math.max(1, Math.ceil(decades / 7)), tickformat: "" };
+      ? { dtick: "D2", tickformat: "~g", size: SIZE }
+      : { dtick: Math.max(1, Math.ceil(decades / 7)), tickformat: "", size: POWER_SIZE };
   }
 
   // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.
@@ -144,10 +149,12 @@ const convergence = (() => {
     const range = extent(scaled, log);
     const at = crossings(data, view);
     for (const trace of made.data) {
-      const { name, part } = trace.meta;
+      const { name, part, seed } = trace.meta;
       trace.visible = !view.hidden.has(name);
       if (part !== "crossing") {
-        fill(trace, curves.get(name), clock.worth, end);
+        const mine = runsOf(name).filter((run) => run.seed === seed);
+        const single = part === "seed" && series.curve(mine, view.x, view.y);
+        fill(trace, single || curves.get(name), clock.worth, end);
         continue;
       }
       const baseline = names.find((about) => about.name === name).baseline;
@@ -160,7 +167,9 @@ const convergence = (() => {
     xaxis.dtick = view.x === "round" && end <= FEW_ROUNDS ? 1 : undefined;
     xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g} ${clock.unit}`.trim() };
     yaxis.title = { ...yaxis.title, text: data.columns[view.y].title };
-    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, ticks(range, log));
+    const { size, ...marks } = ticks(range, log);
+    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, marks);
+    yaxis.tickfont = { ...yaxis.tickfont, size };
     made.layout.annotations = range ? labels(visible, curves, range, log, made.layout.height) : [];
     made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
     made.view = { log, range: range ?? [0, 1], canLog: positive(scaled) };
@@ -172,5 +181,5 @@ const convergence = (() => {
     return line;
   }
 
-  return { build, title, spread };
+  return { build, reading, spread };
 })();

@@ -8,7 +8,7 @@ const page = (() => {
   const narrow = window.matchMedia("(max-width: 640px)");
   const view = { ...data.view, hidden: new Set() };
   let printing = false;
-  let run = 0;
+  let run = data.view.run;
   let wide = false;
 
   // ---- colours and widths -------------------------------------------------------------------
@@ -53,11 +53,19 @@ const page = (() => {
     if (!data.convergence) return Promise.resolve();
     const made = convergence.build(data.figures.convergence, data.convergence, data.names, view);
     view.shown = made.view;
-    $("#convergence-title").textContent = convergence.title(data.convergence, data.names, view);
+    tell();
     showTarget();
     press("scale", made.view.log ? "log" : "linear");
     $$('[data-scale="log"]').forEach((button) => (button.disabled = !made.view.canLog));
     return draw("convergence", made, { shapePosition: true });
+  }
+
+  // The answer on top tells of the first view, so only another one needs words of its own.
+  function tell() {
+    const first = ["x", "y", "target"].every((key) => view[key] === data.view[key]);
+    const text = first ? "" : convergence.reading(data.convergence, data.names, view);
+    $("#reading").textContent = text;
+    table.follow(data, view);
   }
 
   // Target on the slider's scale of 0 to 1000, from the lower to the upper end of the y axis.
@@ -180,6 +188,9 @@ const page = (() => {
     if (wide && meta.whole) figure.layout.xaxis.range = [0, meta.whole];
     $("#span").hidden = !(meta.first && meta.first < meta.last);
     note("timeline", figure);
+    $(".statuses .away + span").textContent = meta.blank;
+    const place = data.names.findIndex(({ name }) => name === data.runs[run].name);
+    $(".statuses .computing").style.background = `var(--a${place})`;
     return draw("timeline", figure);
   }
 
@@ -264,44 +275,6 @@ const page = (() => {
     }
   }
 
-  // ---- table --------------------------------------------------------------------------------
-
-  function sortBy(button) {
-    const head = button.closest("th");
-    const rising = head.getAttribute("aria-sort") !== "ascending";
-    const body = $("tbody", head.closest("table"));
-    const value = (row) => Number.parseFloat(row.cells[head.cellIndex].dataset.value);
-    const order = (a, b) => {
-      const [x, y] = [value(a), value(b)];
-      if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
-      return rising ? x - y : y - x;
-    };
-    $$("th", head.parentElement).forEach((other) => other.removeAttribute("aria-sort"));
-    head.setAttribute("aria-sort", rising ? "ascending" : "descending");
-    body.append(...[...body.rows].sort(order));
-  }
-
-  async function copy(button) {
-    const text = data.copies[button.dataset.copy];
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const area = document.body.appendChild(document.createElement("textarea"));
-      area.value = text;
-      area.select();
-      document.execCommand("copy");
-      area.remove();
-    }
-    const said = $("#copied");
-    said.textContent = `Copied as ${button.textContent}.`;
-    setTimeout(() => (said.textContent = ""), 2500);
-  }
-
-  function listenTable() {
-    $$("th button").forEach((button) => button.addEventListener("click", () => sortBy(button)));
-    $$("button[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
-  }
-
   // ---- start --------------------------------------------------------------------------------
 
   async function drawAll() {
@@ -319,7 +292,7 @@ const page = (() => {
   }
 
   async function start() {
-    listenTable();
+    table.listen();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
     loadPlotly();
     await drawAll();
@@ -332,7 +305,7 @@ const page = (() => {
     document.body.dataset.ready = "true";
   }
 
-  return { start, view, data };
+  return { start, setTarget, view, data };
 })();
 
 page.start();

@@ -8,11 +8,20 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analysis.figures.labels import label_ends
-from analysis.figures.style import canvas, line, log_ticks, study_inks, x_scales, y_range
+from analysis.figures.style import (
+    canvas,
+    line,
+    log_ticks,
+    spans_decades,
+    study_inks,
+    x_scales,
+    y_range,
+)
 from analysis.palette import LIGHT, Ink
-from analysis.read import Results
+from analysis.read import Results, Run
 from analysis.series import (
     X_AXES,
+    Array,
     Curve,
     crossing,
     curve,
@@ -25,6 +34,7 @@ from analysis.series import (
 
 HEIGHT = 440
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
+_FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
 
 
 def convergence(
@@ -36,6 +46,8 @@ def convergence(
 ) -> go.Figure:
     """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
 
+    Where there are few of them the single seeds are drawn too, faintly.
+
     Parameters
     ----------
     results : Results
@@ -45,7 +57,7 @@ def convergence(
     y : str
         Any numeric column of the rounds.
     log : bool, optional
-        Logarithmic y axis. If None: where all values are positive and span a factor of 20.
+        Logarithmic y axis. If None: where all values are positive and span a factor of 10.
     target : float, optional
         Where the target line lies. If None: `series.default_target`.
 
@@ -58,19 +70,23 @@ def convergence(
     target = default_target(results, y) if target is None else target
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
     curves = {name: curve(frames, x, y) for name, frames in histories.items()}
+    faint = shows_seeds(results)
     drawn = {name: found for name, found in curves.items() if len(found.x)}
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     look = study_inks(results)
     for name, found in curves.items():
         add_curve(figure, name, look[name], found, worth["worth"], end)
+        for run in results.usable(name) if faint else ():
+            single = curve([history(run)], x, y)
+            add_seed(figure, run, look[name], single, worth["worth"], end)
     for name, frames in histories.items():
         places = [crossing(f, y, target) for f in frames if y in f] if target is not None else []
         at = [float(row[x]) / worth["worth"] for row in places if row is not None]
         _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
-    log = spans_decades(scaled) if log is None else log
+    log = spans_decades([c.mean for c in scaled]) if log is None else log
     extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
     _set_axes(figure, worth["title"], y, log, extent, end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
@@ -80,20 +96,17 @@ def convergence(
     return figure
 
 
-def spans_decades(curves: list[Curve]) -> bool:
-    """Return whether the data are positive and span a factor of 20, so that a log axis helps."""
-    means = np.concatenate([np.empty(0), *(c.mean for c in curves)])
-    return bool(len(means) and means.min() > 0 and means.max() / means.min() > 20)
+def shows_seeds(results: Results) -> bool:
+    """Return whether single seeds are drawn: where they are several, but few enough to read."""
+    most = max(len(results.usable(name)) for name in results.names)
+    return 1 < most <= _FEW_SEEDS and len(results.names) <= _FEW_NAMES
 
 
 def add_curve(
     figure: go.Figure, name: str, ink: Ink, found: Curve, worth: float, end: float
 ) -> None:
-    """Add a mean line and its band; a run whose clock stands still becomes a level line."""
-    x, mean, low, high = found.x / worth, found.mean, found.low, found.high
-    if len(x) == 1:
-        x = np.array([0.0, end])
-        mean, low, high = (np.repeat(values, 2) for values in (mean, low, high))
+    """Add a mean line and its band."""
+    x, mean, low, high = _level(found, worth, end)
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),
@@ -114,6 +127,30 @@ def add_curve(
         hovertemplate="%{y:.3g}",
         meta={"name": name, "part": "mean"},
     )
+
+
+def add_seed(figure: go.Figure, run: Run, ink: Ink, found: Curve, worth: float, end: float) -> None:
+    """Add the faint line of one seed, below the means."""
+    x, values, _, _ = _level(found, worth, end)
+    figure.add_scatter(
+        x=x,
+        y=values,
+        mode="lines",
+        line={"color": ink.light, "width": 1},
+        opacity=0.35,
+        hoverinfo="skip",
+        zorder=-1,
+        meta={"name": run.name, "part": "seed", "seed": run.seed},
+    )
+
+
+def _level(found: Curve, worth: float, end: float) -> tuple[Array, Array, Array, Array]:
+    """Return a curve in the axis's unit; one whose clock stands still becomes a level line."""
+    parts = (found.mean, found.low, found.high)
+    if len(found.x) == 1:
+        mean, low, high = (np.repeat(values, 2) for values in parts)
+        return np.array([0.0, end]), mean, low, high
+    return found.x / worth, *parts
 
 
 def _add_crossings(
@@ -173,14 +210,17 @@ def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles.
+        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles, and
+        ``thinned``: to how many rounds the longest run was thinned, None if none was.
     """
     columns = y_columns(results)
     runs = [run for name in results.names for run in results.usable(name)]
     each = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(each, 200, 2000))
     clocks = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
+    longest = max((len(run.rounds) for run in runs), default=0)
     return {
+        "thinned": rows if longest > rows else None,
         "clocks": clocks,
         "columns": {
             column: {"title": y_title(column), "target": default_target(results, column)}

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analysis.figures.labels import label_ends
-from analysis.figures.style import canvas, line, study_inks, y_range
+from analysis.figures.style import canvas, line, log_ticks, spans_decades, study_inks, y_range
 from analysis.palette import LIGHT
 from analysis.read import Results
 from analysis.series import Array
@@ -46,12 +46,16 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
             meta={"name": name, "part": "mean"},
         )
     figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
-    extent = y_range(list(drawn.values()), log=False)
+    # Losses differ by decades where one algorithm is much further than another.
+    log = column.endswith("loss") and spans_decades(list(drawn.values()))
+    extent = y_range(list(drawn.values()), log)
     figure.update_xaxes(title_text="clients, from the worst served to the best (%)", range=[0, 100])
     figure.update_xaxes(showgrid=False, dtick=20)
     figure.update_layout(xaxis_unifiedhovertitle_text="the %{x:.0f} % worst served")
-    figure.update_yaxes(title_text=f"{column} of the client", range=extent)
-    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, look, extent)
+    kind = "log" if log else "linear"
+    ticks = log_ticks(extent) if log else {}
+    figure.update_yaxes(title_text=f"{column} of the client", type=kind, range=extent, **ticks)
+    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, look, extent, log)
     return figure
 
 

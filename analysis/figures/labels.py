@@ -12,7 +12,8 @@ from analysis.palette import Ink
 GAP = 17  # pixels between two labels
 DIRECT = 8  # most lines that are labelled at their ends
 MARGINS = 12 + 52  # pixels of a canvas above and below its plot
-ROOM = 150  # pixels at the right that the labels need
+ROOM = (104, 230)  # least and most pixels at the right for the labels
+_LETTER = 7.5  # pixels of a letter, about
 
 
 def label_ends(
@@ -42,7 +43,8 @@ def label_ends(
         return
     if extent is None:
         return
-    figure.update_layout(margin_r=ROOM)
+    longest = max((len(plain(name)) for name in ends), default=0)
+    figure.update_layout(margin_r=min(max(ROOM[0], 16 + _LETTER * longest), ROOM[1]))
     room = figure.layout.height - MARGINS
     at = {n: math.log10(v) if log else v for n, v in ends.items() if not log or v > 0}
     per_pixel = (extent[1] - extent[0]) / room
@@ -93,7 +95,11 @@ def spread(heights: Mapping[str, float], gap: float, room: float) -> dict[str, f
     }
 
 
-def plain(text: str, most: int = 22) -> str:
-    """Return a user's text for a figure, where ``<`` would start markup, cut to a length."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
+def plain(text: str, most: int = 28) -> str:
+    """Return a user's text for a figure, where ``<`` would start markup, cut to a length.
+
+    It is cut in the middle, because what tells long names apart often comes last.
+    """
+    head = most // 2
+    cut = text if len(text) <= most else f"{text[: head - 1]}…{text[head - most :]}"
     return cut.replace("&", "&amp;").replace("<", "&lt;")

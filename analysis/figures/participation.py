@@ -98,10 +98,11 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         customdata=np.repeat(clients.index.to_numpy()[:, None], columns, 1) if single else None,
         colorscale=fade(study_inks(results)[name]),
         zmin=0,
+        zmax=100 * float(share.max()) or 1.0,
         xgap=1 if columns <= 40 else 0,
         ygap=1,
         colorbar=colorbar("took part (%)"),
-        showscale=not (single and float(share.max()) == 1.0 and columns == round_edges[-1] - 1),
+        showscale=not set(np.unique(share)) <= {0.0, 1.0},
         hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
         + ", round %{x:.0f}: took part in %{z:.3~g} %<extra></extra>",
         meta={"part": "density"},
@@ -151,7 +152,7 @@ def _add_diagonal(figure: go.Figure, top: float) -> None:
         text="as much as its data",
         showarrow=False,
         xanchor="right",
-        xshift=-18,
+        xshift=-70,  # clear of the line, wide as the figure may be
         yanchor="top",
         font={"color": LIGHT["muted"]},
     )
@@ -163,6 +164,7 @@ def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str) -
         x=100 * shares["data"],
         y=100 * shares["updates"],
         mode="markers",
+        cliponaxis=False,
         customdata=np.round(np.column_stack([shares.index.to_numpy(float), about]), 5),
         marker={
             "symbol": "circle-open" if part == "slowest" else "circle",

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from analysis.palette import LIGHT, Ink, inks
+from analysis.palette import LIGHT, Ink, clear, inks
 from analysis.read import Results
 from analysis.series import X_AXES, Array, Axis
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 FONT_SIZE = 13
+POWER_SIZE = 10.5
+_SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
 
 def study_inks(results: Results) -> dict[str, Ink]:
@@ -24,24 +26,30 @@ def study_inks(results: Results) -> dict[str, Ink]:
 
 def canvas(height: int, **layout: Any) -> go.Figure:
     """Return an empty figure in the house style, `height` pixels high."""
-    figure = go.Figure()
-    figure.update_layout(
-        template="none",
-        height=height,
-        margin={"l": 64, "r": 16, "t": 12, "b": 52},
-        font={"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
-        paper_bgcolor=LIGHT["background"],
-        plot_bgcolor=LIGHT["background"],
-        showlegend=False,
-        hoverlabel={
+    # Plotly checks a whole layout at once much faster than many updates of it.
+    house = {
+        "template": "none",
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 12, "b": 52},
+        "font": {"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
+        "paper_bgcolor": LIGHT["background"],
+        "plot_bgcolor": LIGHT["background"],
+        "showlegend": False,
+        "hoverlabel": {
             "bgcolor": LIGHT["background"],
             "bordercolor": LIGHT["grid"],
             "font": {"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
             "align": "left",
             "namelength": -1,
         },
-    )
-    axis = {
+        "xaxis": _axis(),
+        "yaxis": _axis(),
+    }
+    return go.Figure(layout=house | layout)
+
+
+def _axis() -> dict[str, Any]:
+    return {
         "gridcolor": LIGHT["grid"],
         "zeroline": False,
         "showline": False,
@@ -57,9 +65,6 @@ def canvas(height: int, **layout: Any) -> go.Figure:
         "spikedash": "solid",
         "minexponent": 4,
     }
-    figure.update_layout(xaxis=axis, yaxis=axis)
-    figure.update_layout(**layout)
-    return figure
 
 
 def scale(axis: Axis, largest: float) -> dict[str, Any]:
@@ -83,6 +88,12 @@ def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     return {name: scale(axis, largest[name]) for name, axis in X_AXES.items()}
 
 
+def spans_decades(columns: Sequence[Array]) -> bool:
+    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
+    values = np.concatenate([np.empty(0), *columns])
+    return bool(len(values) and values.min() > 0 and values.max() / values.min() > _SPAN)
+
+
 def y_range(columns: Sequence[Array], log: bool) -> list[float] | None:
     """Return an axis range around the data with a margin of 4 %; None without data."""
     values = np.concatenate([np.empty(0), *columns])
@@ -99,8 +110,9 @@ def log_ticks(extent: list[float] | None) -> dict[str, Any]:
     """Return the ticks of a log axis: 1, 2, 5 where it spans two decades or less, else powers."""
     decades = extent[1] - extent[0] if extent else 1.0
     if decades <= 2.2:
-        return {"dtick": "D2", "tickformat": "~g"}
-    return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": ""}
+        return {"dtick": "D2", "tickformat": "~g", "tickfont_size": FONT_SIZE}
+    # Powers are written a quarter larger than they are asked for.
+    return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": "", "tickfont_size": POWER_SIZE}
 
 
 def colorbar(title: str) -> dict[str, Any]:
@@ -123,6 +135,11 @@ def colorbar(title: str) -> dict[str, Any]:
 def fade(ink: Ink) -> list[list[Any]]:
     """Return a sequential scale in the algorithm's one hue, from the background."""
     return [[0.0, LIGHT["background"]], [1.0, ink.light]]
+
+
+def veil(colour: str) -> list[list[Any]]:
+    """Return a sequential scale from nothing to a colour, to be laid over something else."""
+    return [[0.0, clear(colour)], [1.0, colour]]
 
 
 def line(ink: Ink, width: float = 2.0) -> Mapping[str, Any]:

@@ -24,7 +24,8 @@ class LocalOnly(Algorithm):
 
     Notes
     -----
-    Clients train when the selection picks them, as in every other algorithm of the study.
+    Clients train when the selection picks them, as in every other algorithm of the study. Where
+    the server alone holds test rows there is nothing to score on them: ``accuracy`` is NaN.
 
     Examples
     --------

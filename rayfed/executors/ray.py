@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayfed.driver import Driver, Interrupted
-from rayfed.errors import RayfedError, RunFailed
+from rayfed.driver import Driver, Interrupted, give_up
+from rayfed.errors import RayfedError
 from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
 from rayfed.executors.ray_host import BY_VALUE, PROTOCOL, HostActor
 from rayfed.host import Request, Setup, UnknownRun
@@ -32,7 +32,9 @@ from rayfed.problems.base import Array
 from rayfed.runs import Run
 from rayfed.tree import Ints, balanced, classes
 
-_RESTART_S = 120.0
+_RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
+_START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
+_DRIVERS = 3  # that a run may lose
 _UNEQUAL = 1.1  # load of the busiest actor over the mean, above which clients are dealt anew
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -144,15 +146,23 @@ class RayExecutor:
             actor.close.remote(key)
 
     def _wait_for_all(self) -> None:
-        """Wait until every actor answers; Ray may be starting some of them anew."""
+        """Wait until every actor answers; Ray may be starting some of them anew.
+
+        Raises
+        ------
+        ConnectionError
+            If one does not come back; a resume may find it.
+        """
         end = time.monotonic() + _RESTART_S
         while True:
             try:
-                ray.get([actor.ready.remote() for actor in self.actors])
+                ready = [actor.ready.remote() for actor in self.actors]
+                ray.get(ready, timeout=max(0.0, end - time.monotonic()))
                 return
-            except RayActorError as error:
+            except (RayActorError, GetTimeoutError) as error:
                 if time.monotonic() > end:
-                    raise RunFailed(f"client actors did not come back: {_line(error)}") from error
+                    text = f"client actors did not come back in {_RESTART_S:g} s: {_line(error)}"
+                    raise ConnectionError(text) from error
                 time.sleep(0.2)
 
 
@@ -249,21 +259,43 @@ class RayStudy:
         count = actor_count(clients, clients_per_actor, self.cpus)
         self.out = out
         self.layout = Layout(classes(clients, count))
-        share = 1.0 if count <= self.cpus else int(1e4 * self.cpus / count) / 1e4
-        host = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=0)(HostActor)
+        self.share = 1.0 if count <= self.cpus else int(1e4 * self.cpus / count) / 1e4
+        host = ray.remote(num_cpus=self.share, max_restarts=-1, max_task_retries=0)(HostActor)
         self.actors = [
             host.options(scheduling_strategy="SPREAD").remote(own) for own in self.layout.owned
         ]
         self.drivers: list[Any] = []
 
     def wait(self, report: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Wait until all client actors have started."""
+        """Wait until all client actors have started.
+
+        Raises
+        ------
+        RayfedError
+            If one cannot start, or others hold the CPUs that they wait for.
+        """
         waiting = [actor.ready.remote() for actor in self.actors]
         total = len(waiting)
         while waiting:
-            done, waiting = ray.wait(waiting, num_returns=1)
-            ray.get(done)
+            done, waiting = ray.wait(waiting, num_returns=1, timeout=_START_S)
+            if not done:
+                self._check_room(len(waiting))
+            try:
+                ray.get(done)
+            except RayError as error:
+                text = f"a client actor cannot start: {_line(error)}"
+                raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
             report(total - len(waiting), total)
+
+    def _check_room(self, waiting: int) -> None:
+        """Refuse to wait for CPUs that others hold."""
+        free = ray.available_resources().get("CPU", 0.0)
+        if free < self.share:
+            raise RayfedError(
+                f"executor: {waiting} client actors wait for {self.share:g} CPU each, but of "
+                f"{self.cpus} CPUs {free:g} are free; end what holds them, or use a larger "
+                "executor.clients_per_actor"
+            )
 
     def execute(
         self,
@@ -346,11 +378,20 @@ class _Queue:
         try:
             self.outcome[run.folder] = ray.get(ref)
         except RayActorError as error:  # the driver itself died: another goes on
-            if tries >= 3:
-                raise RayfedError(f"the driver of {run.folder} died: {_line(error)}") from error
-            self._deal(self.study.driver(), run, tries + 1)
-            return
+            if tries < _DRIVERS:
+                self._deal(self.study.driver(), run, tries + 1)
+                return
+            died = RayfedError(f"it died {tries + 1} times: {_line(error)}")
+            self._give_up(run, died, error)
+            driver = self.study.driver() if self.waiting else None
+        except RayError as error:  # it could not even begin
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            self._give_up(run, cause, error)
         self._deal(driver)
+
+    def _give_up(self, run: Run, reason: Exception, error: RayError) -> None:
+        """Let a run fail, and the others go on."""
+        self.outcome[run.folder] = give_up(run, self.study.out, reason, str(error))
 
     def _look(self) -> None:
         """Ask the busy drivers how far they are."""

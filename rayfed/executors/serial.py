@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from rayfed.driver import Driver, Interrupted
+from rayfed.driver import Driver, Interrupted, give_up
 from rayfed.executors.base import Gathered, Progress, Report, gather
 from rayfed.host import Host, Request, Setup
 from rayfed.problems.base import Array
@@ -73,7 +74,11 @@ class SerialStudy:
         """Run all runs and return the outcome of each by folder."""
         outcome: dict[str, str] = {}
         for run in runs:
-            driver = Driver(run, self.out, SerialExecutor(tables, run.data))
+            try:
+                driver = Driver(run, self.out, SerialExecutor(tables, run.data))
+            except OSError as error:
+                outcome[run.folder] = give_up(run, self.out, error, traceback.format_exc())
+                continue
 
             def tell(progress: Progress, folder: str = run.folder) -> None:
                 report({folder: progress}, outcome)

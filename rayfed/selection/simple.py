@@ -39,6 +39,8 @@ class Uniform(Selection):
         ``wanted`` over the share that is available. Fewer are returned where fewer are available.
         """
         yield from ()
+        if view.wanted == view.count:  # no walk is needed to take all
+            return listed(view), state
         walk = Key(view.seed, "cohort").permutation(view.count, round=view.round)
         chosen = [np.empty(0, dtype=np.int64)]
         missing = view.wanted

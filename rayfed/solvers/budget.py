@@ -57,10 +57,12 @@ def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:
     Raises
     ------
     ScenarioError
-        If no speed is known.
+        If no speed is known, or a step takes no time.
     """
     if seconds_per_step is None:
         raise ScenarioError("local.time_s", "no seconds per step are known; give steps")
+    if not np.all(seconds_per_step > 0):
+        raise ScenarioError("local.time_s", "a step takes no time; give steps or a delay")
     return _at_least_one(np.floor(seconds / seconds_per_step + _SLACK))
 
 

@@ -112,7 +112,7 @@ class Descent(Solver):
         Raises
         ------
         ScenarioError
-            If time_s is set and no speed is known.
+            If time_s is set and no speed is known, or a step takes no time.
         """
         if self.time_s is not None:
             return in_seconds(self.time_s, seconds_per_step)

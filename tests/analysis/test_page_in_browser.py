@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from analysis import report, units, words
+from analysis import report, units
 from analysis.figures import convergence
-from analysis.markup import unbroken
 from analysis.palette import DARK, LIGHT
 from analysis.read import Results
+from analysis.tables import columns, summary
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -88,15 +88,25 @@ def desktop(browser, results):
     return browser
 
 
+# Every press draws anew, so only what was changed is pressed.
+FIRST_CHOICES = """
+const first = {x: 'round', y: 'loss', name: 'fedavg', seed: '0', span: 'first'};
+for (const [kind, value] of Object.entries(first)) {
+  const button = document.querySelector(`[data-${kind}='${value}']`);
+  const moved = kind === 'y' && ['target', 'log'].some((k) => page.view[k] !== page.data.view[k]);
+  if (moved || button.getAttribute('aria-pressed') !== 'true') button.click();
+}
+document.activeElement.blur();
+"""
+
+
 @pytest.fixture
 def page(desktop, results):
     """The page on a desk with the first choices made, whatever the test before has chosen."""
     look(desktop, 1280, 800)
     if desktop.execute_script("return page.view.hidden.size || window.printed"):
         open_page(desktop, results)
-    for choice in ("x=round", "y=loss", "name=fedavg", "seed='0'", "span=first"):
-        press(desktop, f"[data-{choice}]")
-    desktop.execute_script("document.activeElement.blur()")
+    desktop.execute_script(FIRST_CHOICES)
     return desktop
 
 
@@ -158,23 +168,49 @@ def test_buttons_draw_what_the_figure_function_draws(page, results, x, y):
         "return document.getElementById('convergence').data"
         ".map((t) => [t.meta, [...t.x], [...t.y]])"
     )
-    traces = {(t.meta["name"], t.meta["part"]): t for t in expected.data}
+    traces = {tuple(t.meta.values()): t for t in expected.data}
     assert len(drawn) == len(traces)
     for meta, xs, ys in drawn:
-        trace = traces[meta["name"], meta["part"]]
+        trace = traces[tuple(meta.values())]
         assert xs == pytest.approx(list(trace.x), rel=1e-5, abs=1e-9)
         assert ys == pytest.approx(list(trace.y), rel=1e-4, abs=1e-6)
 
 
-def test_the_title_follows_the_clock(page, results):
-    target = page.execute_script("return page.view.target")
-    for x in ("time_s", "bytes_up", "updates", "round"):
-        press(page, f"[data-x={x}]")
-        said = unbroken(words.convergence_title(results, x, "loss", target))
-        assert (
-            page.execute_script("return document.getElementById('convergence-title').textContent")
-            == said
-        )
+def reading(driver):
+    text = driver.execute_script("return document.getElementById('reading').textContent")
+    return text.replace("\u00a0", " ")
+
+
+def test_the_page_says_its_answer_once_and_speaks_up_for_another_view(page):
+    assert reading(page) == ""
+    press(page, "[data-x=time_s]")
+    said = reading(page)
+    assert said.startswith(f"loss {units.number(page.execute_script('return page.view.target'))}")
+    assert "FedExP eps=1e-3 after" in said
+    press(page, "[data-x=round]")
+    assert reading(page) == ""
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        ("round", "loss 2 reached: b after 1 round, “a, late” after 2 rounds, c never"),
+        ("time_s", "loss 2 reached: b after 2 s, “a, late” after 4 s, c never"),
+        ("bytes_up", "loss 2 reached: b after 100 B, “a, late” after 200 B, c never"),
+        ("updates", "loss 2 reached: b after 5 updates, “a, late” after 10 updates, c never"),
+    ],
+)
+def test_the_reading_on_every_clock(page, x, said):
+    """Three runs by hand: a row is 2 s, 100 bytes and 5 updates."""
+    losses = {"a, late": [8, 6, 2], "b": [8, 2, 1], "c": [8, 8, 8]}
+    clocks = {"round": [0, 1, 2], "time_s": [0, 2, 4]}
+    clocks |= {"bytes_up": [0, 100, 200], "updates": [0, 5, 10]}
+    runs = [{"name": n, "seed": 0, "data": clocks | {"loss": v}} for n, v in losses.items()]
+    data = {"runs": runs, "columns": {"loss": {"title": "loss"}}}
+    names = [{"name": name, "rival": True} for name in losses]
+    view = {"x": x, "y": "loss", "target": 2}
+    text = page.execute_script("return convergence.reading(...arguments)", data, names, view)
+    assert text.replace("\u00a0", " ") == said
 
 
 def test_scale_is_linear_or_log(page):
@@ -197,7 +233,7 @@ def test_the_target_is_typed_in(page):
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(Keys.NULL, "0.3", Keys.TAB)
     wait(page, "document.getElementById('convergence').layout.shapes[0].y0 === 0.3")
-    assert title(page).lower().startswith("loss 0.3: ")
+    assert reading(page).startswith("loss 0.3 reached: ")
 
 
 def test_the_target_moves_with_the_arrow_keys(page):
@@ -217,7 +253,7 @@ def test_the_target_line_is_dragged(page):
     after = layout(page)["shapes"][0]
     assert after["y0"] == after["y1"]
     assert (after["x0"], after["x1"]) == (0, 1)
-    assert units.number(after["y0"]) in title(page)
+    assert units.number(after["y0"]) in reading(page)
 
 
 def test_hovering_shows_all_algorithms(page, results):
@@ -250,11 +286,78 @@ def test_the_table_sorts_both_ways_with_missing_values_last(page):
     assert heads[1].find_element(By.XPATH, "..").get_attribute("aria-sort") == "descending"
 
 
+def shown_table(driver):
+    """Return the rows of the table by name: pairs of a text and whether it is the best."""
+    rows = driver.execute_script(
+        "return [...document.querySelectorAll('#results tbody tr')].map((row) => [...row.cells]"
+        ".map((cell) => [cell.textContent, cell.matches('.best')]))"
+    )
+    return {row[0][0]: row[1:] for row in rows}
+
+
+def written_table(results, y, target):
+    table = columns(summary(results, y, target))
+    rows = zip(*(zip(column.texts, column.best, strict=True) for column in table), strict=True)
+    return {row[0][0]: [list(cell) for cell in row[1:]] for row in rows}
+
+
+def test_the_table_follows_the_target_and_the_column(page, results):
+    opening = shown_table(page)
+    # 0.035 is reached by some of the seeds of some algorithms.
+    for y, target in (("loss", 0.3), ("loss", 0.035), ("accuracy", 0.9), ("loss", 1e-9)):
+        press(page, f"[data-y={y}]")
+        page.execute_script("page.setTarget(arguments[0])", target)
+        assert shown_table(page) == written_table(results, y, target)
+        head = page.find_element(By.CSS_SELECTOR, "#results [data-clock=round]").text
+        assert head.replace("\n", " ").startswith(f"rounds to {y} {units.number(target)}")
+    press(page, "[data-y=server_lr]")  # has no target: the table stays
+    assert shown_table(page) == written_table(results, "loss", 1e-9)
+    press(page, "[data-y=loss]")
+    assert shown_table(page) == opening
+
+
+def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
+    head = page.find_elements(By.CSS_SELECTOR, "#results th button")[1]
+    head.send_keys(Keys.ENTER)
+    if head.find_element(By.XPATH, "..").get_attribute("aria-sort") != "ascending":
+        head.send_keys(Keys.ENTER)
+    page.execute_script("page.setTarget(0.3)")
+    found = [float(cells[0][0].split(" ")[0]) for cells in shown_table(page).values()]
+    assert found == sorted(found)
+
+
 @pytest.mark.parametrize("kind", ["markdown", "csv", "latex"])
 def test_the_table_is_copied(page, kind):
     press(page, f"[data-copy={kind}]")
     assert wait(page, "document.getElementById('copied').textContent").startswith("Copied as ")
-    assert "fedavg" in page.execute_script(f"return page.data.copies.{kind}")
+    assert "fedavg" in page.execute_script("return table.text(arguments[0])", kind)
+
+
+ODD = (
+    "<thead><tr><th><button>algorithm</button></th><th><button>final loss</button></th></tr>"
+    "</thead><tbody><tr><td>a_b|c, d</td><td class='best'>0.1 ± 0.02</td></tr>"
+    "<tr><td>50% &amp; &lt;x&gt;</td><td>-</td></tr></tbody>"
+)
+COPIES = {
+    "markdown": "| algorithm | final loss |\n| --- | ---: |\n| a\\_b\\|c, d | **0.1 ± 0.02** |\n"
+    "| 50% & \\<x\\> | - |\n",
+    "csv": 'algorithm,final loss\n"a_b|c, d",0.1 ± 0.02\n50% & <x>,-\n',
+    "latex": "\\begin{tabular}{lr}\n\\toprule\nalgorithm & final loss \\\\\n\\midrule\n"
+    "a\\_b|c, d & \\textbf{0.1 $\\pm$ 0.02} \\\\\n50\\% \\& \\textless{}x\\textgreater{} & - \\\\\n"
+    "\\bottomrule\n\\end{tabular}\n",
+}
+
+
+@pytest.mark.parametrize("kind", list(COPIES))
+def test_odd_labels_do_not_break_a_copy(page, kind):
+    text = page.execute_script(
+        "const old = document.querySelector('#results'), odd = old.cloneNode(false);"
+        "odd.innerHTML = arguments[0]; old.replaceWith(odd);"
+        "const text = table.text(arguments[1]); odd.replaceWith(old); return text;",
+        ODD,
+        kind,
+    )
+    assert text == COPIES[kind]
 
 
 def test_another_run_changes_what_the_clients_did(page):
@@ -333,7 +436,7 @@ def test_lines_are_hidden_by_the_key(phone):
     hide = "[data-hide='local-only']"
     press(phone, f".key {hide}")
     hidden = "document.getElementById('convergence').data.filter((t) => t.visible === false)"
-    wait(phone, f"{hidden}.length === 3")
+    wait(phone, f"{hidden}.length === 6")  # band, mean, crossings and three seeds
     assert phone.find_element(By.CSS_SELECTOR, hide).get_attribute("aria-pressed") == "false"
 
 

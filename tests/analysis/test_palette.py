@@ -3,7 +3,18 @@
 import plotly.graph_objects as go
 import pytest
 
-from analysis.palette import CONTRAST, DARK, LIGHT, contrast, dark, inks, luminance, mix, to_dark
+from analysis.palette import (
+    CONTRAST,
+    DARK,
+    LIGHT,
+    clear,
+    contrast,
+    dark,
+    inks,
+    luminance,
+    mix,
+    to_dark,
+)
 
 NAMES = [f"algorithm {i}" for i in range(12)]
 
@@ -40,7 +51,15 @@ def test_twelve_algorithms_never_share_both_colour_and_dash():
 
 def test_light_and_dark_are_one_to_one():
     table = to_dark(inks([*NAMES, "b"], ["b"]))
-    assert len(table) == len(LIGHT) + len(NAMES) + 1
+    solid = {light: dark for light, dark in table.items() if light.startswith("#")}
+    assert len(solid) == len(LIGHT) + len(NAMES) + 1
+    assert {clear(light): clear(dark) for light, dark in solid.items()} == {
+        light: dark for light, dark in table.items() if light not in solid
+    }
+
+
+def test_a_clear_colour_keeps_its_hue():
+    assert clear("#0072b2") == "rgba(0,114,178,0)"
 
 
 def test_baselines_are_grey_and_take_no_colour_from_the_others():

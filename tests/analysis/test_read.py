@@ -68,11 +68,24 @@ def test_failed_runs_stay_out_of_means_unless_all_failed(tmp_path, run_writer, r
     assert [run.seed for run in results.usable("fedexp")] == [0]
 
 
-def test_algorithms_keep_the_order_of_the_scenario_with_baselines_last(tmp_path, run_writer, rows):
+def test_algorithms_keep_the_order_of_the_scenario(tmp_path, run_writer, rows):
     scenario = {"algorithms": [{"name": "local-only"}, {"name": "z"}, {"name": "a", "label": "b"}]}
     for label in ("b", "local-only", "z"):
         run_writer(tmp_path, label, 0, rows([2, 1]), scenario=scenario)
-    assert Results.read(tmp_path).names == ("z", "b", "local-only")
+    assert Results.read(tmp_path).names == ("local-only", "z", "b")
+
+
+def test_it_is_known_when_clients_were_away_or_that_it_is_not(tmp_path, run_writer, rows):
+    away = pd.DataFrame({"client": [3, 3, 1], "start_s": [9.0, 1, 0], "end_s": [10.0, 2, 4]})
+    run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
+    away.to_parquet(run / "away.parquet", index=False)
+    run = run_writer(tmp_path, "fedexp", 0, rows([2, 1]))
+    away.iloc[:0].to_parquet(run / "away.parquet", index=False)
+    run_writer(tmp_path, "running", 0, rows([2, 1]))
+    runs = {run.name: run for run in Results.read(tmp_path).runs_found}
+    assert runs["fedavg"].away.to_numpy().tolist() == [[1, 0, 4], [3, 1, 2], [3, 9, 10]]
+    assert len(runs["fedexp"].away) == 0
+    assert runs["running"].away is None
 
 
 def test_settings_of_a_grid_are_told_apart(tmp_path, run_writer, rows):

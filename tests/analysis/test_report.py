@@ -28,7 +28,7 @@ def test_the_page_answers_in_the_readers_order(tmp_path, study_writer):
     path = report.write(study_writer(tmp_path / "study", seeds=2, rounds=30))
     assert path == tmp_path / "study" / "report.html"
     text = visible(path.read_text(encoding="utf-8"))
-    order = ["answer", "Which algorithm won", "Copy as", "What did the", "Who was left", "exactly"]
+    order = ["answer", "Diamonds mark", "Copy as", "What did the", "Who was left", "exactly"]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert not list((tmp_path / "study").glob(".report*"))
@@ -122,7 +122,7 @@ def test_only_baselines_are_compared_with_each_other(tmp_path, run_writer, rows)
     run_writer(tmp_path, "centralised", 0, rows([3, 1]))
     run_writer(tmp_path, "local-only", 0, rows([3, 2]))
     text = visible(report.write(tmp_path).read_text(encoding="utf-8"))
-    assert "centralised reached loss 2 in 1" in text
+    assert "centralised and local-only reached loss 2 in 1\u00a0round each" in text
 
 
 def test_twelve_algorithms(tmp_path, study_writer):
@@ -133,6 +133,33 @@ def test_twelve_algorithms(tmp_path, study_writer):
     assert {run["name"] for run in runs} == set(labels)
     assert len(runs) == 24  # two of three seeds each
     assert len(page) < 9_000_000
+    assert "The clients of 24 of 36 runs are on this page" in visible(page)
+
+
+def test_a_study_is_shown_whole_where_it_can_be(tmp_path, study_writer):
+    text = visible(report.write(study_writer(tmp_path, seeds=1, rounds=5)).read_text("utf-8"))
+    assert "runs are on this page" not in text
+    assert "rounds are drawn" not in text
+
+
+def test_thinned_rounds_are_said(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows(list(np.linspace(2, 1, 2501))))
+    text = visible(report.write(tmp_path).read_text(encoding="utf-8"))
+    assert "Of each run at most 2,000 rounds are drawn." in text
+
+
+def test_accuracy_is_no_fact_of_a_study_without_it(tmp_path, run_writer, rows):
+    run_writer(tmp_path / "a", "fedavg", 0, rows([3, 2]), scored="held-out")
+    assert "held-out" not in visible(report.write(tmp_path / "a").read_text("utf-8"))
+    run_writer(tmp_path / "b", "fedavg", 0, rows([3, 2], accuracy=[0.5, 0.6]), scored="held-out")
+    assert "on held-out rows" in visible(report.write(tmp_path / "b").read_text("utf-8"))
+
+
+def test_the_page_opens_with_the_clients_of_a_rival(tmp_path, study_writer):
+    labels = ("centralised", "fedavg")
+    text = report.write(study_writer(tmp_path, labels, seeds=1, rounds=5)).read_text("utf-8")
+    data = data_of(text)
+    assert data["runs"][data["view"]["run"]]["name"] == "fedavg"
 
 
 def test_a_hundred_thousand_clients(tmp_path, run_writer, rows):

@@ -106,6 +106,16 @@ def test_the_default_target_is_what_the_worst_rival_reaches(tmp_path, run_writer
     assert default_target(Results.read(tmp_path)) == 0.24
 
 
+def test_the_default_target_is_reached_by_every_seed(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "slow", 0, rows([1.0, 0.5, 0.21]))
+    run_writer(tmp_path, "slow", 1, rows([1.0, 0.5, 0.2342]))
+    assert default_target(Results.read(tmp_path)) == 0.24
+    gains = ([0.0, 0.9512], [0.0, 0.9634])
+    for seed, gain in enumerate(gains):
+        run_writer(tmp_path / "b", "slow", seed, rows([2, 1], accuracy=gain))
+    assert default_target(Results.read(tmp_path / "b"), "accuracy") == 0.95
+
+
 def test_an_algorithm_that_hardly_moved_sets_no_target(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fast", 0, rows([1.0, 0.1, 0.0101]))
     run_writer(tmp_path, "stuck", 0, rows([1.0, 0.99, 0.98]))

@@ -47,9 +47,10 @@ def test_a_target_that_one_seed_misses_has_no_cost(results):
     slow = row(summary(results, target=1.0), "slow")
     assert (slow["reached"], slow["counted"]) == (1, 2)
     assert np.isnan(slow["rounds_to_target"])
-    shown = comparison(results, target=1.0).set_index("algorithm")
-    assert shown.loc["slow", "rounds to loss 1"] == "- (1 of 2 seeds)"
-    assert shown.loc["slow", "simulated time"] == "-"
+    table = {column.title: column for column in columns(summary(results, target=1.0))}
+    place = table["algorithm"].texts.index("slow")
+    assert table["rounds to loss 1"].texts[place] == "- (1 of 2 seeds)"
+    assert table["simulated time"].texts[place] == "-"
 
 
 def test_the_target_can_be_an_accuracy(results):
@@ -60,17 +61,57 @@ def test_the_target_can_be_an_accuracy(results):
 
 def test_the_best_is_marked_and_is_never_a_baseline(results):
     table = {column.title: column for column in columns(summary(results, target=4.0))}
-    assert table["algorithm"].texts == ("fast", "slow", "centralised")
-    assert table["rounds to loss 4"].best == (True, False, False)
-    assert table["final loss"].best == (True, False, False)
-    assert table["final accuracy"].best == (True, False, False)
+    # The scenario lists centralised; who is not listed comes after.
+    assert table["algorithm"].texts == ("centralised", "fast", "slow")
+    assert table["rounds to loss 4"].best == (False, True, False)
+    assert table["final loss"].best == (False, True, False)
+    assert table["final accuracy"].best == (False, True, False)
 
 
 def test_what_a_baseline_does_not_pay_is_not_compared(results):
     shown = comparison(results, target=4.0).set_index("algorithm")
-    assert shown.loc["centralised", "uploaded"] == "-"
-    assert shown.loc["centralised", "rounds to loss 4"] == "1"
-    assert shown.loc["fast", "uploaded"] == "150 B"
+    assert shown.loc["centralised", "bytes up"] == "-"
+    assert shown.loc["centralised", "to loss 4"] == "1 round"
+    assert shown.loc["fast", "bytes up"] == "150 B"
+    assert shown.loc["fast", "to loss 4"] == "1.5 rounds"
+
+
+def test_the_comparison_says_how_many_seeds_got_there(results):
+    shown = comparison(results, target=1.0).set_index("algorithm")
+    assert shown.loc["slow", "to loss 1"] == "1 of 2 seeds"
+    assert shown.loc["slow", "simulated time"] == "-"
+
+
+@pytest.mark.parametrize("length", [5, 15, 24])
+def test_the_comparison_fits_a_narrow_terminal(tmp_path, run_writer, rows, length):
+    for seed, end in enumerate((0.0723, 0.0661)):
+        data = rows([1, 0.5, end], accuracy=[0.5, 0.6, 0.9838 - end / 10], time_s=[0, 5e3, 6061])
+        run_writer(tmp_path, "x" * length, seed, data)
+    shown = comparison(Results.read(tmp_path), target=0.0726)
+    lines = [shown.columns.str.len(), *(shown[c].str.len() for c in shown)]
+    width = sum(max(len(c), shown[c].str.len().max()) for c in shown) + 2 * (len(lines) - 2)
+    assert width <= 80
+    wanted = ["algorithm", "to loss 0.0726", "simulated time", "final loss", "accuracy"]
+    assert [c for c in shown if c != "bytes up"] == wanted
+    assert ("bytes up" in shown) == (length < 24)
+    assert ("±" in shown.loc[0, "final loss"]) == (length == 5)
+    whole = comparison(Results.read(tmp_path), target=0.0726, width=None)
+    assert len(whole.columns) == 6
+    assert "±" in whole.loc[0, "accuracy"]
+
+
+def test_columns_that_hold_nothing_are_left_out(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
+    shown = comparison(Results.read(tmp_path), target=0.5)
+    assert list(shown.columns) == ["algorithm", "final loss"]
+
+
+def test_what_only_failed_has_no_final_value(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "wild", 0, rows([3, 1e200]), status="failed", reason="diverged")
+    run_writer(tmp_path, "fedavg", 0, rows([3, 1]))
+    shown = comparison(Results.read(tmp_path)).set_index("algorithm")
+    assert shown.loc["wild", "final loss"] == "failed"
+    assert shown.loc["fedavg", "final loss"] == "1"
 
 
 def test_what_only_a_baseline_has_is_not_shown(tmp_path, run_writer, rows):

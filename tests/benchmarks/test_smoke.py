@@ -62,7 +62,7 @@ def test_rayfed_takes_the_gradient_steps_of_the_bare_loop(tmp_path):
 
 
 def test_a_step_of_the_bare_softmax_by_hand():
-    # at W = 0 both classes have probability 1/2: the gradient is the outer product of a, (1/2, -1/2)
+    # at W = 0 both classes have probability 1/2: the gradient is a times (1/2, -1/2)
     loop = Softmax(np.array([[[1.0, 2.0]]]), np.array([[1]]), 2, 1, steps=1, batch=1, lr=0.1)
     (W,) = loop.round(loop.start())
     np.testing.assert_allclose(W, [[-0.05, 0.05], [-0.1, 0.1]], atol=1e-15)

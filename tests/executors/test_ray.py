@@ -5,11 +5,16 @@ import subprocess
 import sys
 
 import pytest
+import ray
 import yaml
 
+import rayfed
+from rayfed import api
 from rayfed.api import Result
 from rayfed.errors import RayfedError
-from rayfed.executors.ray import Layout, RayStudy
+from rayfed.executors.ray import Layout, RayExecutor, RayStudy
+from rayfed.executors.ray_host import HostActor
+from rayfed.host import Setup
 from rayfed.tree import classes
 
 OWN = """
@@ -82,6 +87,73 @@ def test_a_users_own_module_reaches_the_actors_and_a_failing_client_is_named(mix
     for fragment in ("round 3", "client 5", "time", "Traceback", "client five has no batteries"):
         assert fragment in failed["reason"]
     assert len(Result(out, {"breaks-seed3": ""}).rounds) == 3  # rows 0, 1 and 2
+
+
+DOOMED = """
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+from rayfed.algorithms.fedavg import FedAvg
+
+def unpack(*settings):
+    raise ModuleNotFoundError("no module named 'my_cluster_has_not'")
+
+@dataclass(frozen=True, kw_only=True)
+class Dies(FedAvg):
+    name: ClassVar[str] = "dies"
+
+    def round(self, state):
+        os._exit(9)  # as the kernel does to who takes too much memory
+
+@dataclass(frozen=True, kw_only=True)
+class Stays(FedAvg):
+    name: ClassVar[str] = "stays"
+
+    def __reduce__(self):
+        return unpack, ()
+"""
+
+
+@pytest.mark.ray
+def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path, monkeypatch):
+    (tmp_path / "doomed_module.py").write_text(DOOMED)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ("doomed_module:Stays", "doomed_module:Dies", "fedavg")
+    made = mixed(algorithms=[{"name": name, "local": {"steps": 2}} for name in names])
+    made["executor"] = {"name": "ray", "clients_per_actor": 13}
+    result = rayfed.run(made, out=tmp_path / "out")
+    assert result.outcome == {
+        "stays-seed3": "failed", "dies-seed3": "failed", "fedavg-seed3": "finished",
+    }  # fmt: skip
+    why = {name: api.reason(tmp_path / "out" / name) for name in result.outcome}
+    assert "no module named 'my_cluster_has_not'" in why["stays-seed3"]
+    assert "its driver failed: it died 4 times" in why["dies-seed3"]
+    assert "failed" in (tmp_path / "out" / "dies-seed3" / "log.txt").read_text()
+
+
+@pytest.mark.ray
+def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkeypatch):
+    made = mixed(executor={"name": "ray", "clients_per_actor": 13}, rounds=2)
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        hog = ray.remote(num_cpus=1)(dict).remote()
+        ray.get(hog.__ray_ready__.remote())
+        with monkeypatch.context() as patch:
+            patch.setattr("rayfed.executors.ray._START_S", 1.0)
+            with pytest.raises(RayfedError, match="wait for 1 CPU each, but of 1 CPUs 0 are free"):
+                rayfed.run(made, out=tmp_path / "full")
+            # an actor that has died and finds no room again: its run must not wait for ever
+            patch.setattr("rayfed.executors.ray._RESTART_S", 1.0)
+            waits = ray.remote(num_cpus=1)(HostActor).remote([(0, 1)])
+            executor = RayExecutor([waits], Layout([[(0, 1)]]), {}, {})
+            with pytest.raises(ConnectionError, match="did not come back in 1 s"):
+                executor.open("run", Setup({}, {}, None, (), {}, 0, 1, 1))
+            ray.kill(waits)
+        ray.kill(hog)
+        assert rayfed.run(made, out=tmp_path / "out").outcome == {"fedavg-seed3": "finished"}
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
 
 
 def test_a_machine_that_is_no_node_of_the_cluster_is_refused(tmp_path):

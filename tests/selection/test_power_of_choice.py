@@ -169,7 +169,7 @@ def test_a_poll_tells_the_loss_of_each_candidate_and_the_largest_train(mixed):
     engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 6}))
     moment, _ = engine.start()
     moment, _, _ = engine.step(moment)  # at a zero model all losses are equal
-    each = engine.measures.each(moment.state["x"], np.arange(6))["loss"]
+    each = engine.measures.each(moment.state["x"], np.arange(6), "now")["loss"]
     _, _, (poll, training) = engine.step(moment)
     np.testing.assert_allclose(poll["loss"], each, rtol=1e-13)
     assert training["client"].tolist() == sorted(np.argsort(each)[-2:].tolist())
@@ -179,7 +179,7 @@ def test_a_minibatch_of_all_rows_is_the_loss_itself(mixed):
     engine = engine_for(polling(mixed, {"name": "cpow-d", "d": 6, "batch": 100}))
     moment, _ = engine.start()
     moment, _, _ = engine.step(moment)
-    each = engine.measures.each(moment.state["x"], np.arange(6))["loss"]
+    each = engine.measures.each(moment.state["x"], np.arange(6), "now")["loss"]
     _, _, (poll, _) = engine.step(moment)
     np.testing.assert_allclose(poll["loss"], each, rtol=1e-12)
     np.testing.assert_allclose(poll["compute_s"], 2.0 * engine._reading(poll["client"]))

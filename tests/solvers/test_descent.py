@@ -231,6 +231,8 @@ def test_impossible_budgets_are_one_clear_line():
         SGD(steps=1, epochs=1)
     with pytest.raises(ScenarioError, match=r"^local.time_s: no seconds per step are known"):
         SGD(time_s=1.0).budget(np.array([3]))
+    with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time"):
+        SGD(time_s=1.0).budget(np.array([3, 3]), np.array([0.5, 0.0]))
 
 
 def test_another_way_to_say_how_long_replaces_the_first():

@@ -44,6 +44,25 @@ def test_a_clock_that_stands_still_is_a_level_line(results):
     assert figure.layout.xaxis.title.text == "bytes uploaded (B)"
 
 
+def test_single_seeds_are_faint_where_they_are_few(results, tmp_path, run_writer, rows):
+    seeds = [t for t in convergence(results).data if t.meta["part"] == "seed"]
+    mine = {t.meta["seed"]: list(t.y) for t in seeds if t.meta["name"] == "fedavg"}
+    assert mine == {0: [8, 6, 4, 2], 1: [8, 4, 2, 1]}
+    assert all(line.opacity < 0.5 and line.zorder < 0 for line in seeds)
+    for seed in range(6):
+        run_writer(tmp_path / "six", "fedavg", seed, rows([8, 6]))
+    run_writer(tmp_path / "one", "fedavg", 0, rows([8, 6]))
+    for folder in ("six", "one"):
+        parts = {t.meta["part"] for t in convergence(Results.read(tmp_path / folder)).data}
+        assert "seed" not in parts
+
+
+@pytest.mark.parametrize(("end", "scale"), [(0.11, "linear"), (0.09, "log")])
+def test_a_log_axis_from_a_factor_of_ten(tmp_path, run_writer, rows, end, scale):
+    run_writer(tmp_path, "fedavg", 0, rows([1.0, end]))
+    assert convergence(Results.read(tmp_path)).layout.yaxis.type == scale
+
+
 def test_log_only_where_it_helps(results, tmp_path, run_writer, rows):
     assert convergence(results).layout.yaxis.type == "linear"
     assert convergence(results, log=True).layout.yaxis.type == "log"

@@ -31,6 +31,18 @@ def test_without_accuracy_the_losses_are_drawn_worst_first(tmp_path, run_writer,
     assert figure.layout.yaxis.title.text == "loss of the client"
 
 
+@pytest.mark.parametrize(("best", "scale"), [(0.11, "linear"), (0.09, "log")])
+def test_losses_over_decades_are_drawn_on_a_log_axis(tmp_path, run_writer, rows, best, scale):
+    run_writer(tmp_path, "a", 0, rows([2, 1]), None, clients([np.nan] * 2, [1.0, 0.5]))
+    run_writer(tmp_path, "b", 0, rows([2, 1]), None, clients([np.nan] * 2, [0.2, best]))
+    assert fairness(Results.read(tmp_path)).layout.yaxis.type == scale
+
+
+def test_accuracies_are_drawn_on_a_linear_axis(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([2, 1]), None, clients([0.01, 0.9]))
+    assert fairness(Results.read(tmp_path)).layout.yaxis.type == "linear"
+
+
 def test_the_worst_tenth(tmp_path, run_writer, rows):
     values = np.arange(20) / 20
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]), None, clients(values))

@@ -49,6 +49,16 @@ def test_cells_show_who_was_used_when(results):
     assert list(figure.layout.yaxis.ticktext) == ["6", "5", "7"]
 
 
+def test_a_client_that_always_takes_part_is_in_full_colour(tmp_path, run_writer, rows):
+    events = pd.DataFrame({"round": [1, 2], "ask": 0, "client": 4, "status": "used"})
+    events = events.assign(start_s=0.0, compute_s=1.0, end_s=1.0, loss=1.0, steps=1)
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events)
+    heat = participation_over_rounds(Results.read(tmp_path), "fedavg", 0).data[0]
+    assert heat.z.tolist() == [[100, 100]]
+    assert (heat.zmin, heat.zmax) == (0, 100)
+    assert not heat.showscale
+
+
 def test_many_dots_are_thinned_which_is_said(tmp_path, run_writer, rows):
     clients = pd.DataFrame(
         {
