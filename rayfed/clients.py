@@ -148,7 +148,7 @@ class Clients:
         X, y = self.shards.rows(self.ids, width, part)
         return X, y, np.arange(width) < sizes[:, None]
 
-    def take(self, index: Ints, w: Array) -> Batch:
+    def take(self, index: Ints, w: Array, factor: float = 1.0) -> Batch:
         """Return the rows index (K, B) as a batch.
 
         Parameters
@@ -157,10 +157,12 @@ class Clients:
             Row numbers below n_i.
         w : (K, B) array of float
             Share of each row in the estimate of the client's mean loss: 1/B, or 0 for padding.
+        factor : float
+            Of the objective that the batch makes, its l2 term included.
         """
         X, y = self.shards.take(self.ids, index)
-        per_row = self.objective.per_row(self.sizes) * self.sizes
-        return self._batch(X, y, w * per_row[:, None])
+        per_row = factor * self.objective.per_row(self.sizes) * self.sizes
+        return self._batch(X, y, w * per_row[:, None], factor)
 
     def head(self, k: int) -> Clients:
         """Return the first k of these clients."""
@@ -181,7 +183,9 @@ class Clients:
             state=state,
         )
 
-    def _batch(self, X: Array, y: Array, w: Array) -> Batch:
+    def _batch(self, X: Array, y: Array, w: Array, factor: float = 1.0) -> Batch:
         ridge = self.objective.ridge(self.sizes, self.p)
         dtype = X.dtype
-        return Batch(X, y, w.astype(dtype), None if ridge is None else ridge.astype(dtype))
+        if ridge is not None:
+            ridge = (factor * ridge).astype(dtype)
+        return Batch(X, y, w.astype(dtype), ridge)

@@ -23,6 +23,7 @@ _FEWEST = 4
 _LINE = 64  # bytes
 LENGTHS = ("steps", "epochs", "time_s")
 _STEPS = 10  # where nothing says how long
+_TINY = 1e-9  # a step length that is better kept out of the losses
 _SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
 
 
@@ -177,9 +178,10 @@ class SGD(Solver):
         added = None if correction is None else correction.astype(dtype, copy=False)
         m = _aligned_copy(np.zeros_like(x), dtype) if self.momentum else None
         lr = self.lr * self.lr_decay ** (clients.round - 1)
+        factor = self._factor(lr, correction)
         total = np.zeros(len(x))
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
-            for k, oracle in self._oracles(clients, x0):
+            for k, oracle in self._oracles(clients, x0, factor):
                 now = x[:k]
                 loss, g = oracle(now)
                 total[:k] += loss
@@ -188,8 +190,18 @@ class SGD(Solver):
                     g = _accumulate(m[:k], self.momentum, g)
                 if self.mu:
                     g += self.mu * (now - x0[:k])
-                _move(now, g, lr)
-        return Local(x, total / clients.steps)
+                _move(now, g, lr / factor)
+        return Local(x, total / (factor * clients.steps))
+
+    def _factor(self, lr: float, correction: Array | None) -> float:
+        """Return the factor of the objective: lr where a step is lr times its gradient, else 1.
+
+        The weights of the rows carry it, and a step spares a pass over the gradient. Losses times
+        a tiny lr could be too small for single precision.
+        """
+        more = self.clip_norm or self.weight_decay or self.momentum or self.mu
+        plain = self.batch != "full" and correction is None and not more
+        return lr if plain and lr > _TINY else 1.0
 
     def _direction(self, g: Array, x: Array, correction: Array | None) -> Array:
         """Return the gradient (k, p), clipped, corrected and decayed, in place."""
@@ -202,8 +214,11 @@ class SGD(Solver):
             g += self.weight_decay * x
         return g
 
-    def _oracles(self, clients: Clients, x0: Array) -> Iterator[tuple[int, Oracle]]:
-        """Yield for one step after another how many clients take it, and their objective."""
+    def _oracles(self, clients: Clients, x0: Array, factor: float) -> Iterator[tuple[int, Oracle]]:
+        """Yield for one step after another how many clients take it, and their objective.
+
+        A factor other than 1 is for minibatches alone: what is kept of all rows knows none.
+        """
         problem = clients.problem
         if self.batch == "full":
             k = len(clients.ids)
@@ -213,10 +228,10 @@ class SGD(Solver):
                     k, oracle = now, problem.near(x0[:now], clients.data.head(now))
                 yield k, oracle
             return
-        for batch in self._minibatches(clients, self.batch):
+        for batch in self._minibatches(clients, self.batch, factor):
             yield len(batch.w), partial(problem.value_and_gradient, batch=batch)
 
-    def _minibatches(self, clients: Clients, size: int) -> Iterator[Batch]:
+    def _minibatches(self, clients: Clients, size: int, factor: float) -> Iterator[Batch]:
         """Yield the minibatch of one step after another, for the clients that take it."""
         drawn = sampling.minibatches(
             self.sampling,
@@ -231,7 +246,7 @@ class SGD(Solver):
         for index, w in drawn:
             if len(w) < len(clients.ids):
                 clients = clients.head(len(w))
-            yield clients.take(index, w)
+            yield clients.take(index, w, factor)
 
 
 def _at_least_one(steps: Floats) -> Ints:
@@ -241,7 +256,8 @@ def _at_least_one(steps: Floats) -> Ints:
 def _move(x: Array, g: Array, lr: float) -> None:
     """Subtract lr g from x in place; client by client where all of them overflow the cache."""
     for x_i, g_i in zip(x, g, strict=True) if g.nbytes > _CACHE // 4 else ((x, g),):
-        g_i *= lr
+        if lr != 1.0:
+            g_i *= lr
         x_i -= g_i
 
 

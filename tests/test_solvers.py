@@ -187,6 +187,25 @@ def test_minibatch_steps_follow_the_rows_that_were_drawn():
     np.testing.assert_allclose(found, x, rtol=1e-13)
 
 
+def test_a_minibatch_step_is_that_of_its_objective_and_reports_its_loss():
+    problem = LeastSquares(l2=0.4)
+    solver = SGD(epochs=1, batch=9, lr=0.3, sampling="shuffle")  # one batch holds all rows
+    some = clients(many(), solver, problem)
+    x = np.random.default_rng(2).standard_normal((7, 3))
+    local = some.solve(x)
+    np.testing.assert_allclose(local.x, x - 0.3 * some.gradient(x), rtol=1e-13)
+    np.testing.assert_allclose(local.loss, some.value(x), rtol=1e-13)
+
+
+def test_a_rate_that_has_decayed_to_nothing_leaves_model_and_loss_alone():
+    solver = SGD(epochs=1, batch=9, lr=1.0, lr_decay=1e-44, sampling="shuffle")
+    some = clients(many(np.float32), solver, round=2)
+    x = np.ones(3, np.float32)
+    local = some.solve(x)
+    np.testing.assert_array_equal(local.x, np.ones((7, 3)))
+    np.testing.assert_allclose(local.loss, some.value(x), rtol=1e-5)
+
+
 def test_a_shuffled_batch_of_all_rows_is_the_full_batch():
     data = many()
     some = clients(data, SGD(epochs=1, batch=9, lr=0.1, sampling="shuffle"))
