@@ -415,6 +415,7 @@ def _start(address: str | None, actors: int) -> None:
     """Start or join Ray; every process that computes has one BLAS thread."""
     for name in _THREADS:
         os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # with Ray's 15 all other work goes first
     os.environ.setdefault("RAY_max_direct_call_object_size", str(2 * BY_VALUE))
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # Ray warns of many processes beyond a multiple of this; that many actors are asked for here

@@ -1,6 +1,7 @@
 """What only shows with actors: a user's own code, failures, what cannot be used."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -154,6 +155,17 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
         assert ray.is_initialized()
     finally:
         ray.shutdown()
+
+
+@pytest.mark.ray
+def test_actors_work_at_the_priority_of_who_asked(tmp_path):
+    study = RayStudy(2, 2, None, tmp_path)
+    try:
+        actor = ray.get(study.actors[0].ready.remote())
+        mine, its = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, actor))
+        assert mine == its
+    finally:
+        study.close()
 
 
 def test_a_machine_that_is_no_node_of_the_cluster_is_refused(tmp_path):
