@@ -87,7 +87,7 @@ class Cost:
 
     @classmethod
     def of(cls, plan: Plan, cpus: int) -> Cost:
-        """Forecast, with room: at work in the quickstart an actor has 73 MB of its own, a driver 121."""
+        """Forecast, with room: measured at work, an actor has 73 MB of its own, a driver 121."""
         executor = plan.study.executor
         data = sum(t.X.nbytes + t.y.nbytes for t in plan.tables.values())
         state = max(_state_bytes(run) for run in plan.runs)
