@@ -4,9 +4,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed.datasets.base import Table
-from rayfed.datasets.partition import IID, Column, Dirichlet, Labels, Sizes, Sorted, Writers
+from rayfed.datasets.mnist import FashionMNIST
+from rayfed.datasets.partition import (
+    IID,
+    Column,
+    Dirichlet,
+    Labels,
+    Sizes,
+    Sorted,
+    Writers,
+    by_class,
+)
+from rayfed.datasets.split import split
 from rayfed.errors import ScenarioError
 from rayfed.plugins import find
+from rayfed.solvers import SGD
 
 
 def table(n=120, classes=3):
@@ -52,16 +64,42 @@ def test_iid_sizes_differ_by_one_row_at_most():
     assert sorted(sizes(owner, 4)) == [2, 3, 3, 3]
 
 
+FEDNOVA = Dirichlet(alpha=0.1, balance=True, min_size=10, legacy=True, seed=2020)
+# of 16 clients, read in the authors' code: 8 to 204 batches of 32 rows, as their table says
+FEDNOVA_SIZES = [
+    *(298, 1077, 4862, 1743, 3713, 3867, 1600, 3271),
+    *(3825, 6520, 4596, 1270, 3437, 4750, 248, 4923),
+]
+
+
 def test_dirichlet_is_the_partition_of_fednova_with_the_authors_generator():
-    # Wang et al. 2020: 10 classes of 5000 rows, 16 clients, alpha 0.1, numpy seed 2020; their
-    # numbers of batches of 32 (8 to 204) and steps (16 to 1020) follow from these sizes
-    classes = [np.arange(5000 * c, 5000 * (c + 1)) for c in range(10)]
-    partition = Dirichlet(alpha=0.1, balance=True, min_size=10)
-    owner = partition.draw(classes, 16, np.random.RandomState(2020))
-    assert sizes(owner, 16) == [
-        *(298, 1077, 4862, 1743, 3713, 3867, 1600, 3271),
-        *(3825, 6520, 4596, 1270, 3437, 4750, 248, 4923),
-    ]
+    labels = np.repeat(np.arange(10), 5000)
+    data = Table(np.zeros((50000, 1)), labels, classes=10, names=("x",))
+    found = split(data, FEDNOVA, 16, seed=7, test=0.0)
+    assert found.train.sizes(np.arange(16)).tolist() == FEDNOVA_SIZES
+
+
+def test_fednova_s_partition_of_fashion_mnist(real):
+    """The sizes depend on the random stream alone: any 5000 images of each class have them."""
+    data = FashionMNIST(limit=5000).load(real, 0)
+    found = split(data, FEDNOVA, 16, seed=7, test=0.0)
+    sizes = found.train.sizes(np.arange(16))
+    assert sizes.tolist() == FEDNOVA_SIZES
+    twice = SGD(epochs=2, batch=32).budget(sizes)
+    drawn = [SGD(epochs=e, batch=32).budget(sizes) for e in (2, 5)]
+    assert (twice.min(), twice.max()) == (16, 408)
+    assert (drawn[0].min(), drawn[1].max()) == (16, 1020)
+
+
+def test_the_legacy_generator_is_seeded_by_the_run_where_the_partition_is_not():
+    data, free = table(3000), Dirichlet(alpha=1.0, legacy=True)
+    drawn = free.draw(by_class("", data), 6, np.random.RandomState(5))
+    np.testing.assert_array_equal(free.assign(data, 6, 5), drawn)
+
+
+def test_a_seed_that_the_legacy_generator_does_not_know_is_refused():
+    with pytest.raises(ScenarioError, match=r"partition\.seed: found 4294967296; legacy"):
+        Dirichlet(alpha=1.0, legacy=True).assign(table(), 6, 2**32)
 
 
 def test_dirichlet_shares_have_the_moments_of_the_law():
