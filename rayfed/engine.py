@@ -284,7 +284,7 @@ class Engine:
         pace = pop.seconds_per_step(ids, number, tally.ask)
         local = isinstance(ask.cost, str)
         steps = self._budget(ids, pace, number) if local else np.zeros(len(ids), dtype=np.int64)
-        compute = pace * (steps if isinstance(ask.cost, str) else ask.cost)
+        compute = pace * self._cost(ask, ids, steps)
         down_bytes, up_bytes = self._bytes(ask, owner)
         down, up = pop.transfer_s(ids, down_bytes, up_bytes)
         gone = pop.next_change(ids, tally.time_s)
@@ -296,6 +296,14 @@ class Engine:
             "end_s": tally.time_s + down + compute + up,
             "gone_s": gone,
         }
+
+    def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Array:
+        """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
+        if isinstance(ask.cost, str):
+            return steps
+        if callable(ask.cost):
+            return ask.cost(ids, self.run.views[""].shards.sizes(ids))
+        return ask.cost
 
     def _bytes(self, ask: Ask, owner: str) -> tuple[int, int]:
         down = sum(int(np.asarray(v).nbytes) for v in ask.send.values())

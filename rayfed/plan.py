@@ -184,7 +184,8 @@ class _Seed:
         study, part = self.study, self.study.participation
         label = algorithm.label or algorithm.name
         record = self._record(algorithm)
-        algorithm = algorithm.fitted(self.views.whole(self.loader.tables))
+        whole = self.views.whole(self.loader.tables)
+        algorithm = algorithm.fitted(whole, self.clients, self.views.objective)
         views, data = self.views.of(algorithm, self.loader.tables)
         weights = algorithm.weights or ("uniform" if part.select.size_weighted else "size")
         population, cohort = self.clients, part.cohort

@@ -85,6 +85,12 @@ class Views:
             return "server"
         return "held-out" if self.shards.total("test") else "training"
 
+    @property
+    def objective(self) -> Objective:
+        """What is averaged over what, for the clients' own rows."""
+        shards = self.shards
+        return Objective(self.problem, shards.clients, shards.total(), shards.features)
+
     def whole(self, tables: dict[str, Any]) -> Shards:
         """Return the clients' rows with their table."""
         name = self.data["clients"]
@@ -107,9 +113,7 @@ class Views:
         ScenarioError
             If the algorithm needs all rows in one place and cannot have them.
         """
-        ours = Objective(
-            self.problem, self.shards.clients, self.shards.total(), self.shards.features
-        )
+        ours = self.objective
         whole = View(self.shards, ours)
         views, data = {"": whole, "evaluation": whole}, {"": self.data["clients"]}
         if algorithm.pooled:

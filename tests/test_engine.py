@@ -166,6 +166,35 @@ def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ByClient(TwoAsks):
+    """Costs a step a row, and ten more at client 1; the second Ask costs half a step a row."""
+
+    name: ClassVar[str] = "by-client"
+
+    def round(self, state):
+        yield Ask("work", send={}, up={"ids": 1}, cost=lambda ids, sizes: sizes + 10.0 * (ids == 1))
+        yield Ask("work", send={}, up={"ids": 1}, cost=lambda ids, sizes: sizes / 2)
+        return state, {}
+
+
+def test_a_cost_may_be_a_function_of_the_clients_and_their_rows(mixed):
+    made = mixed(algorithms=[ByClient()], participation={"select": "all"})
+    made["problem"] |= {"test": 0.0}
+    made["problem"]["dataset"]["samples"] = {"low": 4, "high": 40}
+    pace = {"name": "constant", "mean_s": 2.0}
+    leaves = {"name": "cyclic", "groups": 1, "period_s": 1e9}
+    made["clients"] = {"count": 4, "delay": pace, "availability": leaves}
+    engine = engine_for(made)
+    sizes = engine.run.views[""].shards.sizes(np.arange(4))
+    _, row, (first, second) = engine.step(engine.start()[0])
+    assert len(set(sizes.tolist())) > 2
+    assert first["compute_s"].tolist() == (2.0 * (sizes + 10 * np.eye(4)[1])).tolist()
+    assert second["compute_s"].tolist() == (1.0 * sizes).tolist()
+    assert row["time_s"] == first["compute_s"].max() + second["compute_s"].max()
+    assert row["local_steps"] == 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Polling(Uniform):
     """Asks its candidates something before it takes them all."""
 

@@ -1,12 +1,15 @@
 """What a scenario says is what runs: who, when, how long, until when, worked out by hand."""
 
 import json
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from rayfed import api
+from rayfed.algorithms.fedavg import FedAvg
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialStudy
 from rayfed.plan import ACTOR_BYTES, DRIVER_BYTES, Cost
@@ -466,3 +469,21 @@ class TestCost:
         cost.check(available=60)
         with pytest.raises(ScenarioError, match=r"\(3 actors\), but 0.0 GiB are available; use"):
             cost.check(available=59)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curious(FedAvg):
+    """Steps at the server by what it finds before the run: paces, rows, the problem's l2."""
+
+    name: ClassVar[str] = "curious"
+
+    def fitted(self, shards, population, objective):
+        paces = population.mean_seconds_per_step(np.arange(shards.clients))
+        return replace(self, server_lr=paces.sum() + shards.total() + objective.problem.l2)
+
+
+def test_an_algorithm_meets_its_clients_and_the_objective_before_the_run(made):
+    scenario = made(algorithms=[Curious()])
+    scenario["problem"]["l2"] = 0.5
+    (run,) = api.prepare(api.read(scenario)).runs
+    assert run.algorithm.server_lr == sum(PACE) + 8 + 0.5

@@ -7,7 +7,7 @@ no Ray; the engine, or a test, answers it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -20,10 +20,16 @@ from rayfed.solvers import SGD, Solver
 if TYPE_CHECKING:
     from rayfed.clients import Clients
     from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
 
 Array: TypeAlias = npt.NDArray[Any]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = Mapping[str, Array]
 Diagnostics: TypeAlias = Mapping[str, float]
+Cost: TypeAlias = float | Floats | Callable[[Ints, Ints], Floats] | Literal["local"]
+"""Computing in steps: see `Ask`."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,12 @@ class Ask:
         What every client uploads: the names in its `Upload` and the count of numbers of each.
         It is declared because the clock must know who is late before anything is computed;
         the client host refuses an upload that differs.
-    cost : "local", float or (K,) array of float
+    cost : "local", float, (K,) array of float or callable
         Computing in steps: the client's own local steps, or a number of step-equivalents, for
-        all or for each of `clients`, which ascend then.
+        all or for each of `clients`, which ascend then. Where it differs from client to client
+        of the cohort, which only the engine knows: a function of their ids (K,), ascending, and
+        their training rows n_i (K,) that returns the step-equivalents (K,). It is asked before
+        anything is computed, so it cannot depend on the clients' numbers.
     clients : (K,) array of int, optional
         Who is asked; the cohort (after the first Ask: those of it who answered) if None.
     plain : tuple of str
@@ -54,8 +63,8 @@ class Ask:
     work: str
     send: Mapping[str, Array]
     up: Mapping[str, int]
-    cost: float | npt.NDArray[np.float64] | Literal["local"] = "local"
-    clients: npt.NDArray[np.int64] | None = None
+    cost: Cost = "local"
+    clients: Ints | None = None
     plain: tuple[str, ...] = ()
 
 
@@ -80,7 +89,7 @@ class Upload:
     values: Mapping[str, Array]
     state: Mapping[str, Array] = field(default_factory=dict)
     loss: Array | None = None
-    group: npt.NDArray[np.int64] | None = None
+    group: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -99,9 +108,9 @@ class Groups:
         Means of the uploaded vectors, group by group, weighted as those of everybody are.
     """
 
-    labels: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float64]
+    labels: Ints
+    counts: Ints
+    weights: Floats
     mean: Mapping[str, Array]
 
     @classmethod
@@ -135,11 +144,11 @@ class Reply:
         The means by group, where the clients said which group they belong to.
     """
 
-    ids: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float64]
+    ids: Ints
+    weights: Floats
     mean: Mapping[str, Array]
     each: Mapping[str, Array]
-    steps: npt.NDArray[np.int64]
+    steps: Ints
     population: int = 0
     groups: Groups = field(default_factory=Groups.nobody)
 
@@ -189,8 +198,17 @@ class Algorithm:
         """
         return
 
-    def fitted(self, shards: Shards) -> Algorithm:
-        """Return the algorithm for clients whose rows are known, before a run begins.
+    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Algorithm:
+        """Return the algorithm for clients that are known, before a run begins.
+
+        Parameters
+        ----------
+        shards : Shards
+            Their rows.
+        population : Population
+            How they behave: how fast each is, when it is there.
+        objective : Objective
+            What is minimised: the problem, and what is averaged over what.
 
         Raises
         ------

@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Gt, Len
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Round, State, Upload
 from rayfed.algorithms.fedvarp import refuse_sizes
 from rayfed.datasets.shards import Shards, label_sets
 from rayfed.errors import ScenarioError
@@ -22,8 +21,8 @@ from rayfed.rng import Key
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-
-Ints = npt.NDArray[np.int64]
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +102,9 @@ class ClusterFedVARP(Algorithm):
         super().__post_init__()
         refuse_sizes(self)
 
-    def fitted(self, shards: Shards) -> ClusterFedVARP:
+    def fitted(
+        self, shards: Shards, population: Population, objective: Objective
+    ) -> ClusterFedVARP:
         """Return the algorithm for clients whose rows are known.
 
         Raises
@@ -113,7 +114,7 @@ class ClusterFedVARP(Algorithm):
         """
         n = shards.clients
         if isinstance(self.clusters, By):
-            return self._fitted_by(self.clusters, shards)
+            return self._fitted_by(self.clusters, shards, population, objective)
         if isinstance(self.clusters, tuple):
             if len(self.clusters) != n:
                 found = f"found the clusters of {len(self.clusters)} clients, but there are {n}"
@@ -123,12 +124,15 @@ class ClusterFedVARP(Algorithm):
             raise ScenarioError("algorithms.clusters", f"{found}; give at most {n}")
         return self
 
-    def _fitted_by(self, by: By, shards: Shards) -> ClusterFedVARP:
+    def _fitted_by(
+        self, by: By, shards: Shards, population: Population, objective: Objective
+    ) -> ClusterFedVARP:
         if by.by == "updates":
             from rayfed.algorithms.early_clusters import EarlyClusters  # it extends this class
 
             settings = {f.name: getattr(self, f.name) for f in fields(self)}
-            return EarlyClusters(**settings | {"clusters": by.number}).fitted(shards)
+            early = EarlyClusters(**settings | {"clusters": by.number})
+            return early.fitted(shards, population, objective)
         if not shards.classes:
             text = "found labels, but the targets are numbers; give a number of clusters"
             raise ScenarioError("algorithms.clusters.by", text)
@@ -164,7 +168,7 @@ class ClusterFedVARP(Algorithm):
         place = Key(seed, "clusters").permutation(clients)(ids)
         return np.asarray(place * self.clusters // clients)
 
-    def _sizes(self, clients: int) -> npt.NDArray[np.float64]:
+    def _sizes(self, clients: int) -> Floats:
         """Return how many of all clients (K,) belong to each cluster."""
         if isinstance(self.clusters, int):
             bounds = -(-np.arange(self.clusters + 1) * clients // self.clusters)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayfed.algorithms.base import Array, Ask, Round, State, Upload
-from rayfed.algorithms.clusterfedvarp import ClusterFedVARP, Ints
+from rayfed.algorithms.base import Array, Ask, Ints, Round, State, Upload
+from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.rng import Key
 
 if TYPE_CHECKING:
