@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.base import Array, Ask, Reply
+from rayfed.budgets import Budgets
 from rayfed.errors import RunFailed
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
@@ -41,8 +42,8 @@ class Moment:
         The last round that was run.
     time_s : float
         Virtual clock.
-    state, selection : mapping of str to array
-        The server's state and the selection's.
+    state, selection, lengths : mapping of str to array
+        The server's state, the selection's, and that of local work whose length changes.
     window : tuple of (p,) arrays
         The last iterates, for ``evaluate_last``; the newest last.
     """
@@ -51,6 +52,7 @@ class Moment:
     time_s: float
     state: Mapping[str, Array]
     selection: Mapping[str, Array]
+    lengths: Mapping[str, Array]
     window: tuple[Array, ...]
 
     @property
@@ -68,9 +70,10 @@ class Tally:
 
     time_s: float
     start_s: float
+    lengths: Mapping[str, Array] = field(default_factory=dict)
     ask: int = 0
     heard: list[Reply] = field(default_factory=list)
-    """Replies that the selection learns from."""
+    """Replies that the selection and the lengths of local work learn from."""
     counts: dict[str, int] = field(
         default_factory=lambda: {
             "participants": 0, "dropped": 0, "late": 0,
@@ -101,6 +104,7 @@ class Engine:
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
+        self.budgets = Budgets(run)
         self.measures = Measures(run, self._exchange)
         self.itemsize = run.dtype.itemsize
         self.cache: dict[str, Any] = {}
@@ -110,7 +114,7 @@ class Engine:
         run = self.run
         state = run.algorithm.init(run.x0)
         selection = run.selection.init(run.population.count)
-        moment = Moment(0, 0.0, state, selection, (state["x"],))
+        moment = Moment(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
         return moment, self._row(moment, Tally(0.0, 0.0), {}, due=True)
 
     def step(self, moment: Moment) -> tuple[Moment, Row, list[Events]]:
@@ -124,8 +128,8 @@ class Engine:
             If a host died: go back to a checkpoint.
         """
         run, number = self.run, moment.round + 1
-        tally = Tally(moment.time_s, moment.time_s)
-        state, selection = moment.state, moment.selection
+        tally = Tally(moment.time_s, moment.time_s, moment.lengths)
+        state, selection, lengths = moment.state, moment.selection, moment.lengths
         diagnostics: Mapping[str, float] = {}
         skew: Mapping[str, float] = {}
         try:
@@ -137,9 +141,11 @@ class Engine:
         except NoReply:
             pass
         for reply in tally.heard:
-            selection = run.selection.learn(selection, reply)
+            if run.selection.listens:
+                selection = run.selection.learn(selection, reply)
+            lengths = self.budgets.learn(lengths, reply, number, tally.time_s)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
-        moment = Moment(number, tally.time_s, state, selection, window)
+        moment = Moment(number, tally.time_s, state, selection, lengths, window)
         told = {**self._declared(moment, diagnostics), **skew}
         row = self._row(moment, tally, told, self._due(moment))
         return moment, row, tally.events
@@ -183,7 +189,7 @@ class Engine:
             available=lambda ids: pop.available(ids, now, number),
             mass=run.views[""].shards.mass,
             x=x,
-            steps=self._reading,
+            steps=self.budgets.reading,
             seed=run.seed,
             cache=self.cache,
         )
@@ -272,9 +278,9 @@ class Engine:
         return reply
 
     def _heard(self, ask: Ask, owner: str) -> bool:
-        """Whether the selection learns from the losses of an Ask's local steps."""
+        """Whether anything learns from the losses of an Ask's local steps."""
         trained = owner == "algorithm" and isinstance(ask.cost, str)
-        return trained and self.run.selection.listens
+        return trained and (self.run.selection.listens or self.budgets.listens)
 
     def _timing(
         self, ask: Ask, owner: str, number: int, tally: Tally, ids: Ints
@@ -283,7 +289,9 @@ class Engine:
         pop = self.run.population
         pace = pop.seconds_per_step(ids, number, tally.ask)
         local = isinstance(ask.cost, str)
-        steps = self._budget(ids, pace, number) if local else np.zeros(len(ids), dtype=np.int64)
+        steps = np.zeros(len(ids), dtype=np.int64)
+        if local:
+            steps = self.budgets.steps(ids, pace, number, tally.lengths)
         compute = pace * self._cost(ask, ids, steps)
         down_bytes, up_bytes = self._bytes(ask, owner)
         down, up = pop.transfer_s(ids, down_bytes, up_bytes)
@@ -310,27 +318,6 @@ class Engine:
         up = sum(self.itemsize * n if n > 1 else 8 * n for n in ask.up.values())
         up += 8 * self._heard(ask, owner)
         return (0, 0) if self.run.algorithm.pooled else (down, up)
-
-    def _budget(self, ids: Ints, pace: Array, number: int) -> Ints:
-        """Return the local steps of each client, by the solver of its group."""
-        sizes = self.run.views[""].shards.sizes(ids)
-        budgets = [
-            solver.budget(sizes, pace, ids=ids, seed=self.run.seed, round=number)
-            for solver in self.run.solvers
-        ]
-        if len(budgets) == 1:
-            return np.asarray(budgets[0])
-        groups = self.run.population.group_of(ids)
-        return np.asarray(np.stack(budgets)[groups, np.arange(len(ids))])
-
-    def _reading(self, ids: Ints, rows: int | None = None) -> Array:
-        """Return the local steps (K,) that go through so many rows of each client, or all."""
-        sizes = self.run.views[""].shards.sizes(ids)
-        batches = [getattr(solver, "batch", "full") for solver in self.run.solvers]
-        groups = self.run.population.group_of(ids)
-        full = np.array([batch == "full" for batch in batches])[groups]
-        batch = np.array([1 if batch == "full" else batch for batch in batches])[groups]
-        return np.minimum(sizes, rows or sizes) / np.where(full, sizes, batch)
 
     def _arrivals(
         self, tally: Tally, ids: Ints, timing: Mapping[str, Array], limit: int | None

@@ -18,10 +18,14 @@ from rayfed.errors import ScenarioError, unknown
 
 @dataclass(frozen=True)
 class Kind:
-    """Where one kind of plug-in lives: a module or package, and its base class."""
+    """Where one kind of plug-in lives: a module or package, and its base class.
+
+    Settings without a name are for the one that is named `unnamed`, if any is.
+    """
 
     home: str
     base: str
+    unnamed: str | None = None
 
 
 KINDS = {
@@ -29,6 +33,7 @@ KINDS = {
     "problems": Kind("rayfed.problems", "rayfed.problems.base:Problem"),
     "solvers": Kind("rayfed.solvers", "rayfed.solvers:Solver"),
     "schedules": Kind("rayfed.schedules", "rayfed.schedules:Schedule"),
+    "lengths": Kind("rayfed.lengths", "rayfed.lengths:Length", unnamed="uniform"),
     "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
     "partitions": Kind("rayfed.datasets.partition", "rayfed.datasets.partition:Partition"),
     "delays": Kind("rayfed.delay", "rayfed.delay:Delay"),

@@ -185,6 +185,7 @@ class Records:
         server = f"server-{moment.round}.npz"
         arrays = {f"state.{k}": v for k, v in moment.state.items()}
         arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
+        arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
         arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
         write_npz(self.checkpoints / server, arrays)
         manifest = {
@@ -211,6 +212,7 @@ class Records:
             time_s=manifest["time_s"],
             state=_within(held, "state."),
             selection=_within(held, "selection."),
+            lengths=_within(held, "lengths."),
             window=tuple(held[k] for k in window),
         )
         return moment, self._clients(manifest["clients"])

@@ -22,7 +22,9 @@ def events(round, clients):
 
 def moment(round):
     x = np.array([0.1, 0.2]) * round
-    return Moment(round, 1.5 * round, {"x": x, "m": x + 1}, {"losses": x}, (x, x + 2))
+    return Moment(
+        round, 1.5 * round, {"x": x, "m": x + 1}, {"losses": x}, {"0.length": x}, (x, x + 2)
+    )
 
 
 NOTHING = {"ids": np.empty(0, np.int64)}
@@ -115,7 +117,7 @@ def test_no_checkpoint_is_none(tmp_path):
 
 def test_models_are_never_pickled(tmp_path):
     records = Records(tmp_path)
-    odd = Moment(0, 0.0, {"x": np.array([{"a": 1}], dtype=object)}, {}, ())
+    odd = Moment(0, 0.0, {"x": np.array([{"a": 1}], dtype=object)}, {}, {}, ())
     with pytest.raises(ValueError, match="allow_pickle"):
         records.save(odd, NOTHING)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rayfed.lengths import Length, State
 from rayfed.problems.base import Array, Floats, Ints, Problem
 from rayfed.solvers.budget import LENGTHS
 
@@ -39,6 +40,11 @@ class Solver:
 
     name: ClassVar[str]
 
+    @property
+    def length(self) -> Length | None:
+        """How long, where that is no fixed number."""
+        return None
+
     def budget(
         self,
         sizes: Ints,
@@ -47,6 +53,7 @@ class Solver:
         ids: Ints | None = None,
         seed: int = 0,
         round: int = 1,
+        state: State | None = None,
     ) -> Ints:
         """Return how many local steps each client gets (K,), at least 1.
 
@@ -60,6 +67,8 @@ class Solver:
             Who they are, where the number is drawn; 0 to K - 1 if None.
         seed, round : int
             Coordinates of the draw: a client's number stays the same within a round.
+        state : mapping of str to array, optional
+            What `length` keeps from round to round; as before the first round if None.
         """
         raise NotImplementedError
 

@@ -1,54 +1,14 @@
-"""How long a client works in a round: a number, or one that is drawn anew in every round."""
+"""How many local steps so many seconds or passes over the rows are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import numpy as np
-from annotated_types import Ge
 
 from rayfed.errors import ScenarioError
 from rayfed.problems.base import Floats, Ints
-from rayfed.rng import Key
 
 LENGTHS = ("steps", "epochs", "time_s")
 _SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
-
-
-@dataclass(frozen=True)
-class Between:
-    """A whole number that every client draws anew in every round, uniformly.
-
-    Parameters
-    ----------
-    low, high : int
-        Smallest and largest number; both are drawn.
-
-    Raises
-    ------
-    ScenarioError
-        If `low` is above `high`.
-
-    Examples
-    --------
-    >>> drawn = Between(2, 5).draw(np.arange(1000), seed=0, round=1)
-    >>> int(drawn.min()), int(drawn.max())
-    (2, 5)
-    """
-
-    low: Annotated[int, Ge(1)]
-    high: Annotated[int, Ge(1)]
-
-    def __post_init__(self) -> None:
-        if self.low > self.high:
-            found = f"found low {self.low} above high {self.high}; exchange them"
-            raise ScenarioError("", found)
-
-    def draw(self, ids: Ints, *, seed: int, round: int) -> Ints:
-        """Return the numbers (K,) of clients in a round; no neighbour changes them."""
-        span = np.full(len(ids), self.high - self.low + 1)
-        return self.low + Key(seed, "length").integers(ids, span, 1, round=round)[:, 0]
 
 
 def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:

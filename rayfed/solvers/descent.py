@@ -13,10 +13,11 @@ from annotated_types import Ge, Gt
 
 from rayfed import sampling
 from rayfed.errors import ScenarioError
+from rayfed.lengths import Length, State
 from rayfed.problems.base import Array, Batch, Floats, Ints, Oracle
 from rayfed.schedules import Schedule
 from rayfed.solvers.base import CACHE, Local, Solver
-from rayfed.solvers.budget import LENGTHS, Between, in_passes, in_seconds
+from rayfed.solvers.budget import LENGTHS, in_passes, in_seconds
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -34,8 +35,8 @@ class Descent(Solver):
     steps, epochs, time_s : optional
         How long, one of the three: local steps; passes over the client's rows, each of
         ceil(n_i / batch) steps; or virtual seconds of computing, at least one step. If all are
-        None: 10 steps. ``{low: 2, high: 5}`` draws the steps or passes of every client anew in
-        every round, uniformly from 2 to 5 with both ends.
+        None: 10 steps. Steps and passes may change over rounds: ``{low: 2, high: 5}`` draws those
+        of every client anew in every round, ``{name: adacomm, start: 20}`` takes fewer and fewer.
     batch : int or "full"
         Rows in a minibatch, or all rows in every step.
     lr : float or mapping
@@ -57,8 +58,8 @@ class Descent(Solver):
         If more than one of steps, epochs and time_s is given.
     """
 
-    steps: Annotated[int, Ge(1)] | Between | None = None
-    epochs: Annotated[float, Gt(0)] | Between | None = None
+    steps: Annotated[int, Ge(1)] | Length | None = None
+    epochs: Annotated[float, Gt(0)] | Length | None = None
     time_s: Annotated[float, Gt(0)] | None = None
     batch: Annotated[int, Ge(1)] | Literal["full"] = 32
     lr: Annotated[float, Gt(0)] | Schedule = 0.1
@@ -72,6 +73,12 @@ class Descent(Solver):
         given = [name for name in LENGTHS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ScenarioError("local", f"found {' and '.join(given)}; give one of them")
+
+    @property
+    def length(self) -> Length | None:
+        """How long, where that is no fixed number."""
+        given = self.steps or self.epochs
+        return given if isinstance(given, Length) else None
 
     def rate(self, round: int) -> float:
         """Return the learning rate lr_t of a round, counted from 1."""
@@ -106,6 +113,7 @@ class Descent(Solver):
         ids: Ints | None = None,
         seed: int = 0,
         round: int = 1,
+        state: State | None = None,
     ) -> Ints:
         """Return how many local steps each client gets (K,); see `Solver.budget`.
 
@@ -117,10 +125,12 @@ class Descent(Solver):
         if self.time_s is not None:
             return in_seconds(self.time_s, seconds_per_step)
         given = self.steps or self.epochs or _STEPS
-        length: Ints | Floats = np.full(len(sizes), 0.0 if isinstance(given, Between) else given)
-        if isinstance(given, Between):
+        length: Ints | Floats
+        if isinstance(given, Length):
             who = np.arange(len(sizes)) if ids is None else ids
-            length = given.draw(who, seed=seed, round=round)
+            length = given.draw(who, seed=seed, round=round, state=state)
+        else:
+            length = np.full(len(sizes), given)
         if self.epochs is not None:
             return in_passes(length, sizes, None if self.batch == "full" else self.batch)
         return length.astype(np.int64)

@@ -135,9 +135,8 @@ class Plugin:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Refer to the schema of the kind, and without a name to that of the default."""
-        if self.default is None:
-            return {KIND: self.kind}
-        return {KIND: self.kind, UNNAMED: self.default.name}
+        unnamed = plugins.KINDS[self.kind].unnamed if self.default is None else self.default.name
+        return {KIND: self.kind} if unnamed is None else {KIND: self.kind, UNNAMED: unnamed}
 
     def _build(self, given: Any) -> Any:
         value = build(self.kind, given, self.default)
@@ -209,9 +208,12 @@ def split(kind: str, given: Any, default: Any = None) -> tuple[type[Any], dict[s
     name = settings.pop("name", None)
     if name is not None:
         return _class(kind, name, "name"), settings
-    if default is None:
+    if default is not None:
+        return type(default), settings
+    unnamed = plugins.KINDS[kind].unnamed
+    if unnamed is None:
         fail("the name is missing; " + _known(kind), given, "name")
-    return type(default), settings
+    return plugins.resolve(kind, unnamed), settings
 
 
 def make(cls: type[Any], settings: Mapping[str, Any]) -> Any:

@@ -20,6 +20,10 @@ OPTIONS = {
         "epsilon_decay": 0.9, "evaluate_last": 2, "local": DRAWN,
     },
     "fedadam, tau inside": {"name": "fedadam", "tau_inside": True, "local": DRAWN},
+    "fewer and fewer steps": {
+        "name": "fedavg",
+        "local": {**DRAWN, "epochs": {"name": "adacomm", "start": 4, "every": 2}},
+    },
     "adam at the client": {"name": "fedavg", "local": {**DRAWN, "name": "adam"}},
     "adagrad at the client": {"name": "fedprox", "local": {**DRAWN, "name": "adagrad", "mu": 0.1}},
 }  # fmt: skip
