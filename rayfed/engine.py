@@ -308,7 +308,8 @@ class Engine:
     def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Array:
         """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
         if isinstance(ask.cost, str):
-            return steps
+            beside = ask.passes * self.budgets.reading(ids) if ask.passes else 0.0
+            return steps * ask.each_step + beside
         if callable(ask.cost):
             return ask.cost(ids, self.run.views[""].shards.sizes(ids))
         return ask.cost

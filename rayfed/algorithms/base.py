@@ -52,6 +52,11 @@ class Ask:
         of the cohort, which only the engine knows: a function of their ids (K,), ascending, and
         their training rows n_i (K,) that returns the step-equivalents (K,). It is asked before
         anything is computed, so it cannot depend on the clients' numbers.
+    each_step : float
+        With "local" cost: gradient evaluations of a local step, in those of plain SGD.
+    passes : float
+        With "local" cost: gradients on all rows beside the local steps, each as dear as the local
+        steps that go through the rows once.
     clients : (K,) array of int, optional
         Who is asked; the cohort (after the first Ask: those of it who answered) if None.
     plain : tuple of str
@@ -64,6 +69,8 @@ class Ask:
     send: Mapping[str, Array]
     up: Mapping[str, int]
     cost: Cost = "local"
+    each_step: float = 1.0
+    passes: float = 0.0
     clients: Ints | None = None
     plain: tuple[str, ...] = ()
 

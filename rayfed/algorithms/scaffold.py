@@ -86,6 +86,12 @@ class Scaffold(Algorithm):
         """Server half: x <- x - server_lr mean Delta_i, c <- c + (1/N) sum (c_i+ - c_i)."""
         x, c = state["x"], state["c"]
         up = {"delta": x.size, control.CHANGE: x.size}
-        reply = yield Ask("train", send={"x": x, "c": c}, up=up, plain=(control.CHANGE,))
+        reply = yield Ask(
+            "train",
+            send={"x": x, "c": c},
+            up=up,
+            plain=(control.CHANGE,),
+            passes=1.0 if self.option == 1 else 0.0,  # its gradient of F_i at x
+        )
         x = x - self.server_lr * reply.mean["delta"]
         return {"x": x, "c": control.renewed(c, reply)}, {}

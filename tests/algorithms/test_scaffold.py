@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import rayfed
 from rayfed.algorithms.scaffold import Scaffold
 from rayfed.errors import ScenarioError
 from rayfed.study import Study
@@ -109,3 +110,28 @@ def test_option_1_takes_any_solver(line):
         rounds=1,
     )
     assert found["scaffold"] == pytest.approx(9.5)  # the first step of Adagrad is lr
+
+
+def test_option_1_pays_for_its_gradient_of_all_rows(tmp_path):
+    # 65 rows in minibatches of 32 are 65 / 32 steps, on top of three local steps of 2 s each.
+    rows = "client,a,y\n" + "0,1,1\n" * 65
+    (tmp_path / "rows.csv").write_text(rows)
+    local = {"steps": 3, "batch": 32, "lr": 0.1}
+    result = rayfed.run(
+        {
+            "rounds": 1,
+            "problem": {
+                "name": "least-squares", "dataset": str(tmp_path / "rows.csv"), "test": 0,
+            },
+            "clients": {"delay": {"name": "constant", "mean_s": 2.0}},
+            "algorithms": [
+                {"name": "scaffold", "label": f"option {option}", "option": option, "local": local}
+                for option in (1, 2)
+            ],
+            "executor": {"name": "serial"},
+        },
+        out=tmp_path / "out",
+    )  # fmt: skip
+    seconds = result.events.groupby("label").compute_s.sum()
+    assert seconds["option 1"] == pytest.approx(6 + 2 * 65 / 32, rel=1e-12)
+    assert seconds["option 2"] == 6
