@@ -307,12 +307,16 @@ class Engine:
 
     def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Array:
         """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
+        sizes = self.run.views[""].shards.sizes(ids)
+        cost: float | Array
         if isinstance(ask.cost, str):
-            beside = ask.passes * self.budgets.reading(ids) if ask.passes else 0.0
-            return steps * ask.each_step + beside
-        if callable(ask.cost):
-            return ask.cost(ids, self.run.views[""].shards.sizes(ids))
-        return ask.cost
+            cost = steps * ask.each_step
+        else:
+            cost = ask.cost(ids, sizes) if callable(ask.cost) else ask.cost
+        if not ask.passes:
+            return cost
+        passes = ask.passes(ids, sizes) if callable(ask.passes) else ask.passes
+        return cost + passes * self.budgets.reading(ids)
 
     def _bytes(self, ask: Ask, owner: str) -> tuple[int, int]:
         down = sum(int(np.asarray(v).nbytes) for v in ask.send.values())

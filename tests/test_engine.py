@@ -167,13 +167,13 @@ def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
 
 @dataclass(frozen=True, kw_only=True)
 class ByClient(TwoAsks):
-    """Costs a step a row, and ten more at client 1; the second Ask costs half a step a row."""
+    """Costs a step a row, and ten more at client 1; then the rows once, client 1 twice."""
 
     name: ClassVar[str] = "by-client"
 
     def round(self, state):
         yield Ask("work", send={}, up={"ids": 1}, cost=lambda ids, sizes: sizes + 10.0 * (ids == 1))
-        yield Ask("work", send={}, up={"ids": 1}, cost=lambda ids, sizes: sizes / 2)
+        yield Ask("work", send={}, up={"ids": 1}, cost=0.0, passes=lambda ids, _: 1.0 + (ids == 1))
         return state, {}
 
 
@@ -189,7 +189,8 @@ def test_a_cost_may_be_a_function_of_the_clients_and_their_rows(mixed):
     _, row, (first, second) = engine.step(engine.start()[0])
     assert len(set(sizes.tolist())) > 2
     assert first["compute_s"].tolist() == (2.0 * (sizes + 10 * np.eye(4)[1])).tolist()
-    assert second["compute_s"].tolist() == (1.0 * sizes).tolist()
+    passes = sizes / 32  # steps of the default batch
+    assert second["compute_s"].tolist() == (2.0 * (1 + np.eye(4)[1]) * passes).tolist()
     assert row["time_s"] == first["compute_s"].max() + second["compute_s"].max()
     assert row["local_steps"] == 0
 

@@ -28,8 +28,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = Mapping[str, Array]
 Diagnostics: TypeAlias = Mapping[str, float]
-Cost: TypeAlias = float | Floats | Callable[[Ints, Ints], Floats] | Literal["local"]
-"""Computing in steps: see `Ask`."""
+ByClient: TypeAlias = Callable[[Ints, Ints], Floats]
+"""From ids (K,), ascending, and training rows n_i (K,) of clients to a number for each (K,)."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,13 @@ class Ask:
     cost : "local", float, (K,) array of float or callable
         Computing in steps: the client's own local steps, or a number of step-equivalents, for
         all or for each of `clients`, which ascend then. Where it differs from client to client
-        of the cohort, which only the engine knows: a function of their ids (K,), ascending, and
-        their training rows n_i (K,) that returns the step-equivalents (K,). It is asked before
-        anything is computed, so it cannot depend on the clients' numbers.
+        of the cohort, which only the engine knows: a function of their ids and rows. It is asked
+        before anything is computed, so it cannot depend on the clients' numbers.
     each_step : float
         With "local" cost: gradient evaluations of a local step, in those of plain SGD.
-    passes : float
-        With "local" cost: gradients on all rows beside the local steps, each as dear as the local
-        steps that go through the rows once.
+    passes : float or callable
+        Gradients on all rows beside `cost`, each as dear as the local steps that go through the
+        rows once: for all, or a function of ids and rows as `cost`.
     clients : (K,) array of int, optional
         Who is asked; the cohort (after the first Ask: those of it who answered) if None.
     plain : tuple of str
@@ -68,9 +67,9 @@ class Ask:
     work: str
     send: Mapping[str, Array]
     up: Mapping[str, int]
-    cost: Cost = "local"
+    cost: float | Floats | ByClient | Literal["local"] = "local"
     each_step: float = 1.0
-    passes: float = 0.0
+    passes: float | ByClient = 0.0
     clients: Ints | None = None
     plain: tuple[str, ...] = ()
 
