@@ -1,0 +1,115 @@
+"""The smallest circle around most of the points: a loss with kinks that is not convex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Gt, Lt
+
+from rayfed.errors import ScenarioError
+from rayfed.problems.base import Array, Batch, Floats, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circle(Problem):
+    """Circle around most points: ``alpha r^2 + (1 - alpha) max(0, ||p - c||^2 - r^2)``.
+
+    The parameters are the centre c and the radius r, whose sign does not matter; a row is a point
+    p, and targets are not looked at. Points of more than two features make it a sphere. The toy
+    task of Bergerault's reproducibility study of FedHybrid (18-460 project, Carnegie Mellon
+    University, 2023, https://github.com/Antoine-Bergerault/18460-Project).
+
+    At an optimum the share alpha / (1 - alpha) of the points is outside. The loss is convex in
+    (c, r^2) and not in (c, r): r = 0 is stationary, which is why a study starts at random.
+
+    Parameters
+    ----------
+    alpha : float
+        What a large circle costs against points outside it.
+    intercept : bool
+        There is none.
+
+    Notes
+    -----
+    Deviations from the study: its Hessian has entries where a point is inside, and signs that are
+    not those of the loss; here it is the derivative of the gradient wherever there is one, and
+    that of a point inside where a point is on the circle. Its clients add up their alpha r^2,
+    which makes the circle smaller the more clients there are; here F has one.
+
+    Examples
+    --------
+    A point at distance 2 from the centre of a circle of radius 1, alpha 1/4: 1/4 + 3/4 (4 - 1).
+
+    >>> from rayfed.problems.base import Batch
+    >>> batch = Batch(np.array([[[2.0, 0.0]]]), np.zeros((1, 1)), np.ones((1, 1)), None)
+    >>> value, gradient = Circle(alpha=0.25).value_and_gradient(np.array([[0.0, 0.0, 1.0]]), batch)
+    >>> value.tolist(), gradient.tolist()
+    ([2.5], [[-3.0, -0.0, -1.0]])
+    """
+
+    name: ClassVar[str] = "circle"
+    task: ClassVar[Literal["regression", "binary", "multiclass"]] = "regression"
+    convex: ClassVar[bool] = False
+    default_init: ClassVar[Literal["zeros", "normal"]] = "normal"
+
+    alpha: Annotated[float, Gt(0), Lt(0.5)] = 0.05
+    intercept: bool = False
+
+    def __post_init__(self) -> None:
+        if self.intercept:
+            raise ScenarioError("problem.intercept", "a circle has none; leave it out")
+
+    def size(self, features: int, classes: int) -> int:
+        """Return p = d + 1: a centre and a radius."""
+        return features + 1
+
+    def spread(self, features: int, p: int) -> Floats:
+        """Return 1 for each coordinate (p,), as in the study."""
+        return np.ones(p)
+
+    def predict(self, x: Array, X: Array) -> Array:
+        """Return how far outside each point is, ``max(0, ||p - c||^2 - r^2)``, (K, B)."""
+        return np.maximum(_excess(x, X)[1], 0)
+
+    def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return the weighted sum of losses (K,) and its gradient (K, p)."""
+        off, excess = _excess(x, batch.X)
+        r, total = x[:, -1], _total(batch.w)
+        outside = (1 - self.alpha) * batch.w * (excess > 0)
+        value = self.alpha * r * r * total + np.vecdot(outside, excess)
+        centre = -2.0 * (outside[:, None, :] @ off)[:, 0]
+        radius = 2.0 * r * (self.alpha * total - _total(outside))
+        return value, np.concatenate([centre, radius[:, None]], axis=1)
+
+    def data_hessian(self, x: Array, batch: Batch) -> Array:
+        """Return the Hessian (K, p, p); it is diagonal, and indefinite where many are outside."""
+        hessian: Array = self._bend(x, batch)[:, :, None] * np.eye(x.shape[1], dtype=x.dtype)
+        return hessian
+
+    def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
+        """Return the Hessian times v (K, p)."""
+        return self._bend(x, batch) * v
+
+    def _bend(self, x: Array, batch: Batch) -> Array:
+        """Return the diagonal of the Hessian (K, p)."""
+        outside = (1 - self.alpha) * batch.w * (_excess(x, batch.X)[1] > 0)
+        out = _total(outside)[:, None]
+        bend = np.repeat(2.0 * out, x.shape[1], axis=1)
+        bend[:, -1:] = 2.0 * (self.alpha * _total(batch.w)[:, None] - out)
+        return bend
+
+
+def _excess(x: Array, X: Array) -> tuple[Array, Array]:
+    """Return ``p - c`` (K, B, d) and ``||p - c||^2 - r^2`` (K, B) of every point."""
+    off: Array = X - x[:, None, :-1]
+    r = x[:, -1:]
+    excess: Array = np.vecdot(off, off) - r * r
+    return off, excess
+
+
+def _total(w: Array) -> Array:
+    """Return ``sum_b w_b`` (K,)."""
+    total: Array = np.vecdot(w, np.ones_like(w))
+    return total

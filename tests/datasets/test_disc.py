@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+from rayfed.datasets.base import Source
+from rayfed.datasets.disc import Disc
+
+N = 20000
+
+
+def distances(**settings):
+    table = Disc(samples=N, **settings).load(Source(), 0)
+    assert table.X.shape == (N, 2)
+    assert not table.y.any()
+    off = table.X - [10, 10]
+    # standard errors: a coordinate's deviation is at most radius / sqrt(2)
+    assert off.mean(axis=0) == pytest.approx([0, 0], abs=4 * 5 / np.sqrt(2 * N))
+    return np.linalg.norm(off, axis=1)
+
+
+def test_distances_are_uniform_as_in_the_study():
+    found = distances()
+    assert 4.99 < found.max() < 5
+    # a quarter is within a quarter of the radius, up to four standard errors
+    assert (found < 1.25).mean() == pytest.approx(1 / 4, abs=4 * np.sqrt(3 / 16 / N))
+
+
+def test_or_the_area_is():
+    found = distances(spread="area")
+    assert 4.99 < found.max() < 5
+    assert (found < 1.25).mean() == pytest.approx(1 / 16, abs=4 * np.sqrt(15 / 256 / N))
+    # half of the area is within radius / sqrt(2)
+    assert (found < 5 / np.sqrt(2)).mean() == pytest.approx(1 / 2, abs=4 * np.sqrt(1 / 4 / N))
+
+
+def test_centre_and_radius():
+    table = Disc(x=-3.0, y=2.0, radius=0.5).load(Source(), 0)
+    distance = np.linalg.norm(table.X - [-3, 2], axis=1)
+    assert 0.45 < distance.max() < 0.5
+    assert len(table.y) == 200
