@@ -37,7 +37,7 @@ KINDS = {
     "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
     "partitions": Kind("rayfed.datasets.partition", "rayfed.datasets.partition:Partition"),
     "delays": Kind("rayfed.delay", "rayfed.delay:Delay"),
-    "availability": Kind("rayfed.availability", "rayfed.availability:Availability"),
+    "availability": Kind("rayfed.availability", "rayfed.availability.base:Availability"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
 }
 

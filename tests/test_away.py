@@ -1,6 +1,6 @@
 import numpy as np
 
-from rayfed.availability import Always, Cyclic
+from rayfed.availability import Always, Cyclic, Diurnal
 from rayfed.away import away
 from rayfed.population import Population
 
@@ -27,6 +27,13 @@ def test_turns_by_time_change_in_the_middle_of_a_round():
     assert intervals(population, [0.0, 9.0, 10.0]) == [
         (0, 4.0, 8.0), (1, 0.0, 4.0), (1, 8.0, 10.0),
     ]  # fmt: skip
+
+
+def test_nights_in_two_time_zones():
+    population = Population(2, 0, availability=Diurnal(zones=(0.0, 9.0), from_h=22, to_h=6))
+    # 22:00 to 6:00 at UTC+9 is 13:00 to 21:00 UTC; a round of 36 hours begins at midnight
+    away_h = [(i, a / 3600, b / 3600) for i, a, b in intervals(population, [0.0, 36 * 3600.0])]
+    assert away_h == [(0, 6, 22), (0, 30, 36), (1, 0, 13), (1, 21, 36)]
 
 
 def test_nobody_asked_about():

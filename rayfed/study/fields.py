@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import (
     Annotated,
     Any,
@@ -313,6 +313,11 @@ def _hint(hint: Any, default: Any) -> Any:
     """Return a type hint that pydantic can check: plug-ins annotated, the unknown left open."""
     if get_origin(hint) in (Union, UnionType):
         return _union(get_args(hint), default)
+    if get_origin(hint) is Annotated:
+        inner = _hint(get_args(hint)[0], default)
+        return Annotated[inner, *hint.__metadata__]
+    if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
+        return GenericAlias(tuple, (_hint(get_args(hint)[0], None), ...))
     for kind in plugins.KINDS:
         if isinstance(hint, type) and issubclass(hint, plugins.base(kind)):
             shown = default if isinstance(default, hint) else None
