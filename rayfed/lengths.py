@@ -43,6 +43,10 @@ class Length:
         """
         raise NotImplementedError
 
+    def mean(self) -> float | None:
+        """Return the mean number, the same in every round; None where there is no such number."""
+        return None
+
     def learn(self, state: State, loss: float, *, round: int, time_s: float) -> State:
         """Return the state after a round; asked only where it `listens`.
 
@@ -93,6 +97,10 @@ class Between(Length):
         """Return the numbers (K,) of clients in a round; no neighbour changes them."""
         span = np.full(len(ids), self.high - self.low + 1)
         return self.low + Key(seed, "length").integers(ids, span, 1, round=round)[:, 0]
+
+    def mean(self) -> float:
+        """Return half the sum of both ends."""
+        return (self.low + self.high) / 2
 
 
 @dataclass(frozen=True, kw_only=True)

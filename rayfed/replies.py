@@ -30,7 +30,7 @@ def reply_of(request: Request, gathered: Gathered, population: int) -> Reply:
         if rows.ndim == 1 and name in request.up and name != GROUP:
             mean[name] = tree_sum(request.ids, rows * weights) / total
     groups = _groups(request, gathered, vectors) if GROUP in request.up else Groups.nobody()
-    return Reply(request.ids, weights, mean, each, request.steps, population, groups)
+    return Reply(request.ids, weights, mean, each, request.steps, population, groups, request.round)
 
 
 def _groups(request: Request, gathered: Gathered, vectors: list[str]) -> Groups:

@@ -148,6 +148,8 @@ class Reply:
         Number N of clients, of whom K answered; tests of algorithms that need it give it.
     groups : Groups
         The means by group, where the clients said which group they belong to.
+    round : int
+        The round, from 1: the local learning rate may change with it.
     """
 
     ids: Ints
@@ -157,6 +159,7 @@ class Reply:
     steps: Ints
     population: int = 0
     groups: Groups = field(default_factory=Groups.nobody)
+    round: int = 1
 
 
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]

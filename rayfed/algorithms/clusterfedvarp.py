@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Len
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Round, State, Upload
-from rayfed.algorithms.fedvarp import refuse_sizes
+from rayfed.algorithms import memory
+from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Reply, Round, State, Upload
 from rayfed.datasets.shards import Shards, label_sets
 from rayfed.errors import ScenarioError
 from rayfed.rng import Key
@@ -70,8 +70,13 @@ class ClusterFedVARP(Algorithm):
     do not help; similar clients are what makes y_c(i) close to Delta_i. Means are over clients,
     whatever their size and however often a selection drew them, as the memory is.
 
-    Deviations from the paper: none. The server adds up Delta_i cluster by cluster, so that it
-    sees no single one (where two of a cluster take part), and needs no table of clients.
+    The server adds up Delta_i cluster by cluster, so that it sees no single one (where two of a
+    cluster take part), and needs no table of clients.
+
+    Deviations from the paper: its local step is constant. Where it changes, y_k is kept for the
+    learning rate of round 1, as in FedVARP. Where the number of local steps is drawn, clients also
+    send how many times their mean k_i they ran: y_c(i) counts k_i times for a participant, and the
+    new y_k is the sum of Delta_i over the sum of k_i.
 
     Examples
     --------
@@ -100,7 +105,7 @@ class ClusterFedVARP(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_sizes(self)
+        memory.refuse_sizes(self)
 
     def fitted(
         self, shards: Shards, population: Population, objective: Objective
@@ -146,20 +151,40 @@ class ClusterFedVARP(Algorithm):
         """Client half: local steps from x (p,); upload Delta (K, p) and the cluster (K,)."""
         local = clients.solve(x)
         cluster = self._cluster(clients.ids, clients.shards.clients, clients.seed)
-        return Upload({"delta": x - local.x}, loss=local.loss, group=cluster)
+        values = {"delta": x - local.x, **self._length(clients)}
+        return Upload(values, loss=local.loss, group=cluster)
 
     def round(self, state: State) -> Round:
         """Server half: what the memory says of everybody, less what it says of the participants."""
         x, y = state["x"], state["y"]
-        up = {"delta": x.size, "group": 1}
+        up = {"delta": x.size, "group": 1, **self._length_up}
         reply = yield Ask("train", send={"x": x}, up=up, plain=("delta",))
-        groups = reply.groups
+        worked = self._worked(reply)
         share = self._sizes(reply.population) / reply.population
-        share[groups.labels] -= groups.counts / len(reply.ids)
-        v = reply.mean["delta"] + share.astype(y.dtype) @ y
+        share[reply.groups.labels] -= worked / len(reply.ids)
+        v = reply.mean["delta"] + memory.scale(self.local, reply.round) * share.astype(y.dtype) @ y
+        return {"x": x - self.server_lr * v, "y": self._renewed(y, reply, worked)}, {}
+
+    def _renewed(self, y: Array, reply: Reply, worked: Floats) -> Array:
+        """Return the memories (K, p), those of the reply's clusters in place of the old ones."""
+        groups, s = reply.groups, memory.scale(self.local, reply.round)
         y = y.copy()
-        y[groups.labels] = groups.mean["delta"]
-        return {"x": x - self.server_lr * v, "y": y}, {}
+        y[groups.labels] = groups.mean["delta"] * (groups.counts / (s * worked))[:, None]
+        return y
+
+    def _worked(self, reply: Reply) -> Floats:
+        """Return how many mean lengths of local work each cluster of the reply has done (G,)."""
+        if not self._length_up:
+            return reply.groups.counts.astype(np.float64)
+        return memory.by_group(reply, reply.each["length"])
+
+    def _length(self, clients: Clients) -> dict[str, Array]:
+        """Return how many times their mean steps clients ran (K,), if that is to be told."""
+        return {"length": memory.lengths(clients)} if self._length_up else {}
+
+    @cached_property
+    def _length_up(self) -> dict[str, int]:
+        return {"length": 1} if memory.drawn(self.local) else {}
 
     def _cluster(self, ids: Ints, clients: int, seed: int) -> Ints:
         """Return the cluster (K,) of each client."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rayfed.algorithms import memory
 from rayfed.algorithms.base import Array, Ask, Ints, Round, State, Upload
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.rng import Key
@@ -46,7 +47,7 @@ class EarlyClusters(ClusterFedVARP):
         new = cluster < 0
         if y is not None and members is not None:
             cluster = np.where(new, _joined(clients, delta, y, members), cluster)
-        values = {"delta": delta, "new": new.astype(np.float64)}
+        values = {"delta": delta, "new": new.astype(np.float64), **self._length(clients)}
         return Upload(values, {"cluster": cluster[:, None]}, local.loss, cluster)
 
     def round(self, state: State) -> Round:
@@ -55,17 +56,18 @@ class EarlyClusters(ClusterFedVARP):
         send = {"x": x}
         if members.sum() < state["population"]:
             send |= {"y": y, "members": members}
-        up = {"delta": x.size, "new": 1, "group": 1}
+        up = {"delta": x.size, "new": 1, "group": 1, **self._length_up}
         reply = yield Ask("train", send=send, up=up, plain=("delta",))
-        groups = reply.groups
-        joined = np.bincount(reply.each["group"], reply.each["new"], self._count).astype(np.int64)
+        new = reply.each["new"]
+        lengths = reply.each["length"] if self._length_up else np.ones(len(new))
+        labels = reply.groups.labels
+        joined = np.bincount(reply.each["group"], new, self._count).astype(np.int64)
         share = members / reply.population
-        share[groups.labels] -= (groups.counts - joined[groups.labels]) / len(reply.ids)
-        v = reply.mean["delta"] + share.astype(y.dtype) @ y
-        y = y.copy()
-        y[groups.labels] = groups.mean["delta"]
-        after = {"x": x - self.server_lr * v, "y": y, "members": members + joined}
-        return {**after, "population": np.array(reply.population)}, {}
+        share[labels] -= memory.by_group(reply, lengths * (1 - new)) / len(reply.ids)
+        v = reply.mean["delta"] + memory.scale(self.local, reply.round) * share.astype(y.dtype) @ y
+        after = {"x": x - self.server_lr * v, "y": self._renewed(y, reply, self._worked(reply))}
+        after |= {"members": members + joined, "population": np.array(reply.population)}
+        return after, {}
 
 
 def _joined(clients: Clients, delta: Array, y: Array, members: Ints) -> Ints:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Gt
 
+from rayfed.algorithms import memory
 from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
-from rayfed.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -38,9 +38,12 @@ class FedVARP(Algorithm):
     often a selection drew them, as the memory is.
 
     Deviations from the paper: the table of y_j lives beside the clients, which send
-    Delta_i - y_i, and the server keeps ybar alone; the sums are the same. A local step that
-    changes from round to round leaves old y_j of the wrong length: v stays unbiased, its variance
-    is larger.
+    Delta_i - y_i, and the server keeps ybar alone; the sums are the same. The paper has a constant
+    local step. Where it changes, y_j is kept for the learning rate of round 1: with s the rate of
+    the round over that, v = mean_i (Delta_i - s y_i) + s ybar. Where the number of local steps is
+    drawn, and a client runs k times its mean, it sends Delta_i - s k y_i and y_i becomes
+    (1 - k) y_i + Delta_i / s: v stays unbiased, since k is 1 on average, and what steps more or
+    fewer add to Delta_i is taken away again.
 
     Examples
     --------
@@ -65,7 +68,7 @@ class FedVARP(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_sizes(self)
+        memory.refuse_sizes(self)
 
     def init(self, x0: Array) -> State:
         """Nobody is remembered."""
@@ -76,30 +79,20 @@ class FedVARP(Algorithm):
         return {"y": np.zeros_like(x0)}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta - y (K, p), keep Delta."""
+        """Client half: local steps from x (p,); upload Delta - s k y (K, p), keep y for later."""
+        y, s = clients.state["y"], memory.scale(self.local, clients.round)
+        k = memory.lengths(clients)[:, None].astype(y.dtype)
         local = clients.solve(x)
         delta = x - local.x
-        return Upload({"change": delta - clients.state["y"]}, {"y": delta}, loss=local.loss)
+        kept = (1 - k) * y + delta / s
+        return Upload({"change": delta - s * k * y}, {"y": kept}, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: the mean change on top of the memory, which takes it up afterwards."""
-        x, memory = state["x"], state["memory"]
+        x, ybar = state["x"], state["memory"]
         up = {"change": x.size}
         reply = yield Ask("train", send={"x": x}, up=up, plain=("change",))
-        change = reply.mean["change"]
+        change, s = reply.mean["change"], memory.scale(self.local, reply.round)
         share = len(reply.ids) / reply.population
-        v = change + memory
-        return {"x": x - self.server_lr * v, "memory": memory + share * change}, {}
-
-
-def refuse_sizes(algorithm: Algorithm) -> None:
-    """Refuse weights by size, which the memory of a mean over clients cannot follow.
-
-    Raises
-    ------
-    ScenarioError
-        If they are asked for.
-    """
-    if algorithm.weights == "size":
-        what = f"found size, but '{algorithm.name}' remembers a mean over clients"
-        raise ScenarioError("weights", f"{what}; leave it out or give uniform")
+        v = change + s * ybar
+        return {"x": x - self.server_lr * v, "memory": ybar + share / s * change}, {}

@@ -41,8 +41,9 @@ class Scaffold(Algorithm):
     -----
     Deviations from the paper: where F weighs clients by size, c is the weighted mean of the c_i,
     which estimates grad F then (the paper has equal weights). With momentum or a proximal term
-    K_i is the sum ||a_i||_1 of FedNova, so that c_i+ stays a mean of gradients. The gradient of
-    option 1 takes no simulated time.
+    K_i is the sum ||a_i||_1 of FedNova, so that c_i+ stays a mean of gradients.
+
+    The gradient of option 1 takes as long as the local steps that go through the rows once.
 
     Examples
     --------

@@ -72,6 +72,20 @@ class Solver:
         """
         raise NotImplementedError
 
+    def rate(self, round: int) -> float:
+        """Return the learning rate of a round, counted from 1; 1 for a solver without any."""
+        return 1.0
+
+    def mean_budget(self, sizes: Ints) -> Floats | None:
+        """Return the mean number of local steps (K,) of clients that draw it in every round.
+
+        Returns
+        -------
+        (K,) array or None
+            None where nothing is drawn.
+        """
+        return None
+
     def run(self, clients: Clients, x: Array, *, correction: Array | None = None) -> Local:
         """Take the local steps ``clients.steps`` from x (K, p).
 

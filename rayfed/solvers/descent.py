@@ -135,6 +135,16 @@ class Descent(Solver):
             return in_passes(length, sizes, None if self.batch == "full" else self.batch)
         return length.astype(np.int64)
 
+    def mean_budget(self, sizes: Ints) -> Floats | None:
+        """Return the mean number of local steps (K,), None where nothing is drawn."""
+        mean = None if self.length is None else self.length.mean()
+        if mean is None:
+            return None
+        once = np.ones(len(sizes), dtype=np.int64)
+        if self.epochs is not None:
+            once = in_passes(once, sizes, None if self.batch == "full" else self.batch)
+        return np.asarray(mean * once, dtype=np.float64)
+
     def run(self, clients: Clients, x: Array, *, correction: Array | None = None) -> Local:
         """Take the local steps; see `Solver.run`."""
         steps = clients.steps

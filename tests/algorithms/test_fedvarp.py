@@ -1,5 +1,7 @@
 """FedVARP and ClusterFedVARP: rounds by hand, and the fixed point of quadratics in closed form."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,17 @@ from rayfed.datasets.quadratic import Quadratics
 from rayfed.engine import Engine
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
+from rayfed.lengths import Between
+from rayfed.schedules import Step
+from rayfed.solvers import SGD
 
 N, LR, STEPS = 50, 0.02, 5
+WATCHED = (200, 201, 202, 205, 210)
+STEADY = SGD(lr=0.1)
+HALVED = SGD(lr=Step(start=0.1, factor=0.5, rounds=(2,)))
+MEMORIES = pytest.mark.parametrize(
+    "algorithm", [{"name": "fedvarp"}, {"name": "clusterfedvarp", "clusters": N}], ids=str
+)
 
 
 def study(rounds=1000, cohort=5, **algorithm):
@@ -53,10 +64,10 @@ def models(scenario, rounds):
     return found
 
 
-def fixed_point():
+def fixed_point(lr=LR):
     """A round shrinks x - e_k/h_k by (1 - lr h_k)^steps: mean Delta_k = 0 at a weighted mean."""
     table = Quadratics(clients=N, features=10, seed=1).load(None, 0)
-    moved = 1 - (1 - LR * table.y) ** STEPS
+    moved = 1 - (1 - lr * table.y) ** STEPS
     return moved @ (table.X / table.y[:, None]) / moved.sum()
 
 
@@ -67,9 +78,7 @@ def distances(scenario, rounds):
     return [np.linalg.norm(found[r] - best) / first for r in rounds]
 
 
-@pytest.mark.parametrize(
-    "algorithm", [{"name": "fedvarp"}, {"name": "clusterfedvarp", "clusters": N}]
-)
+@MEMORIES
 def test_five_of_fifty_clients_reach_the_fixed_point_of_all(algorithm):
     at_300, at_1000 = distances(study(**algorithm), [300, 1000])
     assert at_300 < 1e-7
@@ -116,20 +125,95 @@ def test_the_memory_is_used_before_it_is_updated():
     assert ask.plain == ("change",)
 
 
+class Two:
+    """Two clients that end at 2 and 7 whatever they do, and remember 1 and 0."""
+
+    ids = sizes = np.arange(2)
+    steps = np.array([5, 5])
+
+    def __init__(self, round=1, solver=STEADY):
+        self.round, self.solver = round, solver
+        self.state = {"y": np.array([[1.0], [0.0]])}
+
+    def solve(self, x):
+        return SimpleNamespace(x=np.array([[2.0], [7.0]]), loss=None)
+
+
 def test_a_client_sends_what_is_new_and_keeps_what_it_did():
-    class Clients:
-        state = {"y": np.array([[1.0], [0.0]])}  # noqa: RUF012
-
-        def solve(self, x):
-            class Local:
-                x = np.array([[2.0], [7.0]])
-                loss = None
-
-            return Local
-
-    upload = FedVARP().train(Clients(), np.array([5.0]))
+    upload = FedVARP(local=STEADY).train(Two(), np.array([5.0]))
     assert upload.values["change"].tolist() == [[2.0], [-2.0]]
     assert upload.state["y"].tolist() == [[3.0], [-2.0]]
+
+
+def test_what_was_stored_at_a_rate_counts_half_where_the_rate_is_half():
+    """Moves of 3 and -2 at half the first rate: y = 1 counts 0.5, and 6 and -4 are kept."""
+    upload = FedVARP(local=HALVED).train(Two(round=2, solver=HALVED), np.array([5.0]))
+    assert upload.values["change"].tolist() == [[2.5], [-2.0]]
+    assert upload.state["y"].tolist() == [[6.0], [-4.0]]
+
+
+def test_the_servers_memory_counts_half_where_the_rate_is_half():
+    """N = 4, two answer: v = 3 + 1 / 2, and a change of 3 at half the rate is one of 6."""
+    state = {"x": np.array([10.0]), "memory": np.array([1.0])}
+    one = np.ones(2)
+    mean = {"change": np.array([3.0])}
+    reply = Reply(np.arange(2), one, mean, {}, one.astype(int), 4, round=2)
+    ask, after = ended(FedVARP(local=HALVED).round(state), reply)
+    assert after["x"].tolist() == [6.5]
+    assert after["memory"].tolist() == [1.0 + 2 / 4 * 6.0]
+    assert dict(ask.up) == {"change": 1}
+
+
+def test_a_client_that_draws_more_steps_takes_its_memory_as_often_away():
+    """Five steps where 2.5 are the mean, k = 2: 3 - 2 * 1, and y = (1 - 2) * 1 + 3."""
+    drawn = SGD(steps=Between(low=1, high=4), lr=0.1)
+    upload = FedVARP(local=drawn).train(Two(solver=drawn), np.array([5.0]))
+    assert upload.values["change"].tolist() == [[1.0], [-2.0]]
+    assert upload.state["y"].tolist() == [[2.0], [-2.0]]
+
+
+def test_clusters_count_lengths_where_steps_are_drawn_and_rates_change():
+    """Clusters of 2 and 2 of 4 at half the rate; who answers ran 0.5 and 1.5 of the mean steps.
+
+    y holds 8 and 4, worth 4 and 2: v = 5 + (2/4 - 0.5/2) 4 + (2/4 - 1.5/2) 2 = 5.5; then y is
+    3 / (0.5 * 0.5) and 6 / (0.5 * 1.5).
+    """
+    local = SGD(steps=Between(low=1, high=3), lr=HALVED.lr)
+    algorithm = ClusterFedVARP(clusters=(0, 0, 1, 1), local=local)
+    state = {"x": np.array([10.0]), "y": np.array([[8.0], [4.0]])}
+    one = np.ones(2)
+    groups = Groups(np.arange(2), np.ones(2, int), one, {"delta": np.array([[3.0], [6.0]])})
+    each = {"group": np.arange(2), "length": np.array([0.5, 1.5])}
+    mean = {"delta": np.array([5.0])}
+    reply = Reply(np.array([0, 2]), one, mean, each, one.astype(int), 4, groups, round=2)
+    ask, after = ended(algorithm.round(state), reply)
+    np.testing.assert_allclose(after["x"], [10.0 - 5.5], rtol=1e-14)
+    np.testing.assert_allclose(after["y"].ravel(), [12.0, 8.0], rtol=1e-14)
+    assert dict(ask.up) == {"delta": 1, "group": 1, "length": 1}
+
+
+@MEMORIES
+def test_halving_the_rate_throws_no_model_back(algorithm):
+    """Old updates at their old length would move the model by what it is still away, three times.
+
+    The distances are to the fixed point of the new rate, which has a closed form too.
+    """
+    rate = {"name": "step", "start": LR, "rounds": [201]}
+    found = models(study(**algorithm, local={"steps": STEPS, "lr": rate, "batch": "full"}), WATCHED)
+    away = [np.linalg.norm(found[r] - fixed_point(LR / 2)) for r in WATCHED]
+    assert max(away[1:]) < away[0]
+
+
+@MEMORIES
+def test_drawn_steps_leave_little_noise(algorithm):
+    """Updates of 2 to 8 steps differ fourfold in length; what is remembered takes that away."""
+
+    def spread(**changes):
+        local = {"steps": {"low": 2, "high": 8}, "lr": 0.002, "batch": "full"}
+        found = models(study(**changes, local=local), range(300, 340, 5))
+        return np.stack(list(found.values())[1:]).std(axis=0).max()
+
+    assert spread(**algorithm) < 0.1 * spread(name="fedavg")
 
 
 def test_clusters_weigh_what_they_hold_of_everybody_less_what_took_part():

@@ -24,6 +24,11 @@ OPTIONS = {
         "name": "fedavg",
         "local": {**DRAWN, "epochs": {"name": "adacomm", "start": 4, "every": 2}},
     },
+    "fedvarp, drawn steps": {"name": "fedvarp", "local": DRAWN},
+    "clusterfedvarp, drawn steps": {"name": "clusterfedvarp", "clusters": 3, "local": DRAWN},
+    "clusters by updates, drawn steps": {
+        "name": "clusterfedvarp", "clusters": {"by": "updates", "number": 3}, "local": DRAWN,
+    },
     "adam at the client": {"name": "fedavg", "local": {**DRAWN, "name": "adam"}},
     "adagrad at the client": {"name": "fedprox", "local": {**DRAWN, "name": "adagrad", "mu": 0.1}},
 }  # fmt: skip
