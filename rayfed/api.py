@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
@@ -21,6 +21,7 @@ from rayfed.plan import Plan, make
 from rayfed.progress import Silent, Watch
 from rayfed.records import write_text
 from rayfed.study import Study, apply_overrides, expand, load, slug
+from rayfed.study.dotted import Overrides, pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +103,7 @@ def run(
     scenario: str | Path | Mapping[str, Any] | Study,
     *,
     out: str | Path | None = None,
-    overrides: Iterable[str] = (),
+    overrides: Overrides = (),
     address: str | None = None,
     watch: Watch | None = None,
 ) -> Result:
@@ -115,8 +116,8 @@ def run(
         be a class or a value of the user's own.
     out : path, optional
         Result folder; ``results/<name>`` if None. Earlier results there are moved aside.
-    overrides : iterable of str
-        ``dotted.key=value``.
+    overrides : mapping, or iterable of str
+        Values for dotted keys, or texts ``dotted.key=value``.
     address : str, optional
         Address of an existing Ray cluster that this machine belongs to.
     watch : Watch, optional
@@ -159,14 +160,14 @@ def begin(plan: Plan, out: str | Path | None = None) -> Path:
 
 def read(
     scenario: str | Path | Mapping[str, Any] | Study,
-    overrides: Iterable[str] = (),
+    overrides: Overrides = (),
     address: str | None = None,
 ) -> Study:
     """Return the study of a scenario, with changes."""
     if isinstance(scenario, Study):
         scenario = scenario.given()
     if address is not None:
-        overrides = [*overrides, f"executor.address={address}"]
+        overrides = [*pairs(overrides), ("executor.address", address)]
     if isinstance(scenario, Mapping):
         return Study.parse(apply_overrides(scenario, overrides))
     folder = Path(scenario).resolve().parent

@@ -1,11 +1,11 @@
-"""The command line: run, resume, check, list, report, schema."""
+"""The command line: run, resume, reproduce, check, list, report, schema."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from rayfed.errors import RayfedError, ScenarioError, unknown
+from rayfed.errors import DataMissing, RayfedError, ScenarioError, unknown
 from rayfed.plugins import KINDS
 
 app = typer.Typer(
@@ -90,6 +91,58 @@ def resume(folder: Folder) -> None:
     waiting = len(plan.runs) - len(api.ended(plan, folder))
     _say(f"{plan.study.name}: {waiting} of {len(plan.runs)} runs to go on with")
     _end(folder, lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A study, or the path of its file; without, all are listed."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="As long as in the source.")] = False,
+    out_: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="results/reproduce/<name> if not given."),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART",
+            help="Run this part only; the claims of others are checked on what they recorded.",
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Use what is recorded of the same scenario; run what lacks."),
+    ] = False,
+) -> None:
+    """Run a published study and check what its source claims.
+
+    For example: rayfed reproduce jhunjhunwala_2023_synthetic. The claims are in
+    scenarios/<name>.claims.yaml; each part of the study gets a result folder with a page, and
+    claims.json tells what was measured. The short version takes minutes, --full the source's
+    length.
+
+    Exit status: 0 if every claim holds or is marked with the reason why it does not, 1 if one
+    fails, a run failed or data are missing, 2 if a file is wrong.
+    """
+    from rayfed import reproduce as studies
+
+    if name is None:
+        out.print(_studies_table(studies.known()))
+        return
+    study = studies.find(name, "full" if full else "short", out_)
+    if part is not None and part not in study.claims.parts:
+        raise ScenarioError("--part", unknown("part", part, study.claims.parts))
+    missing = _run_parts(study, [part] if part else list(study.claims.parts), keep)
+    outcome = studies.conclude(study, missing)
+    out.print(_claims_table(outcome))
+    for where, why in outcome.failed.items():
+        _say(f"{where} failed: {why}", err, style="red")
+    for where, why in missing.items():
+        _say(f"{where} was left out: {why}", err, style="yellow")
+    _say(f"{_count(outcome)}; in detail: {study.home / studies.CLAIMS}")
+    raise typer.Exit(0 if outcome.holds(part) else 1)
 
 
 @app.command()
@@ -174,6 +227,66 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
         _say(f"{name} failed: {api.reason(result.folder / name)}", err, style="red")
     _say(f"page: {result.folder / 'report.html'}")
     raise typer.Exit(1 if failed else 0)
+
+
+def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:
+    """Run parts of a published study, and return why some were left out."""
+    from rayfed import api
+    from rayfed import reproduce as studies
+    from rayfed.progress import watch
+
+    missing = {}
+    for part in parts:
+        try:
+            plan, kept = studies.begin(study, part, keep)
+        except DataMissing as error:
+            missing[part] = error.problem
+            continue
+        folder = study.folder(part)
+        for warning in api.differences(plan, folder) if kept else ():
+            _say(f"warning: {warning}", err, style="yellow")
+        waiting = len(plan.runs) - (len(api.ended(plan, folder)) if kept else 0)
+        _say(_headline(plan) + (f"; {waiting} of the runs to go on with" if kept else ""))
+        try:
+            result = studies.execute(study, part, plan, kept, watch(waiting, err))
+        except KeyboardInterrupt:
+            _say("interrupted; what was recorded is kept, go on with it by adding --keep", err)
+            raise typer.Exit(130) from None
+        _say(f"page: {result.folder / 'report.html'}")
+    return missing
+
+
+def _studies_table(paths: Mapping[str, Path]) -> Table:
+    from rayfed.study.claims import load_claims
+
+    table = Table("study", "parts", "claims", "source", box=None, pad_edge=False)
+    for name, path in paths.items():
+        held = load_claims(path)
+        cells = (name, ", ".join(held.parts), str(len(held.claims)), held.source)
+        table.add_row(*map(escape, cells))
+    return table
+
+
+_STYLES = {"holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red"}
+
+
+def _claims_table(outcome: Any) -> Table:
+    heads = ("the source says", "where", "measured", "holds")
+    table = Table(*heads, box=None, pad_edge=False, title_justify="left", leading=1)
+    for verdict in outcome.verdicts:
+        said = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
+        if verdict.remark:
+            said += f": {verdict.remark}"
+        cells = (verdict.claim.says, verdict.claim.where, verdict.measured)
+        holds = Text(said, style=_STYLES[verdict.status])
+        table.add_row(*map(escape, cells), holds)
+    return table
+
+
+def _count(outcome: Any) -> str:
+    states = [verdict.status for verdict in outcome.verdicts]
+    told = (f"{states.count(state)} {state}" for state in _STYLES if state in states)
+    return f"{len(states)} claims: {', '.join(told)}"
 
 
 def _headline(plan: Any) -> str:

@@ -18,7 +18,7 @@ from rayfed.budgets import Budgets
 from rayfed.errors import RunFailed
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
-from rayfed.measures import SCORES, Measures
+from rayfed.measures import SCORES, Measures, evaluated
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
@@ -27,6 +27,10 @@ from rayfed.tree import Ints
 
 Row = dict[str, Any]
 Events = dict[str, Array]
+
+COUNTS = ("participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps")
+NOT_FINITE = "is not finite"
+"""What the reason of a run that diverged says."""
 
 STATUS = ("used", "late", "dropped")
 _SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
@@ -74,12 +78,7 @@ class Tally:
     ask: int = 0
     heard: list[Reply] = field(default_factory=list)
     """Replies that the selection and the lengths of local work learn from."""
-    counts: dict[str, int] = field(
-        default_factory=lambda: {
-            "participants": 0, "dropped": 0, "late": 0,
-            "bytes_down": 0, "bytes_up": 0, "local_steps": 0,
-        }
-    )  # fmt: skip
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     events: list[Events] = field(default_factory=list)
 
 
@@ -412,7 +411,8 @@ class Engine:
             "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
             **tally.counts,
-            **dict.fromkeys((*self.measures.columns, *run.algorithm.diagnostics), math.nan),
+            **dict.fromkeys(evaluated(run.algorithm.personal, run.fairness, run.skew), math.nan),
+            **dict.fromkeys(run.algorithm.diagnostics, math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
@@ -438,7 +438,7 @@ class Engine:
         what = "the loss" if finite else "the model"
         local = self.run.algorithm.local
         step = f" (local lr {local.rate(moment.round):g})" if isinstance(local, Descent) else ""
-        return f"round {moment.round}: {what} is not finite; likely the step is too large{step}"
+        return f"round {moment.round}: {what} {NOT_FINITE}; likely the step is too large{step}"
 
 
 def at(moment: Moment) -> str:

@@ -30,6 +30,10 @@ class ScenarioError(RayfedError):
         return type(self), (self.place, self.problem)
 
 
+class DataMissing(ScenarioError):
+    """A data set is neither at hand nor to be had; nothing is wrong with the scenario."""
+
+
 class RunFailed(RayfedError):
     """One run cannot go on (exit status 1); what it recorded is kept."""
 

@@ -22,6 +22,12 @@ FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
 SKEW = ("skew",)
 
 
+def evaluated(personal: bool, fairness: bool, skew: bool) -> tuple[str, ...]:
+    """Return the columns of evaluated rows: those of every run, and those that were asked for."""
+    own = ("personal_loss", "personal_accuracy") if personal else ()
+    return (*SCORES, *own, *(FAIRNESS if fairness else ()), *(SKEW if skew else ()))
+
+
 class Measures:
     """Asks the clients of one run about a model. It costs no simulated time.
 
@@ -38,14 +44,6 @@ class Measures:
         self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
     ) -> None:
         self.run, self.exchange = run, exchange
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of evaluated rows that not every run has."""
-        run = self.run
-        personal = ("personal_loss", "personal_accuracy") if run.algorithm.personal else ()
-        fair = FAIRNESS if run.fairness else ()
-        return (*personal, *fair, *(SKEW if run.skew else ()))
 
     def of(self, x: Array, when: str) -> dict[str, float]:
         """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,)."""

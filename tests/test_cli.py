@@ -21,7 +21,8 @@ from rayfed import cli
 from rayfed.plan import ACTOR_BYTES, DRIVER_BYTES
 from rayfed.plugins import KINDS, find
 
-SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[1] / "scenarios").glob("*.yaml"))
+SCENARIOS = [path for path in FILES if not path.name.endswith(".claims.yaml")]
 SMALL = """
 name: small [bold]
 seeds: [0, 1]

@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import yaml
+
 import rayfed
+from rayfed.study.claims import Claims
 
 GUIDE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
@@ -21,3 +24,9 @@ def test_the_example_is_one_file_and_runs(mixed, tmp_path, monkeypatch):
     assert (rows.loc["heavyball"].momentum_norm.iloc[1:] > 0).all()
     assert rows.loc["no momentum"].loss.tolist() == rows.loc["fedavg"].loss.tolist()
     assert rows.loc["heavyball"].loss.iloc[-1] != rows.loc["fedavg"].loss.iloc[-1]
+
+
+def test_the_example_of_claims_is_valid():
+    (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    claims = Claims.model_validate(yaml.safe_load(text))
+    assert list(claims.parts) == ["main", "sweep"]

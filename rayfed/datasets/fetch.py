@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from rayfed.errors import ScenarioError
+from rayfed.errors import DataMissing, ScenarioError
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _download(file: File) -> Path:
             )
         )
     except (OSError, ValueError) as error:  # requests' errors are OSError, a wrong hash ValueError
-        raise ScenarioError(
+        raise DataMissing(
             "problem.dataset",
             f"file '{file.path}' is not at hand and could not be downloaded "
             f"({type(error).__name__}); set RAYFED_DATA to a folder that holds it",

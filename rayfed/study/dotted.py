@@ -15,16 +15,19 @@ import yaml
 
 from rayfed.errors import ScenarioError
 
+Overrides = Mapping[str, Any] | Iterable[str | tuple[str, Any]]
+"""Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML."""
 
-def apply_overrides(raw: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+
+def apply_overrides(raw: Mapping[str, Any], overrides: Overrides) -> dict[str, Any]:
     """Return a scenario with some places changed.
 
     Parameters
     ----------
     raw : mapping
         What a scenario file holds; it is not changed.
-    overrides : iterable of str
-        ``dotted.key=value`` with a value in YAML.
+    overrides : mapping, or iterable of str
+        Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML.
 
     Raises
     ------
@@ -37,16 +40,32 @@ def apply_overrides(raw: Mapping[str, Any], overrides: Iterable[str]) -> dict[st
     {'clients': {'delay': {'name': 'constant', 'mean_s': 2}}}
     """
     changed = dict(raw)
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not (equals and key.strip()):
-            raise ScenarioError(f"--set {override}", "found no key=value; write dotted.key=value")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ScenarioError(f"--set {override}", "the value is no valid YAML") from error
-        changed = put(changed, key.strip(), value)
+    for key, value in pairs(overrides):
+        changed = put(changed, key, value)
     return changed
+
+
+def pairs(overrides: Overrides) -> list[tuple[str, Any]]:
+    """Return overrides as pairs of a dotted key and its value.
+
+    Raises
+    ------
+    ScenarioError
+        If one is not of the form ``dotted.key=value``.
+    """
+    if isinstance(overrides, Mapping):
+        return list(overrides.items())
+    return [_pair(each) if isinstance(each, str) else each for each in overrides]
+
+
+def _pair(override: str) -> tuple[str, Any]:
+    key, equals, text = override.partition("=")
+    if not (equals and key.strip()):
+        raise ScenarioError(f"--set {override}", "found no key=value; write dotted.key=value")
+    try:
+        return key.strip(), yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"--set {override}", "the value is no valid YAML") from error
 
 
 def put(raw: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
@@ -82,8 +101,8 @@ def matches(key: str, place: str) -> bool:
     >>> matches("algorithms.*.local", "algorithms.0.local.lr")
     True
     """
-    pairs = zip(key.split("."), place.split("."), strict=False)
-    return all(one in (other, "*") for one, other in pairs)
+    parts = zip(key.split("."), place.split("."), strict=False)
+    return all(one in (other, "*") for one, other in parts)
 
 
 def _text(value: Any) -> str:

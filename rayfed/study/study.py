@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,7 +19,14 @@ from rayfed.errors import ScenarioError
 from rayfed.selection import All
 from rayfed.solvers import Solver, override
 from rayfed.study import fields
-from rayfed.study.dotted import apply_overrides, combinations, matches, put, setting_name
+from rayfed.study.dotted import (
+    Overrides,
+    apply_overrides,
+    combinations,
+    matches,
+    put,
+    setting_name,
+)
 from rayfed.study.fields import Plugin, Settings, fail
 from rayfed.study.invalid import complaint
 from rayfed.study.parts import (
@@ -34,6 +41,7 @@ from rayfed.study.parts import (
     Task,
 )
 from rayfed.study.schema import whole
+from rayfed.study.yamlfile import read_yaml
 
 
 class Study(Settings):
@@ -198,15 +206,15 @@ class Study(Settings):
                     fail(text, group.local, "clients", "groups", index, "local", *place)
 
 
-def load(path: Path | str, overrides: Iterable[str] = ()) -> Study:
+def load(path: Path | str, overrides: Overrides = ()) -> Study:
     """Read a scenario file.
 
     Parameters
     ----------
     path : Path
         A YAML file. Paths in it are relative to its folder.
-    overrides : iterable of str
-        ``dotted.key=value``.
+    overrides : mapping, or iterable of str
+        Values for dotted keys, or texts ``dotted.key=value``.
 
     Raises
     ------
@@ -214,7 +222,7 @@ def load(path: Path | str, overrides: Iterable[str] = ()) -> Study:
         If it cannot be read or is wrong, in one line.
     """
     path = Path(path)
-    raw = _read(path)
+    raw = read_yaml(path)
     if not isinstance(raw, Mapping):
         raise ScenarioError(str(path), "holds no mapping; write keys such as problem: ...")
     return Study.parse({"name": path.stem} | apply_overrides(raw, overrides), path.parent)
@@ -274,37 +282,3 @@ def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
     kept = override(fields.settings_of(solver), changes) if cls is type(solver) else changes
     changed: Solver = fields.make(cls, kept)
     return changed
-
-
-class _Strict(yaml.SafeLoader):
-    """The safe loader, which also refuses a key that is given twice: YAML would take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                text = f"the key '{key.value}' is given twice; remove one"
-                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _read(path: Path) -> Any:
-    """Return what a YAML file holds."""
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
-    except OSError as error:
-        raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ScenarioError(str(path), "is no text in UTF-8; is it a scenario file?") from error
-    except yaml.constructor.ConstructorError as error:
-        text = "holds a value that is no plain YAML (a Python object?); remove its tag"
-        raise ScenarioError(_line(path, error), f"{text}: {error.problem}") from error
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "a character that is not allowed"
-        raise ScenarioError(_line(path, error), f"is no valid YAML: {problem}") from error
-
-
-def _line(path: Path, error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f"{path}:{mark.line + 1}" if mark else str(path)
