@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Array, Ints
@@ -14,6 +14,7 @@ from rayfed.datasets.sizes import Law, Shares
 from rayfed.errors import ScenarioError, unknown
 from rayfed.rng import Key
 
+Bools: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Stream: TypeAlias = np.random.Generator | np.random.RandomState
 
 
@@ -25,6 +26,9 @@ class Partition:
     ----------
     seed : int, optional
         Fixes who has which rows, the held-out rows too, apart from the run's seed.
+    flip : float
+        Share of the clients, a fixed keyed set, whose training labels are wrong: the first class
+        reads as the last, the second as the last but one, and so on. Held-out rows keep theirs.
     """
 
     name: ClassVar[str]
@@ -34,6 +38,12 @@ class Partition:
     """Whether fewer clients than `count` may be asked for: the first of them."""
 
     seed: int | None = None
+    flip: Annotated[float, Ge(0), Le(1)] = 0.0
+
+    def flips(self, clients: int, seed: int) -> Bools:
+        """Return which clients (N,) have wrong labels: ``round(flip N)`` of them."""
+        place = Key(seed, "flip").permutation(clients)(np.arange(clients))
+        return np.asarray(place < round(self.flip * clients))
 
     def count(self, table: Table) -> int | None:
         """Return the number of clients that the partition itself brings, None for any."""

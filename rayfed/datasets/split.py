@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rayfed.datasets.base import Table
-from rayfed.datasets.partition import IID, Partition
+from rayfed.datasets.partition import IID, Bools, Partition
 from rayfed.datasets.shards import Ints
 from rayfed.errors import ScenarioError
 from rayfed.rng import Key
@@ -56,10 +56,13 @@ class Split:
     ----------
     train, test : Part
         Training rows, and the rows that each client holds out.
+    flipped : (n,) array of bool, optional
+        Which rows of the table have wrong labels, if any do.
     """
 
     train: Part
     test: Part
+    flipped: Bools | None = None
 
     @property
     def clients(self) -> int:
@@ -92,7 +95,8 @@ def split(
     Raises
     ------
     ScenarioError
-        If the number of clients is missing or is not that of the data, or a client has no rows.
+        If the number of clients is missing or is not that of the data, a client has no rows, or
+        labels are to be flipped where there are none.
     """
     if partition is not None and partition.seed is not None:
         seed = partition.seed
@@ -102,9 +106,11 @@ def split(
     sizes = np.bincount(owner, minlength=count)
     _none_empty(sizes, partition)
     held = _held_out(owner, sizes, seed, test)
+    train = Part.of(rows[~held], owner[~held], count)
     return Split(
-        train=Part.of(rows[~held], owner[~held], count),
+        train=train,
         test=Part.of(rows[held], owner[held], count),
+        flipped=_flipped(table, partition, train, seed),
     )
 
 
@@ -153,9 +159,19 @@ def _none_empty(sizes: Ints, partition: Partition | None) -> None:
         raise ScenarioError("partition", f"client {empty[0]} has no rows; {remedy}")
 
 
-def _held_out(
-    owner: Ints, sizes: Ints, seed: int, test: float
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _flipped(table: Table, partition: Partition | None, train: Part, seed: int) -> Bools | None:
+    """Return which rows of the table (n,) have wrong labels, None where none has."""
+    if partition is None or not partition.flip:
+        return None
+    if not table.classes:
+        raise ScenarioError("partition.flip", "the targets are numbers; leave it out")
+    flips = partition.flips(len(train.offsets) - 1, seed)
+    flipped = np.zeros(len(table.y), dtype=np.bool_)
+    flipped[train.rows[np.repeat(flips, np.diff(train.offsets))]] = True
+    return flipped
+
+
+def _held_out(owner: Ints, sizes: Ints, seed: int, test: float) -> Bools:
     """Return which rows (n,) are held out: the first round(test n_i) of a keyed shuffle."""
     count = np.minimum(np.rint(test * sizes).astype(np.int64), sizes - 1)
     shuffle = Key(seed, "held-out").generator().permutation(len(owner))

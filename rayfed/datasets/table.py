@@ -130,7 +130,10 @@ class TableShards(Shards):
     def _gather(self, rows: Ints) -> tuple[Array, Array]:
         if self.table is None:
             raise ValueError("these shards were separated from their table")
-        return self.table.X.take(rows, axis=0), self.table.y.take(rows)
+        X, y = self.table.X.take(rows, axis=0), self.table.y.take(rows)
+        if self.split.flipped is not None:
+            y = np.where(self.split.flipped[rows], self.classes - 1 - y, y)
+        return X, y
 
 
 def server_test(table: Table, *, dtype: npt.DTypeLike, intercept: bool) -> TableShards | None:
@@ -152,7 +155,8 @@ def server_test(table: Table, *, dtype: npt.DTypeLike, intercept: bool) -> Table
 def pooled(shards: Shards) -> TableShards:
     """Return the same rows with one client that has them all, in the order of the clients."""
     held = shards if isinstance(shards, TableShards) else _made(shards)
-    split = Split(train=held.split.train.pooled(), test=held.split.test.pooled())
+    whole = held.split
+    split = replace(whole, train=whole.train.pooled(), test=whole.test.pooled())
     return replace(held, split=split, clients=1, masses=None)
 
 

@@ -91,6 +91,17 @@ def test_fednova_s_partition_of_fashion_mnist(real):
     assert (drawn[0].min(), drawn[1].max()) == (16, 1020)
 
 
+@pytest.mark.parametrize(
+    ("alpha", "smallest", "median", "largest"), [(2.0, 348, 617.5, 777), (0.3, 106, 623, 1375)]
+)
+def test_dirichlet_is_the_partition_of_power_of_choice(alpha, smallest, median, largest):
+    # the authors' code on all of Fashion-MNIST, 100 clients: sizes follow from 6000 rows a class
+    data = table(60000, classes=10)
+    partition = Dirichlet(alpha=alpha, balance=True, min_size=10, legacy=True, seed=2020)
+    found = sizes(partition.assign(data, 100, partition.seed), 100)
+    assert (min(found), np.median(found), max(found)) == (smallest, median, largest)
+
+
 def test_the_legacy_generator_is_seeded_by_the_run_where_the_partition_is_not():
     data, free = table(3000), Dirichlet(alpha=1.0, legacy=True)
     drawn = free.draw(by_class("", data), 6, np.random.RandomState(5))

@@ -13,6 +13,8 @@ from rayfed.errors import ScenarioError
 OWNED = Table(np.zeros((10, 1)), np.arange(10.0), client=np.array([1, 0, 1, 1, 0, 1, 1, 1, 2, 1]))
 PLAIN = Table(np.zeros((40, 1)), np.arange(40) % 2, classes=2)
 
+NUMBERS = Table(np.zeros((40, 1)), np.arange(40.0))
+
 
 def test_the_client_column_is_the_partition():
     found = split(OWNED, None, None, 0, 0.0)
@@ -74,6 +76,21 @@ def test_fewer_writers_than_there_are_leave_rows_unused():
         split(table, Writers(), 5, 0, 0.0)
 
 
+def test_a_share_of_the_clients_has_wrong_training_labels():
+    found = split(PLAIN, IID(flip=0.3), 10, 7, 0.25)
+    clients = np.repeat(np.arange(10), np.diff(found.train.offsets))
+    wrong = found.flipped[found.train.rows]
+    assert len(set(clients[wrong].tolist())) == 3
+    assert set(clients[wrong].tolist()).isdisjoint(clients[~wrong].tolist())
+    assert not found.flipped[found.test.rows].any()
+    other = split(PLAIN, IID(flip=0.3), 10, 8, 0.25)
+    assert (other.flipped[other.train.rows] != wrong).any()
+
+
+def test_nothing_is_flipped_unless_asked_for():
+    assert split(PLAIN, IID(), 10, 7, 0.25).flipped is None
+
+
 @pytest.mark.parametrize(
     ("table", "partition", "clients", "message"),
     [
@@ -81,6 +98,7 @@ def test_fewer_writers_than_there_are_leave_rows_unused():
         (OWNED, None, 4, "clients.count: is 4 but the data has 3 clients; leave it out"),
         (PLAIN, None, None, "clients.count: is missing; say how many"),
         (PLAIN, IID(), 41, "clients.count: 41 clients cannot share 40 rows; use fewer"),
+        (NUMBERS, IID(flip=0.5), 4, "partition.flip: the targets are numbers; leave it out"),
         (PLAIN, Sizes(rows=(20, 20)), 3, "clients.count: is 3 but partition 'sizes' has 2"),
         (
             PLAIN,

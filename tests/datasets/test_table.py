@@ -6,6 +6,7 @@ import pytest
 
 from rayfed.datasets.base import Table
 from rayfed.datasets.linear import Linear
+from rayfed.datasets.partition import IID
 from rayfed.datasets.sizes import Between
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, pooled, server_test
@@ -118,6 +119,23 @@ def test_shared_rows_may_be_read_only():
     X, _ = whole.rows(BOTH, 3)
     X += 1.0  # what was asked for is the caller's own
     assert whole.rows(BOTH, 3)[0][0, 0, 0] == 0
+
+
+def test_wrong_labels_count_from_the_other_end_and_stay_wrong_when_pooled():
+    table = Table(np.arange(12.0)[:, None], np.arange(12) % 3, classes=3)
+    rows = Rows.of(table, dtype="float64", intercept=False)
+    made = TableShards.of(rows, split(table, IID(flip=0.5), 2, 1, 0.5), 3)
+    wrong = int(np.flatnonzero(IID(flip=0.5).flips(2, 1))[0])
+    ids = np.array([wrong, 1 - wrong])
+    X, y = made.rows(ids, 4)
+    assert y[0, :3].tolist() == (2 - X[0, :3, 0] % 3).tolist()
+    assert y[1, :3].tolist() == (X[1, :3, 0] % 3).tolist()
+    assert y[:, 3].tolist() == [0, 0]  # padding
+    np.testing.assert_array_equal(made.take(ids, np.array([[1, 0], [2, 1]]))[1][0], y[0, [1, 0]])
+    X, held_out = made.rows(ids, 3, "test")
+    np.testing.assert_array_equal(held_out, X[..., 0] % 3)
+    _, whole = pooled(made).rows(np.array([0]), 6)
+    assert sorted(whole[0].tolist()) == sorted(y[:, :3].ravel().tolist())
 
 
 def test_pooled_rows_are_one_client_in_the_order_of_the_clients():
