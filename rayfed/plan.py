@@ -23,6 +23,7 @@ from rayfed.rng import Key
 from rayfed.runs import Run, Stop
 from rayfed.solvers import Solver, block
 from rayfed.study import Study, plain, slug
+from rayfed.topology import Graphs
 from rayfed.tree import Ints
 from rayfed.views import Loader, Views, Wanted
 
@@ -173,6 +174,8 @@ class _Seed:
         self.clients = self._population()
         study.check_cohort(self.count)
         study.check_selection(self.count)
+        if study.topology is not None:
+            Graphs(study.topology, self.count, seed).at(round=1)  # refused here, not in a run
         self.x0 = self._first_model()
         self.evaluated = self._evaluated()
 

@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from rayfed.errors import ScenarioError, unknown
 
@@ -28,6 +28,13 @@ class Kind:
     unnamed: str | None = None
 
 
+@dataclass(frozen=True)
+class BesideScenario:
+    """Annotation of a setting that is a path, relative to the folder of the scenario file."""
+
+
+FilePath: TypeAlias = Annotated[str, BesideScenario()]
+
 KINDS = {
     "algorithms": Kind("rayfed.algorithms", "rayfed.algorithms.base:Algorithm"),
     "problems": Kind("rayfed.problems", "rayfed.problems.base:Problem"),
@@ -39,7 +46,11 @@ KINDS = {
     "delays": Kind("rayfed.delay", "rayfed.delay:Delay"),
     "availability": Kind("rayfed.availability", "rayfed.availability.base:Availability"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
+    "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),
+    "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility.base:Mobility"),
 }
+
+_SINGULAR = {"availability": "availability", "topologies": "topology", "mobilities": "mobility"}
 
 
 def load(path: str) -> Any:
@@ -103,7 +114,7 @@ def resolve(kind: str, name: str) -> type[Any]:
         return item
     known = find(kind)
     if name not in known:
-        singular = {"availability": "availability"}.get(kind, kind[:-1])
+        singular = _SINGULAR.get(kind, kind[:-1])
         raise ScenarioError("", unknown(singular, name, known))
     return known[name]
 

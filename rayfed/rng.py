@@ -89,7 +89,13 @@ class Key:
         return Key(self.seed, f"{self.purpose}/{purpose}")
 
     def bits(
-        self, ids: npt.ArrayLike, count: int, *, round: int = 0, ask: int = 0, start: int = 0
+        self,
+        ids: npt.ArrayLike,
+        count: int,
+        *,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
+        start: int = 0,
     ) -> npt.NDArray[np.uint64]:
         """Draw 32-bit words.
 
@@ -98,8 +104,8 @@ class Key:
         ids : (K,) array of int, 0 <= id < 2**32
         count : int
             Words per id.
-        round, ask : int
-            Coordinates of the draw.
+        round, ask : int or (K,) array of int
+            Coordinates of the draw, below 2**32: one for all ids, or one for each.
         start : int, a multiple of 4
             Index of the first word: ``bits(ids, 4, start=4)`` equals ``bits(ids, 8)[:, 4:]``.
 
@@ -113,14 +119,19 @@ class Key:
         counter = (
             np.broadcast_to(block, shape),
             np.broadcast_to(who, shape),
-            np.full(shape, round, dtype=np.uint64),
-            np.full(shape, ask, dtype=np.uint64),
+            _coordinate(round, shape),
+            _coordinate(ask, shape),
         )
         words = np.stack(philox(counter, self.words()), axis=-1)
         return words.reshape(shape[0], 4 * shape[1])[:, :count]
 
     def uniforms(
-        self, ids: npt.ArrayLike, count: int | None = None, *, round: int = 0, ask: int = 0
+        self,
+        ids: npt.ArrayLike,
+        count: int | None = None,
+        *,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
     ) -> Floats:
         """Draw numbers from the open interval (0, 1), with 53 random bits.
 
@@ -137,7 +148,12 @@ class Key:
         return u[:, 0] if count is None else u
 
     def normals(
-        self, ids: npt.ArrayLike, count: int | None = None, *, round: int = 0, ask: int = 0
+        self,
+        ids: npt.ArrayLike,
+        count: int | None = None,
+        *,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
     ) -> Floats:
         """Draw standard normal numbers by inverse CDF, shaped as in `uniforms`."""
         from scipy.special import ndtri  # here: a client actor that draws none stays small
@@ -217,6 +233,11 @@ class Permutation:
         for key in self.keys:
             left, right = right, left ^ (_mix(right, key) & mask)
         return (left << half) | right
+
+
+def _coordinate(value: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
+    """Return a coordinate of draws, one number or a number for each id, for all words (K, n)."""
+    return np.broadcast_to(np.asarray(value, dtype=np.uint64).reshape(-1, 1), shape)
 
 
 def _mix(value: npt.NDArray[np.uint64], key: int) -> npt.NDArray[np.uint64]:

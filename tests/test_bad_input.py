@@ -35,6 +35,8 @@ FILES = {
     "nobody.csv": OWN.replace("1,0.5,1.5", ",0.5,1.5"),
     "header.csv": "client,a,y\n",
     "nothing.csv": "",
+    "contacts.csv": "time,u,v\n0,0,1\n0,1,2\n",
+    "stranger.csv": "time,u,v\n0,0,1\n0,1,3\n",
     "shared.csv": "a,y\n1,0\n2,1\n3,0\n4,1\n5,0\n6,1\n",
 }
 PICKLED = '!!python/object/apply:os.system ["touch pwned"]'
@@ -241,6 +243,38 @@ WRONG = {
     "override of an algorithm that is not": (
         ["algorithms.3.local.lr=1"],
         "algorithms.3.local.lr: found index 3 in a list of 2; count from 0",
+    ),
+    "unknown topology": (
+        ["topology=rnig"],
+        "topology: unknown topology 'rnig'; did you mean 'ring'?",
+    ),
+    "unknown mobility": (
+        ["topology={name: geometric, range_m: 9, mobility: waypiont}"],
+        "topology.mobility: unknown mobility 'waypiont'; did you mean 'waypoint'?",
+    ),
+    "negative range": (
+        ["topology={name: geometric, range_m: -5}"],
+        "topology.range_m: found -5; it should be greater than 0",
+    ),
+    "flat area": (
+        ["topology={name: geometric, range_m: 5, area_m: [10, 0]}"],
+        "topology.area_m.1: found 0; it should be greater than 0",
+    ),
+    "client without links": (
+        ["topology={name: trace, path: contacts.csv, loss: 0.999}"],
+        "topology: client 0 has no link in graph 0; link more clients, or set disconnected to",
+    ),
+    "link of a client that does not exist": (
+        ["topology={name: trace, path: stranger.csv}"],
+        "stranger.csv: row 2: v is '3'; ids are whole numbers from 0 to 2",
+    ),
+    "missing trace": (
+        ["topology={name: trace, path: missing.csv}"],
+        "missing.csv: cannot be read: No such file or directory",
+    ),
+    "redraw of what is not drawn": (
+        ["topology={name: ring, disconnected: redraw}"],
+        "topology.disconnected: found redraw, but every draw of this graph is the same; give",
     ),
     "more memory than there is": (
         [DRAWN, "clients.count=100000"],

@@ -69,6 +69,14 @@ def test_every_coordinate_of_a_draw_matters(other):
     assert not np.isin(other, Key(0, "delay").uniforms([4], 8)).any()
 
 
+def test_each_id_may_have_a_round_and_an_ask_of_its_own():
+    key, ids, rounds, asks = Key(0, "leg"), np.arange(5), np.arange(5) * 7, np.arange(5)[::-1]
+    together = key.uniforms(ids, 3, round=rounds, ask=asks)
+    for i in ids:
+        alone = key.uniforms([i], 3, round=int(rounds[i]), ask=int(asks[i]))
+        np.testing.assert_array_equal(together[i], alone[0])
+
+
 def test_uniforms_are_uniform_over_ids_and_over_indices():
     u = Key(11, "test").uniforms(np.arange(2000), 10)
     assert (u > 0).all()

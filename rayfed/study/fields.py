@@ -9,6 +9,7 @@ the plug-in itself needs no pydantic.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from types import GenericAlias, UnionType
@@ -26,6 +27,7 @@ from typing import (
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -35,6 +37,7 @@ from pydantic import (
     Tag,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     create_model,
     model_serializer,
     model_validator,
@@ -127,7 +130,7 @@ class Plugin:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Validate by `build`, write by `plain`."""
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.with_info_plain_validator_function(
             self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
         )
 
@@ -138,8 +141,8 @@ class Plugin:
         unnamed = plugins.KINDS[self.kind].unnamed if self.default is None else self.default.name
         return {KIND: self.kind} if unnamed is None else {KIND: self.kind, UNNAMED: unnamed}
 
-    def _build(self, given: Any) -> Any:
-        value = build(self.kind, given, self.default)
+    def _build(self, given: Any, info: ValidationInfo) -> Any:
+        value = build(self.kind, given, self.default, info.context)
         if not isinstance(value, self.base):
             fail(f"found '{plugins.name_of(value)}'; give a kind of {self.base.__name__}", given)
         return value
@@ -174,7 +177,7 @@ class Value:
         return make(self.cls, given)
 
 
-def build(kind: str, given: Any, default: Any = None) -> Any:
+def build(kind: str, given: Any, default: Any = None, context: Any = None) -> Any:
     """Return the plug-in value that a scenario gives.
 
     Parameters
@@ -184,6 +187,8 @@ def build(kind: str, given: Any, default: Any = None) -> Any:
     given : str, mapping, class or value
     default : object, optional
         The value that settings without a name, or with its name, change.
+    context : mapping, optional
+        ``root`` is the folder that paths are relative to.
 
     Raises
     ------
@@ -191,11 +196,11 @@ def build(kind: str, given: Any, default: Any = None) -> Any:
         If the name is not known or the settings are wrong.
     """
     if isinstance(given, plugins.base(kind)):
-        return make(type(given), settings_of(given))
+        return make(type(given), settings_of(given), context)
     cls, settings = split(kind, given, default)
     if type(default) is cls:
         settings = override(changes_of(default), settings)
-    return make(cls, settings)
+    return make(cls, settings, context)
 
 
 def split(kind: str, given: Any, default: Any = None) -> tuple[type[Any], dict[str, Any]]:
@@ -216,7 +221,7 @@ def split(kind: str, given: Any, default: Any = None) -> tuple[type[Any], dict[s
     return plugins.resolve(kind, unnamed), settings
 
 
-def make(cls: type[Any], settings: Mapping[str, Any]) -> Any:
+def make(cls: type[Any], settings: Mapping[str, Any], context: Any = None) -> Any:
     """Return a plug-in value from checked settings.
 
     Raises
@@ -225,7 +230,7 @@ def make(cls: type[Any], settings: Mapping[str, Any]) -> Any:
         If a setting is unknown, missing or of the wrong type, or if they do not go together.
     """
     model = model_of(cls)
-    checked = model.model_validate(dict(settings))
+    checked = model.model_validate(dict(settings), context=context)
     try:
         return cls(**{name: getattr(checked, name) for name in model.model_fields})
     except ScenarioError as error:
@@ -280,6 +285,12 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float)) or value is None else str(value)
 
 
+def absolute(path: str, info: ValidationInfo) -> str:
+    """Return a path of the scenario, relative to its file, as it holds from anywhere."""
+    root = (info.context or {}).get("root", "")
+    return os.path.abspath(os.path.join(root, os.path.expanduser(path)))
+
+
 def refuse_unknown(given: Mapping[Any, Any], known: Iterable[str]) -> None:
     """Raise a pydantic error at the first key that does not exist, with the nearest that does."""
     names = list(known)
@@ -311,6 +322,8 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 def _hint(hint: Any, default: Any) -> Any:
     """Return a type hint that pydantic can check: plug-ins annotated, the unknown left open."""
+    if plugins.BesideScenario() in getattr(hint, "__metadata__", ()):
+        return Annotated[hint, AfterValidator(absolute)]
     if get_origin(hint) in (Union, UnionType):
         return _union(get_args(hint), default)
     if get_origin(hint) is Annotated:

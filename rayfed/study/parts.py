@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -307,7 +306,7 @@ class Task(Settings):
     def _path_or_name(cls, given: Any, handler: Any, info: ValidationInfo) -> Any:
         """Keep the path of a table."""
         if given is None or (isinstance(given, str) and _TABLE.search(given)):
-            return given and _absolute(given, info)
+            return given and fields.absolute(given, info)
         return fields.build("datasets", given)
 
     @field_validator("test", mode="after")
@@ -317,12 +316,12 @@ class Task(Settings):
             return given
         if not _TABLE.search(given):
             fail(f"found '{given}'; give a fraction, or a path ending in .csv or .parquet", given)
-        return _absolute(given, info)
+        return fields.absolute(given, info)
 
     @field_validator("init", mode="after")
     @classmethod
     def _init_path(cls, given: str | None, info: ValidationInfo) -> str | None:
-        return given if given in (None, "zeros", "normal") else _absolute(str(given), info)
+        return given if given in (None, "zeros", "normal") else fields.absolute(str(given), info)
 
     def given(self) -> dict[str, Any]:
         """Return the keys of the data beside the settings of the problem."""
@@ -337,9 +336,3 @@ class Task(Settings):
         shown = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(schema, handler))
         data = {key: item for key, item in shown["properties"].items() if key != "kernels"}
         return {fields.KIND: "problems", fields.BESIDE: data}
-
-
-def _absolute(path: str, info: ValidationInfo) -> str:
-    """Return a path of the scenario, relative to its file, as it holds from anywhere."""
-    root = (info.context or {}).get("root", "")
-    return os.path.abspath(os.path.join(root, os.path.expanduser(path)))

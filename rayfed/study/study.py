@@ -42,6 +42,7 @@ from rayfed.study.parts import (
 )
 from rayfed.study.schema import whole
 from rayfed.study.yamlfile import read_yaml
+from rayfed.topology.base import Topology
 
 
 class Study(Settings):
@@ -71,6 +72,8 @@ class Study(Settings):
         The population.
     participation : mapping
         Who takes part in a round.
+    topology : name or mapping, optional
+        Who is linked with whom, for methods that walk from client to client.
     algorithms : list
         What is compared.
     grid : mapping
@@ -90,6 +93,7 @@ class Study(Settings):
     partition: Annotated[Partition, Plugin("partitions")] | None = None
     clients: Clients
     participation: Participation = Participation()
+    topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
     executor: Executor = Executor()
     grid: dict[str, Annotated[tuple[Any, ...], Len(1)]] = Field(default_factory=dict)

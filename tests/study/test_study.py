@@ -135,6 +135,12 @@ class TestPaths:
         assert study.problem.test == str(tmp_path / "more" / "t.parquet")
         assert study.problem.init == str(tmp_path / "x.npz")
 
+    def test_so_are_those_of_plugins(self, tmp_path):
+        trace = "topology={name: trace, path: contacts.csv}"
+        study = Study.parse(scenario(trace), tmp_path)
+        assert study.topology.path == str(tmp_path / "contacts.csv")
+        assert Study.parse(study.to_dict(), tmp_path / "elsewhere") == study
+
     def test_names_and_numbers_are_no_paths(self):
         study = Study.parse(scenario("problem.init=zeros", "problem.test=0"))
         assert (study.problem.init, study.problem.test) == ("zeros", 0.0)

@@ -1,0 +1,109 @@
+"""Connectivity: the parts of a graph, and the links that join them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayfed.rng import Key
+from rayfed.topology.graph import Floats, Graph, Ints, Listed
+
+_FEW = 4  # a triangulation of the plane needs so many points
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The connected components of a graph.
+
+    Parameters
+    ----------
+    count : int
+        How many there are.
+    labels : (N,) array of int
+        The part of each client, numbered by the lowest id in it.
+    """
+
+    count: int
+    labels: Ints
+
+    def smallest(self) -> Ints:
+        """Return the clients of the smallest part, ascending."""
+        return np.flatnonzero(self.labels == np.bincount(self.labels).argmin())
+
+    def largest(self) -> Ints:
+        """Return the clients of the largest part, ascending."""
+        return np.flatnonzero(self.labels == np.bincount(self.labels).argmax())
+
+
+def parts(graph: Graph) -> Parts:
+    """Return the connected components of a graph."""
+    from scipy.sparse.csgraph import connected_components
+
+    count, labels = connected_components(graph.matrix, directed=False)
+    return Parts(int(count), labels.astype(np.int64))
+
+
+def joined(graph: Listed, found: Parts, key: Key, epoch: int) -> Listed:
+    """Return a graph with the fewest links more that make it connected.
+
+    With positions these are the shortest ones (a minimum spanning tree of the parts). Without,
+    all links are equally long: a client of each smaller part is linked with one of the largest,
+    both drawn.
+
+    Parameters
+    ----------
+    graph : Listed
+    found : Parts
+        Its components.
+    key, epoch
+        Of the draws.
+    """
+    if graph.positions is None:
+        return graph.plus(_drawn(found, key, epoch))
+    return graph.plus(_shortest(graph.positions, found))
+
+
+def _drawn(found: Parts, key: Key, epoch: int) -> Ints:
+    main = found.largest()
+    others = [c for c in range(found.count) if c != found.labels[main[0]]]
+    who = key.integers(others, np.full(len(others), len(main)), 1, round=epoch)[:, 0]
+    links = []
+    for part, index in zip(others, who.tolist(), strict=True):
+        members = np.flatnonzero(found.labels == part)
+        member = key.integers([part], [len(members)], 1, round=epoch, ask=1)[0, 0]
+        links.append((members[member], main[index]))
+    return np.array(links, dtype=np.int64)
+
+
+def _shortest(positions: Floats, found: Parts) -> Ints:
+    """Return the links of a minimum spanning tree of the parts (Kruskal).
+
+    The shortest link between two sets of points that are all points together is an edge of their
+    Delaunay triangulation: the circle around it is empty, since a point within would make a
+    shorter one. So the triangulation has every candidate.
+    """
+    from networkx.utils import UnionFind
+
+    links = _triangulated(positions)
+    links = links[found.labels[links[:, 0]] != found.labels[links[:, 1]]]
+    lengths = np.hypot(*(positions[links[:, 0]] - positions[links[:, 1]]).T)
+    trees, kept = UnionFind(range(found.count)), []
+    for index in np.lexsort((links[:, 1], links[:, 0], lengths)):
+        one, other = found.labels[links[index]].tolist()
+        if trees[one] != trees[other]:
+            trees.union(one, other)
+            kept.append(links[index])
+    return np.array(kept, dtype=np.int64)
+
+
+def _triangulated(positions: Floats) -> Ints:
+    """Return the edges (E, 2) of the Delaunay triangulation; all pairs of few points."""
+    if len(positions) < _FEW:
+        return np.stack(np.triu_indices(len(positions), 1), axis=1)
+    from scipy.spatial import Delaunay
+
+    # joggled: clients on one line, or in one place, have a triangulation too
+    corners = Delaunay(positions, qhull_options="QJ").simplices
+    edges = np.concatenate([corners[:, [0, 1]], corners[:, [0, 2]], corners[:, [1, 2]]])
+    return np.unique(np.sort(edges, axis=1), axis=0).astype(np.int64)

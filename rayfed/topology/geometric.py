@@ -1,0 +1,69 @@
+"""Graphs of clients that move: those within range are linked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Gt
+
+from rayfed.rng import Key
+from rayfed.topology.base import Policy, Series, Topology
+from rayfed.topology.graph import Graph, Near
+from rayfed.topology.mobility import Mobility, Waypoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometric(Topology):
+    """Clients in a rectangle, linked where they are within range (a random geometric graph).
+
+    Away from the edges the expected degree is ``(N - 1) pi range_m^2 / area``.
+
+    Parameters
+    ----------
+    range_m : float
+        Metres up to which two clients are linked.
+    area_m : list of float
+        Width and height of the rectangle, in metres.
+    mobility : name or mapping
+        How clients move.
+    every_s : float
+        Seconds after which the graph is taken anew.
+    round_s : float, optional
+        Seconds that clients move in a round, where rounds move them; if null the virtual clock
+        does.
+    """
+
+    name: ClassVar[str] = "geometric"
+
+    range_m: Annotated[float, Gt(0)]
+    area_m: tuple[Annotated[float, Gt(0)], Annotated[float, Gt(0)]] = (1000.0, 1000.0)
+    mobility: Mobility = Waypoint()
+    every_s: Annotated[float, Gt(0)] = 1.0
+    round_s: Annotated[float, Gt(0)] | None = None
+    disconnected: Policy = "repair"
+
+    def series(self, count: int, seed: int) -> Series:
+        """Return the graphs of N = count clients."""
+        return _Snapshots(self, count, seed)
+
+
+class _Snapshots(Series):
+    """Graphs at the multiples of ``every_s``."""
+
+    def __init__(self, settings: Geometric, count: int, seed: int) -> None:
+        self._settings = settings
+        self._fixed = not (settings.mobility.moving or settings.loss)
+        self._tracks = settings.mobility.tracks(
+            count, settings.area_m, Key(seed, "topology/positions")
+        )
+
+    def epoch(self, round: int, time_s: float) -> int:
+        if self._fixed:
+            return 0
+        step = self._settings.round_s
+        now = time_s if step is None else (round - 1) * step
+        return int(now // self._settings.every_s)
+
+    def draw(self, epoch: int, attempt: int) -> Graph:
+        return Near(self._tracks(epoch * self._settings.every_s), self._settings.range_m)

@@ -1,0 +1,39 @@
+"""What a mobility is: positions as a pure function of the seed and the virtual second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeAlias
+
+import numpy as np
+
+from rayfed.rng import Key
+from rayfed.topology.graph import Floats
+
+Area: TypeAlias = tuple[float, float]
+"""Width and height in metres."""
+
+
+class Tracks(Protocol):
+    """The ways of all clients; it may remember where they were last, which changes no answer."""
+
+    def __call__(self, time_s: float) -> Floats:
+        """Return where the clients are (N, 2), in metres, at a virtual second."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mobility:
+    """Base of all mobilities."""
+
+    name: ClassVar[str]
+    moving: ClassVar[bool] = True
+
+    def tracks(self, count: int, area: Area, key: Key) -> Tracks:
+        """Return the ways of N = count clients in an area."""
+        raise NotImplementedError
+
+
+def scattered(count: int, area: Area, key: Key) -> Floats:
+    """Return positions (N, 2) drawn uniformly from an area."""
+    drawn: Floats = key.sub("start").uniforms(np.arange(count), 2) * np.array(area)
+    return drawn

@@ -1,0 +1,151 @@
+"""Gauss-Markov mobility: velocities that remember.
+
+B. Liang, Z. J. Haas, "Predictive Distance-Based Mobility Management for PCS Networks",
+INFOCOM 1999, with mean velocity zero in each direction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Gt, Lt
+
+from rayfed.rng import Key
+from rayfed.topology.graph import Floats
+from rayfed.topology.mobility.base import Area, Mobility, Tracks, scattered
+
+_LEVELS = 31  # steps that can be asked for: 2**31
+Matrix: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussMarkov(Mobility):
+    """Every client's velocity keeps a share of itself from step to step; the rest is noise.
+
+    In each direction ``v_{n+1} = memory v_n + sigma sqrt(1 - memory^2) w_n`` and
+    ``x_{n+1} = x_n + step_s v_n``; at the edges of the area clients are reflected.
+
+    Parameters
+    ----------
+    speed_m_s : float
+        Mean speed, in metres per second: sigma is it times ``sqrt(2 / pi)``.
+    memory : float
+        Correlation of the velocities of two steps; near 1 ways are straight, at 0 they jitter.
+    step_s : float
+        Seconds of a step.
+    """
+
+    name: ClassVar[str] = "gauss-markov"
+
+    speed_m_s: Annotated[float, Gt(0)] = 1.0
+    memory: Annotated[float, Ge(0), Lt(1)] = 0.9
+    step_s: Annotated[float, Gt(0)] = 1.0
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the velocity in each direction, in metres per second."""
+        return self.speed_m_s * math.sqrt(2.0 / math.pi)
+
+    def tracks(self, count: int, area: Area, key: Key) -> Tracks:
+        """Return the ways of N = count clients."""
+        return _Bridges(self, count, area, key)
+
+
+class _Bridges:
+    """Positions and velocities at any step, without those before it.
+
+    On an area without edges they are a linear Gaussian process, so the state in the middle of two
+    known states has a known law. From the states at step 0 and at step 2**31 any other is reached
+    by halving; every step is the middle of one interval only, and its draw is keyed by it. The
+    way is then folded into the area, which is the same in law as reflection at its edges, for the
+    noise is symmetric. A step from nowhere costs 31 passes over the clients, the next one about
+    two.
+    """
+
+    def __init__(self, settings: GaussMarkov, count: int, area: Area, key: Key) -> None:
+        self._step_s, self._area, self._key = settings.step_s, np.array(area), key.sub("velocity")
+        self._ids = np.arange(count)
+        self._laws = _laws(settings)
+        start = np.empty((count, 2, 2))  # client, direction, (position, velocity)
+        start[:, :, 0] = scattered(count, area, key)
+        start[:, :, 1] = settings.sigma * key.sub("first").normals(self._ids, 2)
+        top = self._laws[_LEVELS]
+        self._ends = (start, start @ top.move.T + self._noise(2**_LEVELS - 1) @ top.spread.T)
+        self._middles: dict[int, tuple[int, Floats]] = {}
+
+    def __call__(self, time_s: float) -> Floats:
+        n = int(time_s // self._step_s)
+        if n >= 2**_LEVELS - 1:
+            raise ValueError(f"{time_s:g} s are more than 2**31 steps of {self._step_s:g} s")
+        state = self._at(n)
+        where = state[:, :, 0] + (time_s - n * self._step_s) * state[:, :, 1]
+        folded = np.mod(where, 2.0 * self._area)
+        return np.asarray(np.minimum(folded, 2.0 * self._area - folded))
+
+    def _at(self, n: int) -> Floats:
+        """Return the state (N, 2, 2) at a step."""
+        first, (left, right) = 0, self._ends
+        for level in reversed(range(_LEVELS)):
+            if n == first:
+                break
+            middle = first + 2**level
+            state = self._middle(level, middle, left, right)
+            if n < middle:
+                right = state
+            else:
+                first, left = middle, state
+        return left
+
+    def _middle(self, level: int, n: int, left: Floats, right: Floats) -> Floats:
+        known = self._middles.get(level)
+        if known is None or known[0] != n:
+            law, whole = self._laws[level], self._laws[level + 1]
+            mean = left @ law.move.T + (right - left @ whole.move.T) @ law.gain.T
+            known = self._middles[level] = (n, mean + self._noise(n) @ law.bridge.T)
+        return known[1]
+
+    def _noise(self, n: int) -> Floats:
+        return self._key.normals(self._ids, 4, round=n).reshape(-1, 2, 2)
+
+
+@dataclass(frozen=True)
+class _Law:
+    """How a state goes on over 2**level steps, for one direction.
+
+    Parameters
+    ----------
+    move, spread : (2, 2) array
+        After so many steps the state is ``move s`` and noise ``spread z``.
+    gain, bridge : (2, 2) array
+        So far into an interval of twice the length that ends in e, it is
+        ``move s + gain (e - move^2 s)`` and noise ``bridge z``.
+    """
+
+    move: Matrix
+    spread: Matrix
+    gain: Matrix
+    bridge: Matrix
+
+
+def _laws(settings: GaussMarkov) -> list[_Law]:
+    a, dt = settings.memory, settings.step_s
+    move = np.array([[1.0, dt], [0.0, a]])
+    cov = np.array([[0.0, 0.0], [0.0, settings.sigma**2 * (1.0 - a * a)]])
+    laws = []
+    for _ in range(_LEVELS + 1):
+        through = move @ cov
+        twice = through @ move.T + cov
+        gain = np.linalg.solve(twice, through).T
+        laws.append(_Law(move, _root(cov), gain, _root(cov - gain @ through)))
+        move, cov = move @ move, twice
+    return laws
+
+
+def _root(cov: Matrix) -> Matrix:
+    """Return a square root of a covariance (2, 2), which may be singular."""
+    values, vectors = np.linalg.eigh((cov + cov.T) / 2.0)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

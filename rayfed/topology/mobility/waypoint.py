@@ -1,0 +1,104 @@
+"""Clients that stay, and clients that walk from one random point to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge, Gt
+
+from rayfed.errors import ScenarioError
+from rayfed.rng import Key
+from rayfed.topology.graph import Floats, Ints
+from rayfed.topology.mobility.base import Area, Mobility, Tracks, scattered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Still(Mobility):
+    """Every client stays where it was put, at random."""
+
+    name: ClassVar[str] = "still"
+    moving: ClassVar[bool] = False
+
+    def tracks(self, count: int, area: Area, key: Key) -> Tracks:
+        """Return ways that end where they begin."""
+        where = scattered(count, area, key)
+        return lambda time_s: where
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waypoint(Mobility):
+    """Every client walks straight to a random point, waits, and walks to the next.
+
+    Random waypoint (Johnson, Maltz, "Dynamic Source Routing in Ad Hoc Wireless Networks", 1996),
+    each leg at a speed drawn uniformly. The slowest speed must be above 0, or the mean speed would
+    decay for ever (Yoon, Liu, Noble, "Random waypoint considered harmful", INFOCOM 2003). Clients
+    start uniformly; as they walk, more and more are near the middle.
+
+    Parameters
+    ----------
+    slowest_m_s, fastest_m_s : float
+        Bounds of the speed of a leg, in metres per second.
+    pause_s : float
+        Seconds of waiting at each point.
+    """
+
+    name: ClassVar[str] = "waypoint"
+
+    slowest_m_s: Annotated[float, Gt(0)] = 0.5
+    fastest_m_s: Annotated[float, Gt(0)] = 2.0
+    pause_s: Annotated[float, Ge(0)] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.fastest_m_s < self.slowest_m_s:
+            found = f"found {self.fastest_m_s:g}, below slowest_m_s, {self.slowest_m_s:g}"
+            raise ScenarioError("fastest_m_s", f"{found}; exchange them")
+
+    def tracks(self, count: int, area: Area, key: Key) -> Tracks:
+        """Return the ways of N = count clients, legs keyed by (client, number of the leg)."""
+        return _Legs(self, count, area, key)
+
+
+class _Legs:
+    """The leg that each client is on.
+
+    Looking forward costs the legs in between, looking back all legs from the start; there is
+    nothing to save, and whoever resumes walks the legs again.
+    """
+
+    def __init__(self, settings: Waypoint, count: int, area: Area, key: Key) -> None:
+        self._settings, self._area, self._key = settings, np.array(area), key
+        self._start = scattered(count, area, key)
+        self._begin()
+
+    def __call__(self, time_s: float) -> Floats:
+        if time_s < self._now:
+            self._begin()
+        self._now = time_s
+        late = np.flatnonzero(self._until <= time_s)
+        while len(late):
+            self._leg[late] += 1
+            self._since[late], self._origin[late] = self._until[late], self._target[late]
+            self._aim(late)
+            late = late[self._until[late] <= time_s]
+        share = np.minimum((time_s - self._since) / self._walk, 1.0)[:, None]
+        return self._origin + share * (self._target - self._origin)
+
+    def _begin(self) -> None:
+        count = len(self._start)
+        self._now = 0.0
+        self._leg, self._since = np.zeros(count, dtype=np.int64), np.zeros(count)
+        self._origin, self._target = self._start.copy(), self._start.copy()
+        self._walk, self._until = np.zeros(count), np.zeros(count)
+        self._aim(np.arange(count))
+
+    def _aim(self, ids: Ints) -> None:
+        """Draw the legs that these clients are on."""
+        settings = self._settings
+        u = self._key.sub("leg").uniforms(ids, 3, round=self._leg[ids])
+        speed = settings.slowest_m_s + (settings.fastest_m_s - settings.slowest_m_s) * u[:, 2]
+        self._target[ids] = u[:, :2] * self._area
+        way = np.hypot(*(self._target[ids] - self._origin[ids]).T)
+        self._walk[ids] = way / speed
+        self._until[ids] = self._since[ids] + self._walk[ids] + settings.pause_s

@@ -1,0 +1,107 @@
+"""Links over time from a file of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rayfed.errors import ScenarioError
+from rayfed.plugins import FilePath
+from rayfed.topology.base import Series, Topology
+from rayfed.topology.graph import Floats, Graph, Ints, Listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLOCKS = ("time", "round")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace(Topology):
+    """Links over time, from a CSV file with the columns time, u and v.
+
+    Rows with the same time are all links of the graph that holds from then until the next time;
+    the first graph also holds before. With a column ``round`` in place of ``time`` the graphs
+    follow the rounds.
+
+    Parameters
+    ----------
+    path : str
+        The file, relative to the scenario. ``time`` is in virtual seconds, ``u`` and ``v`` are
+        client ids from 0.
+    """
+
+    name: ClassVar[str] = "trace"
+
+    path: FilePath
+
+    def series(self, count: int, seed: int) -> Series:
+        """Read the file."""
+        return _Frames(count, *_read(Path(self.path), count))
+
+
+class _Frames(Series):
+    """Graphs by the moment (T,) from which each holds, ascending; links (E, 2) sorted by it."""
+
+    def __init__(self, count: int, clock: str, moments: Floats, links: Ints) -> None:
+        self._count, self._clock, self._links = count, clock, links
+        self._starts, self._first = np.unique(moments, return_index=True)
+
+    def epoch(self, round: int, time_s: float) -> int:
+        now = time_s if self._clock == "time" else round
+        return max(0, int(np.searchsorted(self._starts, now, side="right")) - 1)
+
+    def draw(self, epoch: int, attempt: int) -> Graph:
+        ends = [*self._first.tolist(), len(self._links)]
+        return Listed(self._count, self._links[ends[epoch] : ends[epoch + 1]])
+
+
+def _read(path: Path, count: int) -> tuple[str, Floats, Ints]:
+    """Return the name of the clock, the moment of each row (E,), ascending, and its link (E, 2)."""
+    frame = _frame(path)
+    columns = [str(name).strip() for name in frame.columns]
+    frame.columns = columns
+    clock = next((name for name in CLOCKS if name in columns), None)
+    if clock is None or not {"u", "v"} <= set(columns):
+        found = f"has the columns {', '.join(columns)}"
+        raise ScenarioError(str(path), f"{found}; give time (or round), u and v")
+    for row, problem in _wrong(frame, clock, count):
+        raise ScenarioError(str(path), f"row {row + 1}: {problem}")
+    moments = frame[clock].to_numpy(dtype=np.float64)
+    order = np.argsort(moments, kind="stable")
+    return clock, moments[order], frame[["u", "v"]].to_numpy(dtype=np.int64)[order]
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    import pandas as pd  # here: who reads no file stays small
+
+    try:
+        frame = pd.read_csv(path, skipinitialspace=True)
+    except OSError as error:
+        raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
+    except ValueError as error:  # the reader's own errors are ValueErrors
+        line = str(error).partition("\n")[0]
+        raise ScenarioError(str(path), f"cannot be read as CSV ({line})") from error
+    if not len(frame):
+        raise ScenarioError(str(path), "has no rows; give at least one below the header")
+    return frame
+
+
+def _wrong(frame: pd.DataFrame, clock: str, count: int) -> Iterator[tuple[int, str]]:
+    """Yield the rows, from 0, that are wrong, each with what is."""
+    import pandas as pd
+
+    moments = pd.to_numeric(frame[clock], errors="coerce").to_numpy(dtype=np.float64)
+    for row in np.flatnonzero(~(np.isfinite(moments) & (moments >= 0))):
+        yield row, f"{clock} is '{frame[clock][row]}'; give a number of at least 0"
+    for end in ("u", "v"):
+        ids = pd.to_numeric(frame[end], errors="coerce").to_numpy(dtype=np.float64)
+        for row in np.flatnonzero(~((ids >= 0) & (ids < count) & (ids % 1 == 0))):
+            found = f"{end} is '{frame[end][row]}'"
+            yield row, f"{found}; ids are whole numbers from 0 to {count - 1}"
+    for row in np.flatnonzero((frame["u"] == frame["v"]).to_numpy()):
+        yield row, f"links client {frame['u'][row]} with itself; drop the row"

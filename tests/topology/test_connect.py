@@ -1,0 +1,76 @@
+"""Parts of a graph, and the shortest links that join them, against searches through all."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from rayfed.rng import Key
+from rayfed.topology import Listed, Near
+from rayfed.topology.connect import joined, parts
+
+KEY = Key(0, "mend")
+
+
+def shortest(positions, labels):
+    """Return the length of a minimum spanning tree of the parts, from all pairs of clients."""
+    far = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
+    whole = nx.Graph()
+    for i, j in np.argwhere(labels[:, None] < labels[None]):
+        a, b = labels[i], labels[j]
+        length = min(far[i, j], whole.get_edge_data(a, b, {"weight": np.inf})["weight"])
+        whole.add_edge(a, b, weight=length)
+    return nx.minimum_spanning_tree(whole).size("weight")
+
+
+def test_parts_are_the_connected_components():
+    found = parts(Listed(6, [[0, 3], [3, 5], [1, 2]]))
+    assert found.count == 3
+    assert found.labels.tolist() == [0, 1, 1, 0, 2, 0]
+    assert found.smallest().tolist() == [4]
+    assert found.largest().tolist() == [0, 3, 5]
+
+
+@pytest.mark.parametrize(("clients", "range_m"), [(3, 1.0), (40, 5.0), (150, 6.0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_positions_the_shortest_links_join_the_parts(clients, range_m, seed):
+    positions = np.random.default_rng(seed).random((clients, 2)) * 100
+    graph = Near(positions, range_m).listed()
+    found = parts(graph)
+    assert found.count > 1
+    whole = joined(graph, found, KEY, 0)
+    assert parts(whole).count == 1
+    more = {tuple(link) for link in whole.links} - {tuple(link) for link in graph.links}
+    assert len(more) == found.count - 1
+    length = sum(whole.distance(*link) for link in more)
+    assert length == pytest.approx(shortest(positions, found.labels))
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        np.stack([np.arange(6) * 10.0, np.zeros(6)], axis=1),
+        np.array([[0.0, 0.0], [0.0, 0.0], [9.0, 0.0], [9.0, 9.0], [0.0, 9.0]]),
+    ],
+    ids=["on a line", "in the same place"],
+)
+def test_parts_are_joined_wherever_the_clients_are(positions):
+    alone = Listed(len(positions), np.empty((0, 2)), positions)
+    whole = joined(alone, parts(alone), KEY, 0)
+    assert parts(whole).count == 1
+    assert len(whole.links) == len(positions) - 1
+    length = sum(whole.distance(*link) for link in whole.links)
+    assert length == pytest.approx(shortest(positions, np.arange(len(positions))))
+
+
+def test_without_positions_each_smaller_part_gets_a_link_with_the_largest():
+    graph = Listed(8, [[0, 1], [2, 3], [3, 4], [4, 5]])
+    more = []
+    for epoch in range(20):
+        whole = joined(graph, parts(graph), KEY, epoch)
+        assert parts(whole).count == 1
+        added = [link for link in whole.links.tolist() if link not in graph.links.tolist()]
+        assert len(added) == 3
+        assert all(len({2, 3, 4, 5} & set(link)) == 1 for link in added)
+        more.append(str(added))
+        assert str(joined(graph, parts(graph), KEY, epoch).links) == str(whole.links)
+    assert len(set(more)) > 10  # drawn anew in every epoch

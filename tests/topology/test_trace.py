@@ -1,0 +1,84 @@
+"""Links from a file: each graph holds from its time on, and a bad row is one line."""
+
+import pytest
+
+from rayfed.errors import ScenarioError
+from rayfed.topology import Graphs
+from rayfed.topology.trace import Trace
+
+ROWS = "time,u,v\n10,0,2\n0,0,1\n0,1,2\n10,2,1\n25.5,1,0\n25.5,0,2\n"
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Return a function that makes the graphs of three clients of a file."""
+
+    def make(text, **settings):
+        path = tmp_path / "contacts.csv"
+        path.write_text(text)
+        return Graphs(Trace(path=str(path), **settings), 3, 0)
+
+    return make
+
+
+def test_a_graph_holds_until_the_next(trace):
+    graphs = trace(ROWS)
+    first, second, third = [[0, 1], [1, 2]], [[0, 2], [1, 2]], [[0, 1], [0, 2]]
+    for time_s, links in [(0, first), (9.9, first), (10, second), (25.4, second), (1e6, third)]:
+        assert graphs.at(1, time_s).links.tolist() == links
+    assert [graphs.epoch(r, 0.0) for r in (1, 99)] == [0, 0]
+
+
+def test_the_first_graph_holds_before_its_time(trace):
+    assert trace("time,u,v\n5,0,1\n5,1,2\n").at(1, 0.0).links.tolist() == [[0, 1], [1, 2]]
+
+
+def test_graphs_may_follow_rounds(trace):
+    graphs = trace(ROWS.replace("time", "round"))
+    assert [graphs.epoch(r, 1e9) for r in (1, 9, 10, 25, 26)] == [0, 0, 1, 1, 2]
+
+
+def test_a_trace_in_parts_is_refused_or_mended(trace):
+    with pytest.raises(ScenarioError, match="client 2 has no link in graph 0"):
+        trace("time,u,v\n0,0,1\n").at(1)
+    assert len(trace("time,u,v\n0,0,1\n", disconnected="repair").at(1).links) == 2
+
+
+WRONG = {
+    "no number": ("oops,0,2", "row 2: time is 'oops'; give a number of at least 0"),
+    "no time": (",0,2", "row 2: time is 'nan'; give a number of at least 0"),
+    "before the start": ("-1,0,2", "row 2: time is '-1'; give a number of at least 0"),
+    "nobody": ("1,0,3", "row 2: v is '3'; ids are whole numbers from 0 to 2"),
+    "less than nobody": ("1,-1,2", "row 2: u is '-1'; ids are whole numbers from 0 to 2"),
+    "half a client": ("1,0.5,2", "row 2: u is '0.5'; ids are whole numbers from 0 to 2"),
+    "an empty cell": ("1,0,", "row 2: v is 'nan'; ids are whole numbers from 0 to 2"),
+    "a loop": ("1,2,2", "row 2: links client 2 with itself; drop the row"),
+    "more cells": ("1,0,2,4", "cannot be read as CSV"),
+}
+
+
+@pytest.mark.parametrize(("row", "line"), WRONG.values(), ids=WRONG.keys())
+def test_a_bad_row_is_named(trace, row, line):
+    with pytest.raises(ScenarioError) as refused:
+        trace(f"time,u,v\n0,0,1\n{row}\n").at(1)
+    assert "contacts.csv: " in str(refused.value)
+    assert line in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("t,u,v\n0,0,1\n", r"has the columns t, u, v; give time \(or round\), u and v"),
+        ("time,u,v\n", "has no rows; give at least one below the header"),
+        ("", "cannot be read as CSV"),
+    ],
+)
+def test_a_file_that_is_no_trace(trace, text, line):
+    with pytest.raises(ScenarioError, match=line):
+        trace(text).at(1)
+
+
+def test_a_missing_file():
+    with pytest.raises(ScenarioError, match=r"nowhere.csv: cannot be read: No such file"):
+        Graphs(Trace(path="nowhere.csv"), 3, 0).at(1)
