@@ -43,7 +43,10 @@ class ByRounds(Topology):
 
 class _Rounds(Series):
     def __init__(self, make: Callable[[int, int], Graph], every: int | None) -> None:
-        self.draw, self._every = make, every  # type: ignore[method-assign]
+        self._make, self._every = make, every
 
     def epoch(self, round: int, time_s: float) -> int:
         return 0 if self._every is None else (round - 1) // self._every
+
+    def draw(self, epoch: int, attempt: int) -> Graph:
+        return self._make(epoch, attempt)

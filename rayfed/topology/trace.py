@@ -12,7 +12,7 @@ import numpy as np
 from rayfed.errors import ScenarioError
 from rayfed.plugins import FilePath
 from rayfed.topology.base import Series, Topology
-from rayfed.topology.graph import Floats, Graph, Ints, Listed
+from rayfed.topology.graph import Bools, Floats, Graph, Ints, Listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,12 +96,17 @@ def _wrong(frame: pd.DataFrame, clock: str, count: int) -> Iterator[tuple[int, s
     import pandas as pd
 
     moments = pd.to_numeric(frame[clock], errors="coerce").to_numpy(dtype=np.float64)
-    for row in np.flatnonzero(~(np.isfinite(moments) & (moments >= 0))):
+    for row in _where(~(np.isfinite(moments) & (moments >= 0))):
         yield row, f"{clock} is '{frame[clock][row]}'; give a number of at least 0"
     for end in ("u", "v"):
         ids = pd.to_numeric(frame[end], errors="coerce").to_numpy(dtype=np.float64)
-        for row in np.flatnonzero(~((ids >= 0) & (ids < count) & (ids % 1 == 0))):
+        for row in _where(~((ids >= 0) & (ids < count) & (ids % 1 == 0))):
             found = f"{end} is '{frame[end][row]}'"
             yield row, f"{found}; ids are whole numbers from 0 to {count - 1}"
-    for row in np.flatnonzero((frame["u"] == frame["v"]).to_numpy()):
+    for row in _where((frame["u"] == frame["v"]).to_numpy()):
         yield row, f"links client {frame['u'][row]} with itself; drop the row"
+
+
+def _where(wrong: Bools) -> list[int]:
+    rows: list[int] = np.flatnonzero(wrong).tolist()
+    return rows

@@ -67,6 +67,14 @@ class _Legs:
     nothing to save, and whoever resumes walks the legs again.
     """
 
+    _now: float
+    _leg: Ints  # (N,): number of the leg
+    _since: Floats  # (N,): second of its start
+    _walk: Floats  # (N,): seconds of walking
+    _until: Floats  # (N,): second of its end, the pause included
+    _origin: Floats  # (N, 2)
+    _target: Floats  # (N, 2)
+
     def __init__(self, settings: Waypoint, count: int, area: Area, key: Key) -> None:
         self._settings, self._area, self._key = settings, np.array(area), key
         self._start = scattered(count, area, key)
@@ -83,7 +91,7 @@ class _Legs:
             self._aim(late)
             late = late[self._until[late] <= time_s]
         share = np.minimum((time_s - self._since) / self._walk, 1.0)[:, None]
-        return self._origin + share * (self._target - self._origin)
+        return np.asarray(self._origin + share * (self._target - self._origin))
 
     def _begin(self) -> None:
         count = len(self._start)
