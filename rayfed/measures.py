@@ -18,13 +18,17 @@ from rayfed.tree import Ints
 Floats = npt.NDArray[np.float64]
 
 SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
+PERSONAL = (
+    "personal_loss", "personal_accuracy",
+    "personal_accuracy_spread", "personal_accuracy_worst_decile",
+)  # fmt: skip
 FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
 SKEW = ("skew",)
 
 
 def evaluated(personal: bool, fairness: bool, skew: bool) -> tuple[str, ...]:
     """Return the columns of evaluated rows: those of every run, and those that were asked for."""
-    own = ("personal_loss", "personal_accuracy") if personal else ()
+    own = PERSONAL if personal else ()
     return (*SCORES, *own, *(FAIRNESS if fairness else ()), *(SKEW if skew else ()))
 
 
@@ -52,19 +56,29 @@ class Measures:
         objective = run.views["evaluation"].objective
         normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
         row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
-        if run.scored == "server" and not run.algorithm.personal:  # the server has no such models
+        if run.scored == "server" and run.algorithm.has_global:  # it knows no others
             pieces = np.arange(run.views["server"].shards.clients)
             own = self._ask("server", "on_server", 3, pieces, x, when).sums["metrics"]
             row |= scores(*own.tolist())
         if run.optimum is not None:
             row["loss_gap"] = row["loss"] - run.optimum
-        if run.fairness:
-            own = self._ask("evaluation", "own", 1, run.evaluated, x, when, ("own",)).each["own"]
-            row |= fairness(own)
+        return row | self._spread(x, when)
+
+    def _spread(self, x: Array, when: str) -> dict[str, float]:
+        """Return how evenly clients are served, as far as that is asked for."""
+        personal = self.run.algorithm.personal
+        if not (personal or self.run.fairness):
+            return {}
+        names = ("shared", "personal") if personal else ("shared",)
+        told = self._ask("evaluation", "spread", 1, self.run.evaluated, x, when, names).each
+        row = fairness(told["shared"]) if self.run.fairness else {}
+        if personal:
+            served = fairness(told["personal"])
+            row |= {f"personal_{name}": served[name] for name in FAIRNESS[:2]}
         return row
 
     def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
-        """Return loss and accuracy of clients (K,) each."""
+        """Return loss and accuracy of clients (K,) each, of their own models if they have any."""
         return self._ask("evaluation", "each", 1, ids, x, when, ("loss", "accuracy")).each
 
     def skew(self, x: Array, ids: Ints, when: str) -> dict[str, float]:

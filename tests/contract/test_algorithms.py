@@ -129,23 +129,41 @@ def test_after_kill_9_at_a_random_moment_resume_ends_with_the_same_bytes(
     assert_same(tmp_path / "calm", tmp_path / "killed")
 
 
-def test_all_algorithms_of_a_study_meet_the_same_clients(mixed, tmp_path):
-    names = [name for name, cls in find("algorithms").items() if not cls.pooled]
+def told(mixed, names, folder, **clients):
+    """Return the events of algorithms in one study, by name."""
     made = mixed(algorithms=[{"name": n, "local": LOCAL} for n in names])
-    made["clients"]["network"] = {}
+    made["clients"] |= {"network": {}, **clients}
     plan = api.prepare(api.read(made))
-    outcome = SerialStudy(tmp_path).execute(plan.runs, plan.tables, False, lambda *_: None)
-    events = api.Result(tmp_path, outcome).events
-    told = {
-        name: rows.drop(columns=["label", "loss"]).reset_index(drop=True)
-        for name, rows in events.groupby("label")
-    }
-    local = [name for name, rows in told.items() if rows.steps.all()]
-    assert len(local) >= 10
-    for name in names:
-        # Whoever takes local steps takes the same time for them; the others ask the same clients.
-        columns = list(events.columns.drop(["label", "loss"])) if name in local else ["client"]
-        one, other = (told[n].query("ask == 0")[columns] for n in (local[0], name))
-        pd.testing.assert_frame_equal(
-            one.reset_index(drop=True), other.reset_index(drop=True), check_exact=True
-        )
+    outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
+    events = api.Result(folder, outcome).events
+    return [
+        events[events.label == name].drop(columns=["label", "loss"]).reset_index(drop=True)
+        for name in names
+    ]
+
+
+def takes_plain_steps(cls):
+    """Whether a round is local steps alone, one gradient each."""
+    algorithm = cls()
+    asks = algorithm.round(algorithm.init(np.zeros(3)))
+    ask = next(asks)
+    return isinstance(ask.cost, str) and ask.each_step == 1 and not ask.passes
+
+
+def test_algorithms_of_a_study_that_take_as_long_meet_the_same_clients(mixed, tmp_path):
+    found = find("algorithms").items()
+    names = [name for name, cls in found if not cls.pooled and takes_plain_steps(cls)]
+    assert len(names) >= 12
+    first, *others = told(mixed, names, tmp_path / "out")
+    for other in others:
+        pd.testing.assert_frame_equal(first, other, check_exact=True)
+
+
+def test_all_algorithms_of_a_study_ask_the_same_clients_where_all_are_there(mixed, tmp_path):
+    names = [name for name, cls in find("algorithms").items() if not cls.pooled]
+    everybody = told(mixed, names, tmp_path / "out", availability="always")
+    cohorts = [
+        events[events["ask"] == 0].groupby("round").client.apply(list).to_list()
+        for events in everybody
+    ]
+    assert all(cohort == cohorts[0] for cohort in cohorts)
