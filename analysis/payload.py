@@ -12,6 +12,7 @@ from analysis import words
 from analysis.figures import (
     convergence,
     fairness,
+    fit,
     participation,
     participation_over_rounds,
     timeline,
@@ -111,10 +112,12 @@ def _run(results: Results, run: Run, runs: int) -> dict[str, Any]:
             "timeline": unbroken(words.timeline_title(run)),
             "participation": unbroken(words.participation_title(run)),
             "rounds": unbroken(words.rounds_title(run)),
+            "fit": unbroken(words.fit_title(run)),
         },
         "timeline": figure_json(timeline(results, run.name, run.seed, bars)),
         "participation": figure_json(participation(results, run.name, run.seed)),
         "rounds": figure_json(participation_over_rounds(results, run.name, run.seed)),
+        "fit": figure_json(fit(results, run.name, run.seed)) if run.fit else None,
         "events": _events(run.events, MOST_EVENTS // runs),
         "clients": _clients(people(run), MOST_CLIENTS // runs),
     }

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +21,31 @@ from rayfed.errors import ScenarioError
 _TRIES = 6
 _PAUSE_S = 0.05
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a final model makes of some rows, as in ``fit.npz`` (see DESIGN.md, "The fit").
+
+    Parameters
+    ----------
+    kind : str
+        "curve", "numbers" or "classes".
+    text : str
+        What a curve is, in words that follow "found".
+    square : bool
+        Whether both axes have one scale.
+    points : (n, 2) array
+    curve : (m, 2) array
+    counts : (c, c) array
+    """
+
+    kind: str
+    text: str
+    square: bool
+    points: npt.NDArray[Any]
+    curve: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -39,6 +66,8 @@ class Run:
     away : DataFrame, optional
         ``client, start_s, end_s``: when clients could not be reached; None where that was not
         recorded, which it is at the end of a run.
+    fit : Fit, optional
+        What the final model makes of some rows; None where there is no picture of it.
     """
 
     folder: Path
@@ -48,6 +77,7 @@ class Run:
     events: pd.DataFrame
     clients: pd.DataFrame
     away: pd.DataFrame | None = None
+    fit: Fit | None = None
 
     @property
     def label(self) -> str:
@@ -197,7 +227,17 @@ def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
     events = _frame(folder / "events.parquet", ["round", "ask", "client"])
     clients = _frame(folder / "clients.parquet", ["client"])
     away = _frame(folder / "away.parquet", ["client", "start_s"])
-    return Run(folder, info, name, rounds, events, clients, away if "client" in away else None)
+    known = away if "client" in away else None
+    return Run(folder, info, name, rounds, events, clients, known, _fit(folder / "fit.npz"))
+
+
+def _fit(path: Path) -> Fit | None:
+    """Read the fit, which is written whole at the end of a run or not at all."""
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as held:
+        kind, text, square = held["kind"].item(), held["text"].item(), held["square"].item()
+        return Fit(kind, text, square, held["points"], held["curve"], held["counts"])
 
 
 def _frame(path: Path, keys: list[str]) -> pd.DataFrame:

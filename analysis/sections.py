@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis import markup, units, words
 from analysis.figures.convergence import shows_seeds
+from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
@@ -41,6 +42,7 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
             _table(results, columns),
             _clients(results, data),
             _left_behind(results, data),
+            _learned(results, data),
             _what_was_run(results),
         )
         if part
@@ -198,6 +200,17 @@ def _left_behind(results: Results, data: Data) -> str:
         title = words.fairness_title(results)
         figures.append(_figure("fairness", title, how, above, data["figures"]["fairness"]))
     return _section("Who was left behind?", "".join(figures)) if figures else ""
+
+
+def _learned(results: Results, data: Data) -> str:
+    """Return the fit of the chosen run; a run without one leaves the place of its figure empty."""
+    drawn = next((run["fit"] for run in data["runs"] if run["fit"]), None)
+    kind = next((run.fit.kind for run in results.runs_found if run.fit), "")
+    if drawn is None:
+        return ""
+    title = data["runs"][data["view"]["run"]]["titles"]["fit"]
+    how = f"{HOW[kind]}. At most 2,000 are drawn. Shows the run chosen above."
+    return _section("What was learned?", _figure("fit", title, how, "", drawn))
 
 
 def _failures(results: Results) -> str:

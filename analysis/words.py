@@ -199,6 +199,27 @@ def rounds_title(run: Run) -> str:
     )
 
 
+def fit_title(run: Run) -> str:
+    """Return what the final model of a run makes of rows that it is scored on."""
+    found, name = run.fit, named(run.name)
+    if found is None:
+        return "This run has no picture of its model"
+    if found.kind == "curve":
+        return f"{name} found {found.text}"
+    if found.kind == "numbers":
+        error = float(np.sqrt(np.mean((found.points[:, 1] - found.points[:, 0]) ** 2)))
+        return (
+            f"The predictions of {name} are off by {units.number(error)} (root mean square) on "
+            f"{_rows(run, len(found.points))}"
+        )
+    right, total = int(np.trace(found.counts)), int(found.counts.sum())
+    return f"{name} puts {right:,} of {_rows(run, total)} into their class"
+
+
+def _rows(run: Run, count: int) -> str:
+    return f"{count:,} {run.info.get('scored') or 'drawn'} rows".replace("server", "test")
+
+
 def fairness_title(results: Results) -> str:
     """Return how the worst-served tenth of clients fares under each algorithm."""
     column = fairness_column(results)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from rayfed.errors import ScenarioError
+from rayfed.fit import draw
 from rayfed.plan import Plan, make
 from rayfed.progress import Silent, Watch
 from rayfed.records import write_text
@@ -216,6 +217,9 @@ def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: Watch) -> 
         waiting = [run for run in plan.runs if run.folder not in outcome]
         if waiting:
             outcome |= _run_all(plan, waiting, folder, resume, watch)
+        for each in plan.runs:
+            if outcome.get(each.folder) == "finished":
+                draw(each, plan.tables, folder / each.folder)
         result = Result(folder, outcome)
         result.report()
     return result

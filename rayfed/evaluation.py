@@ -15,7 +15,7 @@ COLUMNS = (
     "loss", "weight", "test_loss", "correct", "rows", "own_loss", "own", "own_accuracy", "scored",
 )  # fmt: skip
 """A client's terms: w_i F_i and w_i; summed loss, right predictions and count of the scored rows;
-F_i and 1; accuracy and 1 where it has scored rows. Each is summed over clients."""
+at its own model F_i and 1, accuracy and 1 where it has scored rows. Each is summed over clients."""
 
 Scored = Literal["held-out", "server", "training"]
 
@@ -41,45 +41,67 @@ class Evaluation:
         return Upload({"metrics": self._terms(clients, x)})
 
     def each(self, clients: Clients, x: Array) -> Upload:
-        """Return loss F_i and accuracy of every client (K,), NaN where there is none."""
-        terms = self._terms(clients, x)
-        return Upload({"loss": terms[:, 5], "accuracy": terms[:, 3] / terms[:, 4]})
+        """Return loss F_i and accuracy of every client's own model, if it has one (K,).
 
-    def own(self, clients: Clients, x: Array) -> Upload:
-        """Return the accuracy of every client (K,) on its own rows, NaN where it has none.
+        NaN where there is none.
+        """
+        models = self._own(clients, x)
+        _, right, rows = _scores(clients, models, self._scored(clients))
+        return Upload({"loss": _losses(clients, models), "accuracy": _share(right, rows)})
+
+    def spread(self, clients: Clients, x: Array) -> Upload:
+        """Return every client's accuracy on its own rows (K,), NaN where it has none.
 
         They are its training rows where the server holds the rows that the others are scored on.
+        "shared" is of the model that is evaluated, "personal" of the client's own.
         """
         batch = clients.held_out if self.scored == "held-out" else clients.rows_once
-        _, right, rows = _scores(clients, self._models(clients, x), batch)
-        return Upload(
-            {"own": np.divide(right, rows, out=np.full_like(rows, np.nan), where=rows > 0)}
-        )
-
-    def losses(self, clients: Clients, x: Array) -> Upload:
-        """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
-        losses = np.broadcast_to(clients.value(x), clients.ids.shape)
-        return Upload({"loss": losses.astype(np.float64)})
+        values = {}
+        for name, models in (("shared", self._shared), ("personal", self._own)):
+            if name == "shared" or self.algorithm.personal:
+                _, right, rows = _scores(clients, models(clients, x), batch)
+                values[name] = _share(right, rows)
+        return Upload(values)
 
     def on_server(self, clients: Clients, x: Array) -> Upload:
         """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""
         return Upload({"metrics": np.stack(_scores(clients, x[None], clients.held_out), axis=1)})
 
-    def _models(self, clients: Clients, x: Array) -> Array:
-        """Return the models (K, p) that clients are scored with, or (1, p)."""
+    def _own(self, clients: Clients, x: Array) -> Array:
+        """Return the clients' own models (K, p), or the shared one (1, p) if they have none."""
         return self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
 
+    def _shared(self, clients: Clients, x: Array) -> Array:
+        """Return the model that is evaluated (1, p), or if there is none their own (K, p)."""
+        return x[None] if self.algorithm.has_global else self._own(clients, x)
+
+    def _scored(self, clients: Clients) -> Batch | None:
+        return {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)
+
     def _terms(self, clients: Clients, x: Array) -> Array:
-        models = self._models(clients, x)
-        losses = np.broadcast_to(clients.value(models), clients.ids.shape).astype(np.float64)
+        batch, models = self._scored(clients), self._shared(clients, x)
+        losses, scored = _losses(clients, models), _scores(clients, models, batch)
+        own_losses, (_, right, rows) = losses, scored
+        if self.algorithm.personal and self.algorithm.has_global:
+            own = self._own(clients, x)
+            own_losses, (_, right, rows) = _losses(clients, own), _scores(clients, own, batch)
         weights = clients.objective.weights(clients.mass)
-        batch = {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)
-        test_loss, right, rows = _scores(clients, models, batch)
-        scored = rows > 0
-        accuracy = np.divide(right, rows, out=np.zeros_like(rows), where=scored)
-        one = np.ones_like(losses)
-        terms = (losses * weights, weights, test_loss, right, rows, losses, one, accuracy, scored)
+        accuracy = np.where(rows > 0, _share(right, rows), 0.0)
+        terms = (
+            losses * weights, weights, *scored,
+            own_losses, np.ones_like(losses), accuracy, rows > 0,
+        )  # fmt: skip
         return np.stack(terms, axis=1)
+
+
+def _losses(clients: Clients, models: Array) -> Array:
+    """Return F_i (K,) at models (K, p) or (1, p)."""
+    return np.broadcast_to(clients.value(models), clients.ids.shape).astype(np.float64)
+
+
+def _share(right: Array, rows: Array) -> Array:
+    """Return which share of the rows is right (K,), NaN where there are none."""
+    return np.divide(right, rows, out=np.full_like(rows, np.nan), where=rows > 0)
 
 
 def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Array, Array]:

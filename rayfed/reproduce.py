@@ -330,8 +330,7 @@ def _check_value(value: Value, study: Study) -> None:
     label = value.of or study.labels[0]
     algorithm = study.algorithms[study.labels.index(label)]
     asked = study.evaluate
-    availability = study.clients.availability
-    scored = evaluated(asked, personal=algorithm.personal, availability=availability)
+    scored = evaluated(algorithm.personal, asked.fairness, asked.skew)
     columns = ("round", "time_s", *COUNTS, *scored, *algorithm.diagnostics)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"

@@ -29,6 +29,7 @@ def minibatches(
     seed: int,
     round: int,
     ask: int,
+    stream: int = 0,
 ) -> Iterator[tuple[Ints, Floats]]:
     """Yield the rows of one local step after another.
 
@@ -43,7 +44,7 @@ def minibatches(
         Steps of each client, not increasing: those still at work are always the first k.
     ids, sizes : (K,) array of int
         Client ids and their rows n_i.
-    seed, round, ask : int
+    seed, round, ask, stream : int
         Coordinates of the draws.
 
     Yields
@@ -65,7 +66,7 @@ def minibatches(
     >>> [len(r) for r in rows], sorted(sum(rows, []))
     ([2, 2, 1], [0, 1, 2, 3, 4])
     """
-    key = Key(seed, "batch")
+    key = Key(seed, "batch").sub(str(stream)) if stream else Key(seed, "batch")
     counts = active(steps)
     if how == "shuffle":
         index, w = _shuffled(key, batch, steps, ids, sizes, round, ask)

@@ -197,12 +197,23 @@ const page = (() => {
   async function drawRun() {
     const one = data.runs[run];
     if (!one) return;
-    for (const [id, text] of Object.entries(one.titles)) $(`#${id}-title`).textContent = text;
+    for (const [id, text] of Object.entries(one.titles)) {
+      const title = document.getElementById(`${id}-title`);
+      if (title) title.textContent = text;
+    }
     await drawTimeline();
     for (const id of ["participation", "rounds"]) {
       note(id, one[id]);
       await draw(id, one[id]);
     }
+    await drawFit(one.fit);
+  }
+
+  function drawFit(figure) {
+    const place = document.getElementById("fit");
+    if (!place) return Promise.resolve();
+    if (!figure) Plotly.purge(place);
+    return draw("fit", figure);
   }
 
   const drawFairness = () => {

@@ -2,6 +2,7 @@
 
 from analysis.figures.convergence import convergence
 from analysis.figures.fairness import fairness
+from analysis.figures.fit import fit
 from analysis.figures.participation import participation, participation_over_rounds
 from analysis.figures.timeline import timeline
 from analysis.palette import dark
@@ -10,6 +11,7 @@ __all__ = [
     "convergence",
     "dark",
     "fairness",
+    "fit",
     "participation",
     "participation_over_rounds",
     "timeline",

@@ -180,6 +180,21 @@ class Algorithm:
         Evaluate the mean of the last k iterates; training goes on from the last one.
     local : Solver
         What a client does with its local steps.
+
+    Attributes
+    ----------
+    diagnostics : tuple of str
+        Numbers that `round` returns, columns of every row.
+    sees_vectors : bool
+        The server is given single vectors, which breaks the promise that it sees only sums.
+    baseline : bool
+        It is compared with, and never wins.
+    pooled : bool
+        All rows are in one place.
+    personal : bool
+        Clients have models of their own, `models`, which evaluations score beside ``x``.
+    has_global : bool
+        ``x`` is a model; if not, the personal models are scored in its place.
     """
 
     name: ClassVar[str]
@@ -188,6 +203,7 @@ class Algorithm:
     baseline: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     personal: ClassVar[bool] = False
+    has_global: ClassVar[bool] = True
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None

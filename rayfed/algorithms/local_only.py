@@ -37,6 +37,7 @@ class LocalOnly(Algorithm):
     name: ClassVar[str] = "local-only"
     baseline: ClassVar[bool] = True
     personal: ClassVar[bool] = True
+    has_global: ClassVar[bool] = False
 
     def client_state(self, x0: Array) -> State:
         """Every client starts from the same model as the other algorithms."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from annotated_types import Ge
 
 from rayfed.errors import RayfedError
+from rayfed.problems.picture import Picture
 from rayfed.rng import Key
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -162,6 +163,13 @@ class Problem:
     def predict(self, x: Array, X: Array) -> Array:
         """Return class numbers (int64), or numbers for regression, (K, B) for rows (K, B, d)."""
         raise NotImplementedError
+
+    def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
+        """Return a model (p,) beside rows (n, d) and targets (n,) for the page, None for none."""
+        predicted = self.predict(x[None], X[None])[0]
+        if self.task == "regression":
+            return Picture.of_numbers(y, predicted)
+        return Picture.of_classes(y, predicted)
 
     def size(self, features: int, classes: int) -> int:
         """Return p for d columns (the column of ones included); classes is 0 for regression."""

@@ -10,6 +10,7 @@ from annotated_types import Gt, Lt
 
 from rayfed.errors import ScenarioError
 from rayfed.problems.base import Array, Batch, Floats, Problem
+from rayfed.problems.picture import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,16 @@ class Circle(Problem):
     def predict(self, x: Array, X: Array) -> Array:
         """Return how far outside each point is, ``max(0, ||p - c||^2 - r^2)``, (K, B)."""
         return np.maximum(_excess(x, X)[1], 0)
+
+    def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
+        """Return the points and the circle; None where it is a sphere."""
+        if X.shape[1] != 2:
+            return None
+        a, b, r = x[0], x[1], abs(x[2])
+        angle = np.linspace(0, 2 * np.pi, 181)
+        curve = np.stack([a + r * np.cos(angle), b + r * np.sin(angle)], axis=1)
+        text = f"the circle around ({a:.3g}, {b:.3g}) with radius {r:.3g}"
+        return Picture.of_curve(X, curve, text, square=True)
 
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
         """Return the weighted sum of losses (K,) and its gradient (K, p)."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from rayfed.problems.base import Array, Batch, Oracle, gram
 from rayfed.problems.linear import Linear, combine, scores
+from rayfed.problems.picture import Picture
 
 _SHORT = 64
 
@@ -84,6 +85,18 @@ class LeastSquares(Linear):
     def predict(self, x: Array, X: Array) -> Array:
         """Return ``a'x`` for every row, (K, B)."""
         return scores(x, X)
+
+    def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
+        """Return the line among the points where there is one feature, else the predictions."""
+        if len(x) - self.intercept != 1:
+            return super().picture(x, X, y)
+        ends = np.array([X[:, 0].min(), X[:, 0].max()])
+        offset = x[1] if self.intercept else 0.0
+        curve = np.stack([ends, x[0] * ends + offset], axis=1)
+        text = f"the line y = {x[0]:.3g} x"
+        if self.intercept:
+            text += f" {'-' if offset < 0 else '+'} {abs(offset):.3g}"
+        return Picture.of_curve(np.stack([X[:, 0], y], axis=1), curve, text)
 
 
 class _Expansion:

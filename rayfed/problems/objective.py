@@ -82,6 +82,22 @@ class Objective:
         """
         return clients / self.clients if self.problem.weighting == "sum" else weights
 
+    def per_mass(self, mass: Floats) -> tuple[Floats, Floats]:
+        """Return weight and share of each client (K,), divided by what it counts for.
+
+        ``sum_i weight_i F_i / sum_i share_i`` over all clients is F, over some an estimate of it.
+        A mean over participants counts client i ``mass_i`` times, or draws it so often: of terms
+        that are divided by the mass it has the right weights either way.
+
+        Parameters
+        ----------
+        mass : (K,) array of float
+        """
+        if self.problem.weighting == "size":
+            return np.ones(len(mass)), np.ones(len(mass))
+        each = 1.0 / mass
+        return each, each / self.clients if self.problem.weighting == "sum" else each
+
     def pooled(self, sizes: Ints, mass: Floats | None = None) -> Objective:
         """Return F itself, as the objective of one client that has all rows.
 

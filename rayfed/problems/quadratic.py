@@ -53,6 +53,10 @@ class Quadratic(Problem):
         product: Array = (X @ x[:, :, None])[:, :, 0]
         return product
 
+    def picture(self, x: Array, X: Array, y: Array) -> None:
+        """Return None: rows are objectives, and nothing is predicted."""
+        return
+
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
         """Return the weighted sum of values (K,) and its gradient (K, p)."""
         off = _off(x, batch)

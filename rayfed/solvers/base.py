@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rayfed.lengths import Length, State
-from rayfed.problems.base import Array, Floats, Ints, Problem
+from rayfed.problems.base import Array, Batch, Floats, Ints, Problem
 from rayfed.solvers.budget import LENGTHS
 
 if TYPE_CHECKING:
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 CACHE = 2**21
 """Bytes that a stack's local step should stay within; see `block`."""
 _FEWEST = 4
+
+
+Bent: TypeAlias = "Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]"
+"""A gradient that stands for that of F_i in local steps.
+
+Called with the models (k, p) of clients at work, batches of their rows, and which of the K clients
+they are (k,); returns their losses (k,) and gradients (k, p), new arrays.
+"""
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,15 @@ class Solver:
         """
         return None
 
-    def run(self, clients: Clients, x: Array, *, correction: Array | None = None) -> Local:
+    def run(
+        self,
+        clients: Clients,
+        x: Array,
+        *,
+        correction: Array | None = None,
+        gradient: Bent | None = None,
+        streams: int = 1,
+    ) -> Local:
         """Take the local steps ``clients.steps`` from x (K, p).
 
         Parameters
@@ -97,6 +113,10 @@ class Solver:
             Models at the start of the round; not written to.
         correction : (K, p) array of float, optional
             Added to every gradient.
+        gradient : callable, optional
+            In place of the gradient of the minibatch objective; see `Bent`.
+        streams : int
+            Independent minibatches that `gradient` is given in every step.
         """
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ from rayfed.errors import ScenarioError
 from rayfed.lengths import Length, State
 from rayfed.problems.base import Array, Batch, Floats, Ints, Oracle
 from rayfed.schedules import Schedule
-from rayfed.solvers.base import CACHE, Local, Solver
+from rayfed.solvers.base import CACHE, Bent, Local, Solver
 from rayfed.solvers.budget import LENGTHS, in_passes, in_seconds
 
 if TYPE_CHECKING:
@@ -145,19 +145,30 @@ class Descent(Solver):
             once = in_passes(once, sizes, None if self.batch == "full" else self.batch)
         return np.asarray(mean * once, dtype=np.float64)
 
-    def run(self, clients: Clients, x: Array, *, correction: Array | None = None) -> Local:
+    def run(
+        self,
+        clients: Clients,
+        x: Array,
+        *,
+        correction: Array | None = None,
+        gradient: Bent | None = None,
+        streams: int = 1,
+    ) -> Local:
         """Take the local steps; see `Solver.run`."""
-        steps = clients.steps
+        steps, who = clients.steps, np.arange(len(clients.ids))
         if (steps == steps[0]).all():
-            return self._descend(clients, x, correction)
+            bend = None if gradient is None else _Bend(gradient, streams, who)
+            return self._descend(clients, x, correction, bend)
         order = np.argsort(-steps, kind="stable")  # those still at work come first
-        local = self._descend(
-            clients.chosen(order), x[order], None if correction is None else correction[order]
-        )
+        bend = None if gradient is None else _Bend(gradient, streams, order)
+        added = None if correction is None else correction[order]
+        local = self._descend(clients.chosen(order), x[order], added, bend)
         back = np.argsort(order)
         return Local(local.x[back], local.loss[back])
 
-    def _descend(self, clients: Clients, x0: Array, correction: Array | None) -> Local:
+    def _descend(
+        self, clients: Clients, x0: Array, correction: Array | None, bend: _Bend | None
+    ) -> Local:
         """Take the local steps of clients whose numbers of steps do not increase."""
         dtype = clients.shards.dtype
         x = _aligned_copy(x0, dtype)
@@ -166,8 +177,9 @@ class Descent(Solver):
         kept = [_aligned_copy(np.zeros_like(x), dtype) for _ in range(self.buffers())]
         lr = self.rate(clients.round)
         total = np.zeros(len(x))
+        oracles = self._oracles(clients, x0) if bend is None else self._bent(clients, bend)
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
-            for step, (k, oracle) in enumerate(self._oracles(clients, x0), 1):
+            for step, (k, oracle) in enumerate(oracles, 1):
                 now = x[:k]
                 loss, g = oracle(now)
                 total[:k] += loss
@@ -201,7 +213,17 @@ class Descent(Solver):
         for batch in self._minibatches(clients, self.batch):
             yield len(batch.w), partial(problem.value_and_gradient, batch=batch)
 
-    def _minibatches(self, clients: Clients, size: int) -> Iterator[Batch]:
+    def _bent(self, clients: Clients, bend: _Bend) -> Iterator[tuple[int, Oracle]]:
+        """Yield how many clients take a step, and what stands for their objective."""
+        if self.batch == "full":
+            for k in sampling.active(clients.steps):
+                yield k, bend.on([clients.data.head(k)] * bend.streams)
+            return
+        streams = [self._minibatches(clients, self.batch, j) for j in range(bend.streams)]
+        for batches in zip(*streams, strict=True):
+            yield len(batches[0].w), bend.on(batches)
+
+    def _minibatches(self, clients: Clients, size: int, stream: int = 0) -> Iterator[Batch]:
         """Yield the minibatch of one step after another, for the clients that take it."""
         drawn = sampling.minibatches(
             self.sampling,
@@ -212,11 +234,25 @@ class Descent(Solver):
             seed=clients.seed,
             round=clients.round,
             ask=clients.ask,
+            stream=stream,
         )
         for index, w in drawn:
             if len(w) < len(clients.ids):
                 clients = clients.head(len(w))
             yield clients.take(index, w)
+
+
+@dataclass(frozen=True)
+class _Bend:
+    """A gradient that stands for that of F_i, and who the clients of the solver are."""
+
+    gradient: Bent
+    streams: int
+    who: Ints
+
+    def on(self, batches: Sequence[Batch]) -> Oracle:
+        """Return it as a function of the models alone."""
+        return lambda x: self.gradient(x, batches, self.who[: len(x)])
 
 
 def _move(x: Array, g: Array, lr: float) -> None:

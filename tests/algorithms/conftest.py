@@ -38,7 +38,7 @@ def one_round():
 def line(tmp_path):
     """Run algorithms on the two clients, and return their rows by label."""
 
-    def run(*algorithms, rows=(1, 1), rounds=1, x0=10.0, **keys):
+    def run(*algorithms, rows=(1, 1), rounds=1, x0=10.0, weighting="size", **keys):
         frame = pd.DataFrame(
             {
                 "client": np.repeat([0, 1], rows),
@@ -52,7 +52,7 @@ def line(tmp_path):
             "rounds": rounds,
             "problem": {
                 "name": "least-squares", "intercept": False, "dataset": str(tmp_path / "line.csv"),
-                "init": str(tmp_path / "first.npy"),
+                "init": str(tmp_path / "first.npy"), "weighting": weighting,
             },
             "clients": {},
             "participation": {"select": "all"},

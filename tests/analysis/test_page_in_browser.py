@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 
+import numpy as np
 import pytest
 
 from analysis import report, units
@@ -13,6 +14,7 @@ from analysis.figures import convergence
 from analysis.palette import DARK, LIGHT
 from analysis.read import Results
 from analysis.tables import columns, summary
+from rayfed.problems.picture import Picture
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -41,6 +43,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, study_writer):
     folder = study_writer(tmp_path_factory.mktemp("page") / "study", seeds=3, rounds=40)
+    line = Picture.of_curve(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]), "the line y = 1 - x")
+    np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **line.arrays())
     report.write(folder)
     return Results.read(folder)
 
@@ -367,6 +371,16 @@ def test_another_run_changes_what_the_clients_did(page):
     wait(page, "!document.getElementById('timeline-title').textContent.includes('fedavg')")
     assert title(page, "timeline") != before
     assert "FedExP" in title(page, "participation")
+
+
+def test_the_fit_is_that_of_the_chosen_run(page):
+    assert title(page, "fit") == "fedavg found the line y = 1 - x"
+    wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 2")
+    press(page, "[data-name='FedExP eps=1e-3']")
+    wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 0")
+    assert title(page, "fit") == "This run has no picture of its model"
+    press(page, "[data-name='fedavg']")
+    wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 2")
 
 
 def test_a_client_tells_its_history(page):

@@ -1,0 +1,223 @@
+"""DiSCO: damped Newton steps, each solved by distributed conjugate gradients.
+
+Zhang, Xiao, "DiSCO: Distributed Optimization for Self-Concordant Empirical Loss", ICML 2015,
+https://arxiv.org/abs/1501.00263, Algorithms 1 to 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt
+
+from rayfed.algorithms.base import Array, Ask, Ints, Reply, Round, State, Upload
+from rayfed.algorithms.whole import SHARE, Whole, terms, total
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+_SHARE_OF_ROOT = 0.05  # the paper's 1 / 20
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """P = Q diag(l) Q' (p, p), positive definite; without eigenvalues it is the identity.
+
+    Parameters
+    ----------
+    values : (p,) array, optional
+        l, ascending.
+    vectors : (p, p) array, optional
+        Q, eigenvectors in columns.
+    """
+
+    values: Array | None = None
+    vectors: Array | None = None
+
+    @classmethod
+    def of(cls, hessian: Array, ridge: float) -> Preconditioner:
+        """Return H (p, p) + ridge I; where H is not convex its negative eigenvalues count as 0."""
+        values, vectors = np.linalg.eigh(hessian)
+        return cls(np.maximum(values, 0) + values.dtype.type(ridge), vectors)
+
+    def solve(self, r: Array) -> Array:
+        """Return P^-1 r (p,)."""
+        if self.values is None or self.vectors is None:
+            return r.copy()
+        solved: Array = self.vectors @ ((self.vectors.T @ r) / self.values)
+        return solved
+
+
+@dataclass(frozen=True)
+class Direction:
+    """An inexact Newton direction and what it took.
+
+    Parameters
+    ----------
+    v : (p,) array
+        About H^-1 g.
+    decrement : float
+        delta = sqrt(v'Hv).
+    exchanges : int
+        Products with H that clients were asked for.
+    """
+
+    v: Array
+    decrement: float
+    exchanges: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiSCO(Whole):
+    """Inexact damped Newton steps on F (Zhang and Xiao 2015).
+
+    A round is one outer step. It takes an exchange for g = grad F(x), and one for each step of
+    preconditioned conjugate gradients on H v = g, until ||H v - g|| <= tolerance ||g||. Then
+    x <- x - step v / (1 + delta), delta = sqrt(v'Hv). Clients tell products H_i u (p,), never
+    their Hessians; but for P = H_j + ridge I one of them, j, tells its own once a round (p x p).
+
+    Parameters
+    ----------
+    damped : bool
+        Whether the step is divided by 1 + delta, as the paper's analysis wants.
+    step : float
+        Factor on the step. FedHybrid's authors run 0.5 without damping.
+    tolerance : float, optional
+        Residual of conjugate gradients at which they stop, relative to ||g||. If None: the
+        paper's sqrt(m / L) / 20, with m and L the least and the largest eigenvalue of any
+        participant's Hessian. Every client then forms its Hessian once a round, and tells two
+        numbers; a tolerance spares it that.
+    ridge : float
+        mu_p, added to the Hessian in P: larger where client j is less like the others.
+    preconditioner : "first", "none" or int
+        Whose Hessian P is: that of the participant with the lowest id, nobody's (P = I), or that
+        of a client, in whose absence it is the first's.
+    max_steps : int, optional
+        Most steps of conjugate gradients in a round; as many as the model has numbers if None.
+
+    Notes
+    -----
+    ``communications`` counts the exchanges with all participants: one for g and one for each step
+    of conjugate gradients. The Hessian of client j comes on top; its bytes and its time are
+    charged, and the server sees it, so no secure aggregation covers it.
+
+    In time a Hessian is charged as p / 4 passes over the rows (n p^2 multiplications for
+    triangle and diagonal, where a gradient takes 4 n p), at least one.
+
+    Where only some take part, g and H are estimated from them as in ``gradient-descent``. H is
+    that of the clients that answer the first step of conjugate gradients; if one of them goes away
+    later, the steps end with the v that they have, which is a direction of descent. If nobody
+    is left, or client j goes away, the round is lost.
+
+    Deviations from the paper: where H is singular or not positive along a direction the steps end
+    there, with v so far or, in the first, with P^-1 g (Nocedal and Wright, "Numerical
+    Optimization", 2nd ed., Algorithm 7.1). Objectives are not rescaled to be self-concordant.
+
+    Examples
+    --------
+    >>> half = Preconditioner.of(np.diag([1.0, 3.0]), ridge=1.0)
+    >>> half.solve(np.array([2.0, 4.0])).tolist()
+    [1.0, 1.0]
+    """
+
+    name: ClassVar[str] = "disco"
+    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "newton_decrement", "communications")
+    sees_vectors: ClassVar[bool] = True
+    curved: ClassVar[bool] = True
+
+    damped: bool = True
+    step: Annotated[float, Gt(0)] = 1.0
+    tolerance: Annotated[float, Gt(0)] | None = None
+    ridge: Annotated[float, Gt(0)] = 0.01
+    preconditioner: Annotated[int, Ge(0)] | Literal["first", "none"] = "first"
+    max_steps: Annotated[int, Ge(1)] | None = None
+
+    def slope_and_bounds(self, clients: Clients, x: Array) -> Upload:
+        """Client half: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""
+        upload = self.slope(clients, x)
+        eigenvalues = np.linalg.eigvalsh(clients.hessian(x)).astype(np.float64)
+        bounds = {"least": eigenvalues[:, 0], "largest": eigenvalues[:, -1]}
+        return Upload({**upload.values, **bounds}, state=upload.state)
+
+    def curve(self, clients: Clients, u: Array) -> Upload:
+        """Client half: H_i u at the model of the round, for u (p,); upload (K, p)."""
+        return Upload(terms(clients, product=clients.hvp(clients.state["x"], u)))
+
+    def hessian(self, clients: Clients) -> Upload:
+        """Client half: the Hessian (K, p, p) at the model of the round."""
+        return Upload({"hessian": clients.hessian(clients.state["x"])})
+
+    def round(self, state: State) -> Round:
+        """Server half: Algorithm 1, with Algorithm 2 inside."""
+        x = state["x"]
+        up, told = {"gradient": x.size, SHARE: 1}, {"least": 1, "largest": 1}
+        if self.tolerance is None:
+            passes = 1 + self._hessian_passes(x.size)
+            reply = yield Ask("slope_and_bounds", {"x": x}, up | told, cost=0, passes=passes)
+        else:
+            reply = yield Ask("slope", {"x": x}, up, cost=0, passes=1)
+        g = total(reply, "gradient")
+        P = yield from self._preconditioner(x.size, reply.ids)
+        found = yield from self._direction(g, P, self._residual(reply, x))
+        step = self.step / (1 + found.decrement) if self.damped else self.step
+        return {"x": x - step * found.v}, {
+            "gradient_norm": float(np.linalg.norm(g)),
+            "newton_decrement": found.decrement,
+            "communications": 1 + found.exchanges,
+        }
+
+    def _residual(self, reply: Reply, x: Array) -> float:
+        """Return the residual, relative to ||g||, at which conjugate gradients stop."""
+        if self.tolerance is not None:
+            return self.tolerance
+        m, L = float(reply.each["least"].min()), float(reply.each["largest"].max())
+        found = _SHARE_OF_ROOT * math.sqrt(m / L) if m > 0 else 0.0
+        return max(found, float(np.finfo(x.dtype).eps))  # where a Hessian is singular
+
+    def _hessian_passes(self, p: int) -> float:
+        return max(1.0, p / 4)
+
+    def _preconditioner(self, p: int, ids: Ints) -> Generator[Ask, Reply, Preconditioner]:
+        """Return P from one client's Hessian."""
+        if self.preconditioner == "none":
+            return Preconditioner()
+        who = ids[:1] if self.preconditioner == "first" else ids[ids == self.preconditioner]
+        one = who if len(who) else ids[:1]
+        passes = 0.0 if self.tolerance is None else self._hessian_passes(p)  # it has it already
+        reply = yield Ask("hessian", {}, {"hessian": p * p}, cost=0, passes=passes, clients=one)
+        return Preconditioner.of(reply.mean["hessian"], self.ridge)
+
+    def _direction(
+        self, g: Array, P: Preconditioner, residual: float
+    ) -> Generator[Ask, Reply, Direction]:
+        """Return v with ||H v - g|| <= residual ||g||, for g (p,): Algorithm 2."""
+        bound = residual * float(np.linalg.norm(g))
+        v, Hv, r = np.zeros_like(g), np.zeros_like(g), g
+        u = s = P.solve(r)
+        answered, exchanges = 0, 0
+        while float(np.linalg.norm(r)) > bound and exchanges < (self.max_steps or g.size):
+            up = {"product": g.size, SHARE: 1}
+            reply = yield Ask("curve", {"u": u}, up, cost=0, passes=1)
+            exchanges += 1
+            if len(reply.ids) < answered:  # another H: v goes with the one that it was begun with
+                break
+            answered = len(reply.ids)
+            Hu = total(reply, "product")
+            bend = float(u @ Hu)
+            if not bend > 0:
+                return Direction(s if exchanges == 1 else v, _length(v, Hv), exchanges)
+            alpha = g.dtype.type(float(r @ s) / bend)
+            v, Hv, after = v + alpha * u, Hv + alpha * Hu, r - alpha * Hu
+            s_after = P.solve(after)
+            u = s_after + g.dtype.type(float(after @ s_after) / float(r @ s)) * u
+            r, s = after, s_after
+        return Direction(v, _length(v, Hv), exchanges)
+
+
+def _length(v: Array, Hv: Array) -> float:
+    """Return sqrt(v'Hv)."""
+    return math.sqrt(max(float(v @ Hv), 0.0))

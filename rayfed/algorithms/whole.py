@@ -1,0 +1,100 @@
+"""The global objective F from sums over clients, whatever its weights: means alone will not do.
+
+A mean over participants has the weights of a model average. The F of a problem may be a sum, or
+weigh clients equally; a step along its gradient needs that gradient and no other multiple of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm, Array, Reply, State, Upload
+from rayfed.errors import ScenarioError
+from rayfed.solvers import SGD, Solver
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
+
+SHARE = "share"
+"""Name of the scalar that says how much of F a client stands for."""
+
+
+def terms(clients: Clients, **rows: Array) -> dict[str, Array]:
+    """Return the clients' terms of F, or of its derivatives, to be uploaded.
+
+    Parameters
+    ----------
+    rows : (K, ...) arrays
+        F_i or its derivatives, by name.
+
+    Returns
+    -------
+    dict
+        The rows with the weights of F, and `SHARE` (K,).
+    """
+    weight, share = clients.objective.per_mass(clients.mass)
+    told = {
+        name: weight.reshape(-1, *[1] * (r.ndim - 1)).astype(r.dtype) * r
+        for name, r in rows.items()
+    }
+    return {**told, SHARE: share}
+
+
+def total(reply: Reply, name: str) -> Array:
+    """Return F or a derivative of it from what `terms` uploaded.
+
+    Of some clients it is the estimate ``sum_i w_i F_i / sum_i share_i`` over them.
+    """
+    estimate: Array = reply.mean[name] / float(reply.mean[SHARE])
+    return estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole(Algorithm):
+    """Base of methods that step along derivatives of F and take no local steps.
+
+    Parameters
+    ----------
+    local : Solver
+        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        that ``clients.delay`` gives, and so what a pass over all rows costs.
+    """
+
+    curved: ClassVar[bool] = False
+    """Whether it needs Hessians or their products with vectors."""
+
+    local: Solver = field(default_factory=lambda: SGD(steps=1, batch="full"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is not None:
+            what = f"found {self.weights}, but '{self.name}' steps along the gradient of F"
+            raise ScenarioError("weights", f"{what}; leave it out and set problem.weighting")
+
+    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+        """Return the algorithm as it is.
+
+        Raises
+        ------
+        ScenarioError
+            If it needs second derivatives and the problem has none.
+        """
+        if self.curved and not objective.problem.has_hessian:
+            what = f"'{self.name}' needs Hessians, which '{objective.problem.name}' does not have"
+            raise ScenarioError("algorithms", f"{what}; choose a first-order method")
+        return self
+
+    def client_state(self, x0: Array) -> State:
+        """Return the model of the round, which later Asks do not send again."""
+        return {"x": x0} if self.curved else {}
+
+    def slope(self, clients: Clients, x: Array) -> Upload:
+        """Client half: the gradient of F_i at x (p,); upload (K, p)."""
+        kept = {"x": np.tile(x, (len(clients.ids), 1))} if self.curved else {}
+        return Upload(terms(clients, gradient=clients.gradient(x)), state=kept)

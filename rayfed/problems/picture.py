@@ -1,0 +1,74 @@
+"""What a model makes of some rows, as a page can draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A model beside rows of data.
+
+    Parameters
+    ----------
+    kind : "curve", "numbers" or "classes"
+        Points and a curve among them; target and prediction of every row; how many rows of each
+        class are put into each.
+    points : (n, 2) array of float
+        The points, or (target, prediction) of every row; empty for classes.
+    curve : (m, 2) array of float
+        The curve of the model; empty for the other kinds.
+    counts : (c, c) array of int
+        Rows of class i that are put into class j; empty for the other kinds.
+    text : str
+        What the curve is, in words that follow "found".
+    square : bool
+        Whether both axes have one scale.
+    """
+
+    kind: Literal["curve", "numbers", "classes"]
+    points: Array
+    curve: Array
+    counts: Array
+    text: str = ""
+    square: bool = False
+
+    @classmethod
+    def of_curve(cls, points: Array, curve: Array, text: str, *, square: bool = False) -> Picture:
+        """Return points (n, 2) and a curve (m, 2) among them."""
+        return cls("curve", points, curve, np.empty((0, 0), np.int64), text, square)
+
+    @classmethod
+    def of_numbers(cls, y: Array, predicted: Array) -> Picture:
+        """Return targets (n,) beside predictions (n,)."""
+        points = np.stack([y, predicted], axis=1)
+        return cls("numbers", points, np.empty((0, 2)), np.empty((0, 0), np.int64))
+
+    @classmethod
+    def of_classes(cls, y: Array, predicted: Array) -> Picture:
+        """Return how many rows of each class (n,) are put into each (n,).
+
+        Examples
+        --------
+        >>> Picture.of_classes(np.array([0, 0, 1]), np.array([0, 1, 1])).counts.tolist()
+        [[1, 1], [0, 1]]
+        """
+        classes = int(max(y.max(initial=0), predicted.max(initial=0))) + 1
+        pairs = np.bincount(y * classes + predicted, minlength=classes * classes)
+        none = np.empty((0, 2))
+        return cls("classes", none, none, pairs.reshape(classes, classes))
+
+    def arrays(self) -> Mapping[str, Array]:
+        """Return everything as named arrays, texts among them, for a file without pickles."""
+        return {
+            "kind": np.array(self.kind), "text": np.array(self.text),
+            "square": np.array(self.square), "points": np.asarray(self.points, np.float64),
+            "curve": np.asarray(self.curve, np.float64), "counts": self.counts,
+        }  # fmt: skip
