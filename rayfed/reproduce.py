@@ -322,7 +322,7 @@ def _check_where(where: Where, whole: Study) -> None:
         raise ScenarioError("of", unknown("label", where.of, study.labels))
     if where.seed is not None and where.seed not in study.seeds:
         raise ScenarioError("seed", f"found {where.seed}; it runs {list(study.seeds)}")
-    if isinstance(where, Value):
+    if isinstance(where, Value) and where.name:
         _check_value(where, study)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ class Unmeasured(RayfedError):
     """A value cannot be read from what was recorded."""
 
 
-Runs = dict[tuple[str, str, int], tuple[pd.DataFrame, str | None]]
+Key = tuple[str, str, int]
+Runs = dict[Key, tuple[pd.DataFrame, str | None]]
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,27 @@ class Recorded:
     ----------
     runs : dict of (label, setting, seed) to (DataFrame, str or None)
         The rows of each run, and why it failed if it did.
+    models : mapping of (label, setting, seed) to Path
+        Where the final model of each run is, if it has one.
     """
 
     runs: Runs
+    models: Mapping[Key, Path] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Recorded:
         """Read a result folder."""
         found: Runs = {}
+        models = {}
         for path in sorted(folder.glob("*/run.json")):
             told = json.loads(path.read_text(encoding="utf-8"))
             table = path.with_name("rounds.parquet")
             rows = pd.read_parquet(table) if table.exists() else pd.DataFrame({"round": []})
             why = str(told["reason"]) if told["status"] == "failed" else None
-            found[told["label"], told["setting"], told["seed"]] = rows, why
-        return cls(found)
+            key = told["label"], told["setting"], told["seed"]
+            found[key] = rows, why
+            models[key] = path.with_name("model.npz")
+        return cls(found, models)
 
     def of(self, where: Where) -> Runs:
         """Return the runs that a place names.
@@ -83,7 +90,7 @@ def _fits(key: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     return all(w in (None, one) for one, w in zip(key, wanted, strict=True))
 
 
-def _name(key: tuple[str, str, int]) -> str:
+def _name(key: Key) -> str:
     label, setting, seed = key
     return f"{label} ({setting}), seed {seed}" if setting else f"{label}, seed {seed}"
 
@@ -231,10 +238,14 @@ def measure(value: Value, source: Callable[[Where], Recorded]) -> Numbers:
         with np.errstate(divide="ignore", invalid="ignore"):
             return first / second if value.ratio else first - second
     each = []
-    for key, (rows, why) in source(value).of(value).items():
+    recorded = source(value)
+    for key, (rows, why) in recorded.of(value).items():
         if why is not None:
             raise Unmeasured(f"{_name(key)} failed: {why}")
-        each.append(_read(value, _name(key), rows))
+        if value.parameters is not None:
+            each.append(_coordinates(value.parameters, _name(key), recorded.models[key]))
+        else:
+            each.append(_read(value, _name(key), rows))
     return np.asarray(np.mean(each, axis=0))
 
 
@@ -261,6 +272,15 @@ def _read(value: Value, name: str, rows: pd.DataFrame) -> Numbers:
         if round not in held:
             raise Unmeasured(f"{name} has no value of {value.name} at round {round}")
     return np.array([held[round] for round in value.rounds])
+
+
+def _coordinates(places: Sequence[int], name: str, path: Path) -> Numbers:
+    """Return coordinates (k,) of the final model of one run."""
+    with np.load(path, allow_pickle=False) as arrays:
+        x = arrays["x"]
+    if max(places) >= len(x):
+        raise Unmeasured(f"{name} has {len(x)} parameters, counted from 0")
+    return np.asarray(x[list(places)], dtype=float)
 
 
 def _reached(series: pd.Series, column: str, target: float) -> float:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -193,3 +194,24 @@ def test_it_is_told_in_plain_values():
 
 
 RAW_CLAIM = {"says": "x", "where": "y"}
+
+
+def test_parameters_are_those_of_the_final_model_and_a_mean_over_seeds(tmp_path):
+    models = {}
+    for seed, x in enumerate(([1.0, 2.0, 3.0], [3.0, 2.0, 5.0])):
+        models["fast", "", seed] = tmp_path / f"{seed}.npz"
+        np.savez(models["fast", "", seed], x=x)
+    recorded = {"main": Recorded(RECORDED["main"].runs, models)}
+
+    def judged(check):
+        raw = {"says": "x", "where": "y", "check": check}
+        parts = {"main": {"about": "z"}}
+        claims = Claims.model_validate({"source": "s", "parts": parts, "claims": [raw]})
+        return judge(claims, claims.claims[0], recorded)
+
+    found = {"parameters": [2, 0], "of": "fast"}
+    assert judged({"value": found, "equals": [4, 2]}).holds
+    assert judged({"value": found, "equals": [4, 3]}).measured == "4, 2"
+    other = judged({"value": {"parameters": [3], "of": "fast"}, "above": 0})
+    assert other.holds is False
+    assert other.measured == "fast, seed 0 has 3 parameters, counted from 0"

@@ -88,6 +88,8 @@ class Value(Where):
     rounds_to : mapping
         One column and a number: the first evaluated round that is as good, "never" if none is.
         An accuracy is as good from the number upwards, everything else from it downwards.
+    parameters : list of int
+        Coordinates of the final model.
     ratio, difference : (Value, Value)
         The first over the second; the first minus the second.
     """
@@ -97,17 +99,19 @@ class Value(Where):
     reduce: Literal["mean", "min", "max", "sum", "sd"] | None = None
     over: tuple[Round, Round] | None = None
     rounds_to: Annotated[dict[str, float], Len(1, 1)] | None = None
+    parameters: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | None = None
     ratio: tuple[Value, Value] | None = None
     difference: tuple[Value, Value] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        form = _one_of(self, "column", "rounds_to", "ratio", "difference")
+        form = _one_of(self, "column", "rounds_to", "parameters", "ratio", "difference")
         if form == "column" and (self.at is None) == (self.reduce is None):
             fail("give at (a round, a list of rounds, last) or reduce", self.at, "at")
         alone = {
             "column": (),
             "rounds_to": ("at", "reduce", "over"),
+            "parameters": ("at", "reduce", "over"),
             "ratio": ("at", "reduce", "over", "part", "of", "setting", "seed"),
             "difference": ("at", "reduce", "over", "part", "of", "setting", "seed"),
         }
@@ -127,7 +131,7 @@ class Value(Where):
 
     @property
     def name(self) -> str:
-        """The column that it reads; empty for a ratio or a difference."""
+        """The column that it reads; empty where it reads none."""
         return self.column or next(iter(self.rounds_to or {}), "")
 
 
