@@ -17,7 +17,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	sh scripts/browser.sh
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check

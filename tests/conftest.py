@@ -38,6 +38,14 @@ MIXED: dict[str, Any] = {
 }  # fmt: skip
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Share the tests out: those that start Ray to one process, first, since they take longest."""
+    items.sort(key=lambda item: item.get_closest_marker("ray") is None)
+    for item in items:
+        ray = item.get_closest_marker("ray") is not None
+        item.add_marker(pytest.mark.xdist_group("ray" if ray else str(item.path)))
+
+
 @pytest.fixture
 def mixed() -> Callable[..., dict[str, Any]]:
     """A study with minibatches, stragglers, cyclic availability, groups and a deadline."""

@@ -26,7 +26,7 @@ def study(tmp_path_factory):
     made = {
         "name": "placed",
         "seeds": [0],
-        "rounds": 36,
+        "rounds": 12,
         "problem": {"name": "logistic-regression", "dataset": "mushroom", "l2": 1e-3},
         "partition": {"name": "dirichlet", "alpha": 0.5},
         "clients": {
@@ -65,7 +65,7 @@ def test_actors_give_the_bytes_of_no_actors(
 def test_actors_give_the_bytes_of_no_actors_where_candidates_are_asked(
     study, tmp_path, assert_same
 ):
-    how = ["rounds=12", "participation.select.name=cpow-d"]
+    how = ["rounds=6", "participation.select.name=cpow-d"]
     rayfed.run(study, out=tmp_path / "serial", overrides=[*how, "executor.name=serial"])
     rayfed.run(study, out=tmp_path / "actors", overrides=[*how, "executor.clients_per_actor=3"])
     assert_same(tmp_path / "serial", tmp_path / "actors")
