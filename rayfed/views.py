@@ -88,8 +88,9 @@ class Views:
     @property
     def objective(self) -> Objective:
         """What is averaged over what, for the clients' own rows."""
-        shards = self.shards
-        return Objective(self.problem, shards.clients, shards.total(), shards.features)
+        shards, problem = self.shards, self.problem
+        mass = float(shards.mass(np.arange(shards.clients)).sum())
+        return Objective(problem, shards.clients, shards.total(), shards.features, mass=mass)
 
     def whole(self, tables: dict[str, Any]) -> Shards:
         """Return the clients' rows with their table."""

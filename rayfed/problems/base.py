@@ -160,6 +160,16 @@ class Problem:
             product += batch.ridge * v
         return product
 
+    def curvature(self, batch: Batch) -> tuple[Array, Array] | None:
+        """Return m and l (K,) with ``m_i I <= Hessian of F_i <= l_i I`` at every x.
+
+        None where no such bounds are known.
+        """
+        bend = self.data_curvature(batch)
+        if bend is None or batch.ridge is None:
+            return bend
+        return bend[0] + batch.ridge.min(axis=1), bend[1] + batch.ridge.max(axis=1)
+
     def predict(self, x: Array, X: Array) -> Array:
         """Return class numbers (int64), or numbers for regression, (K, B) for rows (K, B, d)."""
         raise NotImplementedError
@@ -211,6 +221,10 @@ class Problem:
         raise RayfedError(
             f"problem '{self.name}' has no Hessian; choose a first-order method or another problem"
         )
+
+    def data_curvature(self, batch: Batch) -> tuple[Array, Array] | None:
+        """Return bounds (K,) of the eigenvalues of the data term's Hessian at every x, or None."""
+        return None
 
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return the Hessian of the data term times v (K, p), a new array."""

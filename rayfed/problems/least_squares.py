@@ -44,6 +44,11 @@ class LeastSquares(Linear):
 
     half: bool = True
 
+    @property
+    def bend(self) -> tuple[float, float]:
+        """Both are 1, or 2."""
+        return (1.0, 1.0) if self.half else (2.0, 2.0)
+
     def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
         """Return ``r^2 / 2`` and ``r = z - y`` (K, B), or both doubled."""
         residual = z - y.astype(z.dtype, copy=False)

@@ -16,6 +16,11 @@ class Linear(Problem):
     The coordinates of x (p = d) are the columns of X; with an intercept the last is its own.
     """
 
+    @property
+    def bend(self) -> tuple[float, float] | None:
+        """The least and the largest value that `curvatures` can have; None if unknown."""
+        return None
+
     def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
         """Return loss and d loss / dz, new arrays (K, B), for scores z and targets y (K, B)."""
         raise NotImplementedError
@@ -46,6 +51,13 @@ class Linear(Problem):
     def data_hessian(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b loss_b'' a_b a_b'`` (K, p, p), exactly symmetric."""
         return gram(batch.w * self.curvatures(scores(x, batch.X), batch.y), batch.X)
+
+    def data_curvature(self, batch: Batch) -> tuple[Array, Array] | None:
+        """Return bounds (K,): `bend` times the extreme eigenvalues of ``sum_b w_b a_b a_b'``."""
+        if self.bend is None:
+            return None
+        eigenvalues = np.maximum(np.linalg.eigvalsh(gram(batch.w, batch.X)), 0.0)
+        return self.bend[0] * eigenvalues[:, 0], self.bend[1] * eigenvalues[:, -1]
 
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b loss_b'' (a_b'v) a_b`` (K, p)."""

@@ -31,6 +31,11 @@ class LogisticRegression(Linear):
     name: ClassVar[str] = "logistic-regression"
     task: ClassVar[Literal["regression", "binary", "multiclass"]] = "binary"
 
+    @property
+    def bend(self) -> tuple[float, float]:
+        """0, which large scores come close to, and 1/4 at score 0."""
+        return 0.0, 0.25
+
     def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
         """Return ``log(1 + e^z) - y z`` and ``sigma(z) - y``."""
         target = y.astype(z.dtype, copy=False)

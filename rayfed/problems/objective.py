@@ -32,6 +32,8 @@ class Objective:
         Columns d of X, the column of ones included.
     row : float, optional
         1 / D_i, where all rows are in one place and weigh the same.
+    mass : float, optional
+        What all clients together count for; n if None.
     """
 
     problem: Problem
@@ -39,6 +41,7 @@ class Objective:
     samples: int
     features: int
     row: float | None = None
+    mass: float | None = None
 
     def per_row(self, sizes: Ints) -> Floats:
         """Return 1 / D_i (K,): D_i is n_i, n or 1 by ``divide_by``."""
@@ -69,6 +72,17 @@ class Objective:
             What each client counts for, n_i unless the data says otherwise.
         """
         return mass if self.problem.weighting == "size" else np.ones(len(mass))
+
+    def relative(self, mass: Floats) -> Floats:
+        """Return w_i in units of the mean w_i of all clients (K,): 1 where all weigh the same.
+
+        With these factors the plain sum over all clients of ``factor_i F_i`` has the minimiser
+        of F, and where `weighting` is "sum" it is F.
+        """
+        weights = self.weights(mass)
+        if self.problem.weighting != "size":
+            return weights
+        return weights * (self.clients / (self.samples if self.mass is None else self.mass))
 
     def normaliser(self, weights: float, clients: int) -> float:
         """Return what ``sum_i weight_i F_i`` over some clients is divided by to estimate F.

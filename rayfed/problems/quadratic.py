@@ -65,6 +65,11 @@ class Quadratic(Problem):
         gradient: Array = (curvature[:, None, :] @ off)[:, 0]
         return value, gradient
 
+    def data_curvature(self, batch: Batch) -> tuple[Array, Array]:
+        """Return ``sum_b w_b h_b`` (K,), twice."""
+        bend: Array = np.vecdot(batch.w, batch.y)
+        return bend, bend
+
     def data_hessian(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b h_b I`` (K, p, p)."""
         bend = np.vecdot(batch.w, batch.y.astype(x.dtype, copy=False))

@@ -68,6 +68,14 @@ class SoftmaxRegression(Problem):
                 hessian[:, i, :, j, :] = hessian[:, j, :, i, :] = -block
         return hessian.reshape(K, c * d, c * d)
 
+    def data_curvature(self, batch: Batch) -> tuple[Array, Array]:
+        """Return 0 and half the largest eigenvalue of ``sum_b w_b a_b a_b'`` (K,).
+
+        ``diag(q) - q q'`` has no eigenvalue above 1/2, and comes close to 0 for large scores.
+        """
+        largest = np.linalg.eigvalsh(gram(batch.w, batch.X))[:, -1]
+        return np.zeros_like(largest), 0.5 * largest
+
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return the Hessian of the data term times v (K, p) without forming it."""
         q = probabilities(_scores(x, batch.X))

@@ -68,3 +68,49 @@ def line(tmp_path):
         return {run.rsplit("-seed", 1)[0]: result.model(run).item() for run in outcome}
 
     return run
+
+
+class Terms:
+    """n terms ``x'H_i x / 2 - b_i'x``, and the algorithm on them in plain loops."""
+
+    def __init__(self, n, d, low, seed):
+        rng = np.random.default_rng(seed)
+        Q, _ = np.linalg.qr(rng.normal(size=(n, d, d)))
+        self.n, self.d, self.rng = n, d, rng
+        self.H = (Q * 10.0 ** rng.uniform(low, 0.5, (n, 1, d))) @ Q.swapaxes(1, 2)
+        self.b = 3 * rng.normal(size=(n, d))
+        best = np.linalg.solve(self.H.sum(axis=0), self.b.sum(axis=0))
+        self.least = -0.5 * self.b.sum(axis=0) @ best
+
+    def lagrangian(self, x, dual, x0, mu):
+        return sum(
+            0.5 * x[i] @ self.H[i] @ x[i] - self.b[i] @ x[i]
+            + dual[i] @ (x0 - x[i]) + mu / 2 * (x0 - x[i]) @ (x0 - x[i])
+            for i in range(self.n)
+        )  # fmt: skip
+
+    def merit(self, x, dual, x0, mu):
+        """13 (g* - g(lambda)) + L(x, lambda) - g(lambda); g by the minimiser in closed form."""
+        inverse = np.linalg.inv(self.H + mu * np.eye(self.d))
+        matrix = mu * (self.n * np.eye(self.d) - mu * inverse.sum(axis=0))
+        right = sum(mu * inverse[i] @ (self.b[i] + dual[i]) - dual[i] for i in range(self.n))
+        z0 = np.linalg.solve(matrix, right)
+        z = np.array([inverse[i] @ (self.b[i] + dual[i] + mu * z0) for i in range(self.n)])
+        g = self.lagrangian(z, dual, z0, mu)
+        return 13 * (self.least - g) + self.lagrangian(x, dual, x0, mu) - g
+
+    def round(self, x, dual, x0, mu, newton, primal, second):
+        """Algorithm 1, one client after the other."""
+        fresh, lifted = x.copy(), dual.copy()
+        for i in range(self.n):
+            M = self.H[i] + mu * np.eye(self.d) if newton[i] else np.eye(self.d)
+            r = self.H[i] @ x[i] - self.b[i] - dual[i] + mu * (x[i] - x0)
+            fresh[i] = x[i] - primal[i] * np.linalg.solve(M, r)
+            lifted[i] = dual[i] + second[i] * M @ (x0 - x[i])
+        return fresh, lifted, fresh.mean(axis=0) - lifted.mean(axis=0) / mu
+
+
+@pytest.fixture(scope="session")
+def terms():
+    """Terms of a sum in closed form, for methods that treat clients one by one."""
+    return Terms

@@ -131,6 +131,20 @@ def test_value_and_gradient_agree_with_each_alone(name):
     np.testing.assert_array_equal(gradient, c.problem.gradient(c.x, c.batch))
 
 
+@pytest.mark.parametrize("name", [n for n in FOUND if case(n).problem.curvature(case(n).batch)])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2])
+def test_no_hessian_is_curved_less_or_more_than_its_bounds(name, scale):
+    c = case(name)
+    low, high = c.problem.curvature(c.batch)
+    eigenvalues = np.linalg.eigvalsh(c.problem.hessian(scale * c.x, c.batch))
+    slack = 1e-12 * np.abs(high)
+    assert (eigenvalues[:, 0] >= low - slack).all()
+    assert (eigenvalues[:, -1] <= high + slack).all()
+    if name in ("least-squares", "quadratic"):  # there they are the eigenvalues
+        np.testing.assert_allclose(eigenvalues[:, 0], low, rtol=1e-10)
+        np.testing.assert_allclose(eigenvalues[:, -1], high, rtol=1e-10)
+
+
 @pytest.mark.parametrize("name", INTERCEPTED)
 def test_l2_adds_half_the_squared_norm_and_spares_intercepts_if_asked(name):
     without, everywhere = case(name, l2=0.0), case(name)

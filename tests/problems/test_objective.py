@@ -1,5 +1,7 @@
 """The normalisations, by hand: clients with 1, 2 and 5 rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,14 @@ def test_a_row_weighs_one_over_the_divisor(divide_by, expected):
 )
 def test_l2_is_per_client_population_or_sample(l2_per, expected):
     assert objective(l2=6.0, l2_per=l2_per).ridge(SIZES, 2).ravel().tolist() == expected
+
+
+def test_relative_weights_have_mean_one():
+    assert objective().relative(SIZES.astype(float)).tolist() == [3 / 8, 6 / 8, 15 / 8]
+    for weighting in ("uniform", "sum"):
+        assert objective(weighting=weighting).relative(SIZES.astype(float)).tolist() == [1, 1, 1]
+    heavy = replace(objective(), mass=10.0)
+    assert heavy.relative(np.array([1.0, 4.0, 5.0])).tolist() == pytest.approx([0.3, 1.2, 1.5])
 
 
 def test_no_l2_is_none_and_intercepts_can_be_spared():

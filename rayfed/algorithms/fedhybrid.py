@@ -1,0 +1,265 @@
+"""FedHybrid: every client takes gradient steps or Newton steps, as it can afford.
+
+Niu, Wei, "FedHybrid: A Hybrid Federated Optimization Method for Heterogeneous Clients", IEEE
+Transactions on Signal Processing 71, 2023, https://arxiv.org/abs/2106.01279, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from annotated_types import Ge, Gt
+
+from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Round, State, Upload
+from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, curvatures, newton_clients
+from rayfed.algorithms.memory import refuse_sizes
+from rayfed.errors import ScenarioError
+from rayfed.newton import Cholesky, ConjugateGradients, Systems
+from rayfed.solvers import SGD, Solver
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
+
+Step: TypeAlias = Annotated[float, Gt(0)] | tuple[Annotated[float, Gt(0)], ...]
+STEPS = ("alpha_gradient", "beta_gradient", "alpha_newton", "beta_newton")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedHybrid(Algorithm):
+    """A primal-dual method whose clients take gradient or Newton steps (Niu and Wei 2023).
+
+    Minimises sum_i f_i(x_i) under x_i = x_0 along the augmented Lagrangian
+    ``L = sum_i f_i(x_i) + lambda_i'(x_0 - x_i) + mu/2 ||x_0 - x_i||^2``. Client i keeps x_i and
+    lambda_i (p,), x_0 and 0 at the start. From the old x_i, lambda_i and x_0, with
+    ``r_i = grad f_i(x_i) - lambda_i + mu (x_i - x_0)`` and ``M_i = Hessian f_i(x_i) + mu I``:
+
+        gradient type  x_i <- x_i - alpha r_i,         lambda_i <- lambda_i + beta (x_0 - x_i)
+        Newton type    x_i <- x_i - alpha M_i^-1 r_i,  lambda_i <- lambda_i + beta M_i (x_0 - x_i)
+        server         x_0 <- mean_i (x_i - lambda_i / mu), of the new ones
+
+    Parameters
+    ----------
+    newton : int, float, list of int, mapping or "all"
+        Whose steps are Newton's: so many clients, or (0.25) such a share, which the seed chooses;
+        the clients with these ids; ``{fastest: 0.25}`` or ``{fastest: 5}``, by their seconds per
+        step; or all. The others take gradient steps.
+    alpha_gradient, beta_gradient : float or list of float
+        Primal and dual step of gradient clients; a list has a step for each of all clients.
+    alpha_newton, beta_newton : float or list of float
+        Primal and dual step of Newton clients.
+    mu : float
+        Penalty on x_i - x_0.
+    inner_steps : int
+        Primal steps of a gradient client in a round, with the round's x_0 and lambda_i.
+    newton_solver : "cholesky" or "cg"
+        How Newton clients solve with M_i: as a matrix, or by conjugate gradients from products.
+    cg_steps : int
+        Products in a solution by conjugate gradients, at most; the clock charges all of them.
+    steps : "given" or "theorem"
+        The four steps above, or the longest that are proven to converge (`fedhybrid_steps.Theorem`;
+        linear models that are strongly convex).
+    local : Solver
+        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        that ``clients.delay`` gives, and so what a gradient on all rows costs.
+
+    Notes
+    -----
+    f_i is F_i; under ``weighting: size`` it is F_i times n_i over the mean n_j, so that the sum
+    has the minimiser of F. In time a Newton step is charged as p/4 + p^2/(12 n_i) + p/n_i gradients
+    on top of its own (n p^2, p^3/3 and 4 p^2 operations against 4 n p), with conjugate gradients as
+    cg_steps + 1.
+
+    The column `indefinite` counts the Newton clients of a round whose M_i was not positive
+    definite: another matrix, or direction, took its place (`rayfed.newton`).
+
+    Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
+    that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
+    also goes beyond the paper: who is away keeps x_i and lambda_i, and the server the last it
+    heard. The paper prints a Hessian without iteration; it is that at the old x_i. `inner_steps`
+    is of a later study of the same group (https://github.com/ZhijingZeng/fedHybrid-experiment).
+    The dual steps of `theorem` are shorter than those in print, which do not always suffice.
+
+    Examples
+    --------
+    Two clients have changed x_i - lambda_i / mu by 2 and 4: x_0 = 1 moves by their mean.
+
+    >>> from rayfed.algorithms.base import Reply
+    >>> algorithm = FedHybrid()
+    >>> round = algorithm.round(algorithm.init(np.array([1.0])))
+    >>> ask = next(round)
+    >>> mean, one = {"change": np.array([3.0])}, np.ones(2)
+    >>> try:
+    ...     round.send(Reply(np.arange(2), one, mean, {}, np.zeros(2, int), population=2))
+    ... except StopIteration as end:
+    ...     end.value[0]["x"]
+    array([4.])
+    """
+
+    name: ClassVar[str] = "fedhybrid"
+    diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
+
+    newton: Newton = 0
+    alpha_gradient: Step = 0.1
+    beta_gradient: Step = 0.1
+    alpha_newton: Step = 1.0
+    beta_newton: Step = 0.1
+    mu: Annotated[float, Gt(0)] = 1.0
+    inner_steps: Annotated[int, Ge(1)] = 1
+    newton_solver: Literal["cholesky", "cg"] = "cholesky"
+    cg_steps: Annotated[int, Ge(1)] = 50
+    steps: Literal["given", "theorem"] = "given"
+    local: Solver = field(default_factory=lambda: SGD(steps=1, batch="full"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_sizes(self)
+        if self.steps == "theorem":
+            also = [name for name in STEPS if getattr(self, name) != getattr(FedHybrid, name)]
+            also += ["inner_steps"] * (self.inner_steps > 1)
+            if also:
+                raise ScenarioError("steps", f"found theorem and {also[0]}; leave one of them out")
+
+    def fitted(self, shards: Shards, population: Population, objective: Objective) -> FedHybrid:
+        """Return the algorithm with the ids of its Newton clients, and the steps of all.
+
+        Raises
+        ------
+        ScenarioError
+            If the Newton clients or the steps do not fit the clients or the problem.
+        """
+        ids = newton_clients(self.newton, population)
+        if ids and not objective.problem.has_hessian:
+            text = f"problem '{objective.problem.name}' has no Hessian"
+            raise ScenarioError("algorithms.newton", f"{text}; use newton: 0 or another problem")
+        for name in STEPS:
+            given = getattr(self, name)
+            if isinstance(given, tuple) and len(given) != population.count:
+                text = f"found {len(given)} steps for {population.count} clients"
+                raise ScenarioError(f"algorithms.{name}", f"{text}; give one number, or one each")
+        if self.steps == "given":
+            return replace(self, newton=ids)
+        theorem = Theorem(
+            *curvatures(shards, objective), np.isin(np.arange(population.count), ids), self.mu
+        )
+        alpha, beta = (tuple(step.tolist()) for step in theorem.steps)
+        return replace(
+            self, newton=ids, steps="given",
+            alpha_gradient=alpha, alpha_newton=alpha, beta_gradient=beta, beta_newton=beta,
+        )  # fmt: skip
+
+    def init(self, x0: Array) -> State:
+        """x_0, and what rounding cut off of it."""
+        return {"x": x0, "cut": np.zeros_like(x0)}
+
+    def client_state(self, x0: Array) -> State:
+        """Everybody starts at x_0, with lambda_i = 0."""
+        return {"x": x0, "dual": np.zeros_like(x0)}
+
+    def update(self, clients: Clients, x: Array) -> Upload:
+        """Client half: one step of either type from x_i, lambda_i (K, p) and x_0 = x (p,)."""
+        old_x, old_dual = clients.state["x"], clients.state["dual"]
+        new_x, new_dual = np.empty_like(old_x), np.empty_like(old_dual)
+        indefinite = np.zeros(len(clients.ids))
+        newton = self._is_newton(clients.ids)
+        if not newton.all():
+            at = np.flatnonzero(~newton)
+            new_x[at], new_dual[at] = self._gradient_type(clients.chosen(at), x)
+        if newton.any():
+            at = np.flatnonzero(newton)
+            new_x[at], new_dual[at], indefinite[at] = self._newton_type(clients.chosen(at), x)
+        values = {"change": (new_x - old_x) - (new_dual - old_dual) / self.mu}
+        if len(self._mask):
+            values["indefinite"] = indefinite
+        return Upload(values, {"x": new_x, "dual": new_dual})
+
+    def round(self, state: State) -> Round:
+        """Server half: x_0 stays the mean of x_i - lambda_i / mu over all clients."""
+        x = state["x"]
+        up = {"change": x.size} | ({"indefinite": 1} if len(self._mask) else {})
+        passes = partial(self._passes, x.size)
+        reply = yield Ask(
+            "update", send={"x": x}, up=up, cost=0.0, passes=passes, plain=("change",)
+        )
+        share = len(reply.ids) / reply.population
+        x, cut = _plus(x, state["cut"] + share * reply.mean["change"])
+        indefinite = reply.each["indefinite"].sum() if len(self._mask) else 0.0
+        return {"x": x, "cut": cut}, {"indefinite": float(indefinite)}
+
+    def _gradient_type(self, clients: Clients, x0: Array) -> tuple[Array, Array]:
+        """Return x_i and lambda_i (K, p) after gradient steps."""
+        old, dual = clients.state["x"], clients.state["dual"]
+        alpha, beta = self._step("alpha_gradient", clients), self._step("beta_gradient", clients)
+        x = old
+        for _ in range(self.inner_steps):
+            x = x - alpha * self._residual(clients, x, x0)
+        return x, dual + beta * (x0 - old)
+
+    def _newton_type(self, clients: Clients, x0: Array) -> tuple[Array, Array, Array]:
+        """Return x_i and lambda_i (K, p) after a Newton step, and whose M_i was changed (K,)."""
+        old, dual = clients.state["x"], clients.state["dual"]
+        alpha, beta = self._step("alpha_newton", clients), self._step("beta_newton", clients)
+        systems = self._systems(clients)
+        x = old - alpha * systems.solve(self._residual(clients, old, x0))
+        return x, dual + beta * systems.times(x0 - old), systems.indefinite
+
+    def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
+        """Return r_i (K, p), the gradient of L in x_i."""
+        slope = _factor(clients) * clients.gradient(x)
+        r: Array = slope - clients.state["dual"] + self.mu * (x - x0)
+        return r
+
+    def _systems(self, clients: Clients) -> Systems:
+        """Return the matrices M_i at the clients' own x_i."""
+        x, factor = clients.state["x"], _factor(clients)
+        if self.newton_solver == "cholesky":
+            return Cholesky(factor[:, :, None] * clients.hessian(x), self.mu)
+        return ConjugateGradients(lambda v: factor * clients.hvp(x, v), self.mu, self.cg_steps)
+
+    def _step(self, name: str, clients: Clients) -> Array | float:
+        """Return a step, for all clients or for each (K, 1)."""
+        given = getattr(self, name)
+        if not isinstance(given, tuple):
+            return float(given)
+        return np.array(given, dtype=clients.state["x"].dtype)[clients.ids, None]
+
+    def _passes(self, p: int, ids: Ints, sizes: Ints) -> Floats:
+        """Return the gradients (K,) that a round's work of each client is worth."""
+        system = p / 4 + p**2 / (12 * sizes) + p / sizes
+        if self.newton_solver == "cg":
+            system = np.full(len(ids), self.cg_steps + 1.0)
+        return np.where(self._is_newton(ids), 1 + system, float(self.inner_steps))
+
+    def _is_newton(self, ids: Ints) -> Array:
+        """Return whether clients (K,) take Newton steps."""
+        if not len(self._mask):
+            return np.zeros(len(ids), dtype=np.bool_)
+        return np.asarray(self._mask[np.minimum(ids, len(self._mask) - 1)])
+
+    @cached_property
+    def _mask(self) -> Array:
+        """Whether ids take Newton steps: up to the last that does, and one more for all others."""
+        ids = () if self.newton == 0 else self.newton
+        if not isinstance(ids, tuple):
+            raise ValueError("these Newton clients need a population; see `fitted`")
+        mask = np.zeros(max(ids) + 2 if ids else 0, dtype=np.bool_)
+        mask[list(ids)] = True
+        return mask
+
+
+def _factor(clients: Clients) -> Array:
+    """Return f_i / F_i (K, 1)."""
+    factor = clients.objective.relative(clients.mass)
+    return factor.astype(clients.state["x"].dtype)[:, None]
+
+
+def _plus(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a + b rounded, and what rounding cut off (Knuth's two-sum)."""
+    total = a + b
+    share = total - a
+    return total, (a - (total - share)) + (b - share)

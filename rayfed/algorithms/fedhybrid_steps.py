@@ -1,0 +1,190 @@
+"""Who takes Newton steps in FedHybrid, and how long steps may be: settled before a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from rayfed.algorithms.base import Array, Floats, Ints
+from rayfed.clients import Clients
+from rayfed.datasets.shards import Shards
+from rayfed.errors import ScenarioError
+from rayfed.population import Population
+from rayfed.problems.objective import Objective
+from rayfed.rng import Key
+from rayfed.solvers import SGD
+
+Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
+_TOGETHER = 64  # clients whose rows are looked at together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fastest:
+    """The clients whose steps take the least time on average, stragglers' slowdown included.
+
+    Parameters
+    ----------
+    fastest : int or float
+        How many, or which share of all clients. Among equally fast ones low ids come first.
+    """
+
+    fastest: Annotated[int, Ge(1)] | Share
+
+
+Newton: TypeAlias = (
+    Annotated[int, Ge(0)] | Share | tuple[Annotated[int, Ge(0)], ...] | Fastest | Literal["all"]
+)
+
+
+def newton_clients(newton: Newton, population: Population) -> tuple[int, ...]:
+    """Return the ids of the clients that take Newton steps, ascending.
+
+    Raises
+    ------
+    ScenarioError
+        If there are not so many clients, or an id is no client's or listed twice.
+    """
+    n = population.count
+    if newton == "all":
+        return tuple(range(n))
+    if isinstance(newton, tuple):
+        return _listed(newton, n)
+    asked = newton.fastest if isinstance(newton, Fastest) else newton
+    count = asked if isinstance(asked, int) else round(asked * n)
+    if count > n:
+        found = f"found {count} Newton clients of {n}; give at most {n}"
+        raise ScenarioError("algorithms.newton", found)
+    everyone = np.arange(n)
+    if isinstance(newton, Fastest):
+        pace = population.mean_seconds_per_step(everyone)
+        chosen = np.argsort(pace, kind="stable")[:count]
+    else:
+        walk = Key(population.seed, "newton").permutation(n)
+        chosen = np.flatnonzero(walk(everyone) < count)
+    return tuple(np.sort(chosen).tolist())
+
+
+def _listed(ids: tuple[int, ...], n: int) -> tuple[int, ...]:
+    outside = [i for i in ids if i >= n]
+    if outside:
+        text = f"found client {outside[0]}; ids go from 0 to {n - 1}"
+        raise ScenarioError("algorithms.newton", text)
+    if len(set(ids)) < len(ids):
+        twice = next(i for i in ids if ids.count(i) > 1)
+        raise ScenarioError("algorithms.newton", f"found client {twice} twice; list it once")
+    return tuple(sorted(ids))
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """Steps that make FedHybrid converge, and how fast (after Theorem 4.1 of Niu and Wei).
+
+    Parameters
+    ----------
+    low, high : (N,) array of float
+        m_i and l_i: ``m_i I <= Hessian of f_i <= l_i I`` everywhere.
+    newton : (N,) array of bool
+        Who takes Newton steps.
+    mu : float
+        Penalty.
+
+    Notes
+    -----
+    With ``Delta_lambda = g* - g(lambda)``, what the dual function g(lambda) = min_x L(x, lambda)
+    lacks, ``Delta_x = L(x, lambda) - g(lambda)`` and A, B the matrices of the primal and the dual
+    steps, a round in which everyone takes part gives
+
+        Delta+ <= Delta - 7 b/(mu + l) 2 Delta_lambda - 0.3 a 2 m Delta_x
+
+    for ``Delta = 13 Delta_lambda + Delta_x``, a and b the least eigenvalues of A and B, if
+
+        A <= 1 / (22 mu/9 + 2 l),   B <= min(mu/9, a c/21),   c = (m + mu)^2 or, if m < mu, 4 m mu.
+
+    The reason for c: the clients' gradients r of L and the error e of their disagreement fulfil
+    ``||r||^2 >= c ||e||^2``; for many clients and m < mu nothing larger than 4 m mu does.
+
+    Examples
+    --------
+    >>> theorem = Theorem(np.ones(2), np.ones(2), np.array([False, True]), mu=1.0)
+    >>> primal, dual = theorem.steps
+    >>> primal.round(4).tolist(), dual.round(4).tolist()
+    ([0.225, 0.45], [0.0429, 0.0214])
+    """
+
+    low: Floats
+    high: Floats
+    newton: Array
+    mu: float
+
+    @property
+    def steps(self) -> tuple[Floats, Floats]:
+        """The longest primal and dual steps a_i and b_i (N,) that fulfil the conditions."""
+        mu, m = self.mu, float(self.low.min())
+        largest = 1 / (22 * mu / 9 + 2 * float(self.high.max()))
+        primal = np.where(self.newton, (self.low + mu) * largest, largest)
+        c = (m + mu) ** 2 if m >= mu else 4 * m * mu
+        bound = min(mu / 9, float(self._least(primal)) * c / 21)
+        return primal, np.where(self.newton, bound / (self.high + mu), bound)
+
+    @property
+    def contraction(self) -> float:
+        """The factor < 1 by which Delta falls in every round, at least."""
+        primal, dual = self.steps
+        slowest = np.where(self.newton, dual * (self.low + self.mu), dual).min()
+        by_dual = 14 / 13 * float(slowest) / (self.mu + float(self.high.max()))
+        return 1 - min(by_dual, 0.6 * float(self._least(primal)) * float(self.low.min()))
+
+    def _least(self, primal: Floats) -> Floats:
+        """Return the least eigenvalue of A: of a_i I, or of a_i (H_i + mu I)^-1."""
+        least: Floats = np.where(self.newton, primal / (self.high + self.mu), primal).min()
+        return least
+
+
+def curvatures(shards: Shards, objective: Objective) -> tuple[Floats, Floats]:
+    """Return m_i and l_i (N,) of the terms f_i, those F_i that FedHybrid's sum is made of.
+
+    Raises
+    ------
+    ScenarioError
+        If the problem knows no bounds, or F is not strongly convex.
+    """
+    problem = objective.problem
+    parts = [_bounds(shards, objective, ids) for ids in _stacks(shards)]
+    if any(part is None for part in parts):
+        text = f"found theorem, but nobody knows how curved '{problem.name}' can be"
+        raise ScenarioError("algorithms.steps", f"{text}; give the steps instead")
+    ids, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(ids)
+    if low.min() <= 1e-12 * high.max():
+        text = f"found theorem, but client {ids[low.argmin()]} has a flat direction"
+        raise ScenarioError("algorithms.steps", f"{text}; give problem.l2, or the steps instead")
+    return low[order], high[order]
+
+
+def _stacks(shards: Shards) -> list[Ints]:
+    """Return all ids, in stacks of clients with the same padded width."""
+    everyone = np.arange(shards.clients)
+    widths = shards.widths(everyone)
+    return [
+        ids[first : first + _TOGETHER]
+        for width in np.unique(widths)
+        for ids in [everyone[widths == width]]
+        for first in range(0, len(ids), _TOGETHER)
+    ]
+
+
+def _bounds(shards: Shards, objective: Objective, ids: Ints) -> tuple[Ints, Floats, Floats] | None:
+    problem = objective.problem
+    clients = Clients(
+        problem=problem, objective=objective, shards=shards, solver=SGD(), ids=ids,
+        sizes=shards.sizes(ids), steps=np.zeros_like(ids), seed=0, round=0, ask=0,
+        p=problem.size(shards.features, shards.classes),
+    )  # fmt: skip
+    found = problem.curvature(clients.data)
+    if found is None:
+        return None
+    factor = objective.relative(clients.mass)
+    return ids, factor * found[0].astype(np.float64), factor * found[1].astype(np.float64)
