@@ -18,7 +18,7 @@ from rayfed.datasets.shards import label_ranks
 from rayfed.errors import ScenarioError
 from rayfed.optimum import optimum
 from rayfed.population import Population
-from rayfed.problems.base import Problem
+from rayfed.problems.base import STARTS, Problem
 from rayfed.rng import Key
 from rayfed.runs import Run, Stop
 from rayfed.solvers import Solver, block
@@ -245,9 +245,9 @@ class _Seed:
         kind = self.study.problem.init or self.problem.default_init
         if self.study.problem.init is None and self.views.start is not None:
             return self.views.start.astype(self.dtype)
-        if kind in ("zeros", "normal"):
+        if kind in STARTS:
             key = Key(self.seed, "init")
-            first = self.problem.initial(kind, shards.features, shards.classes, key)  # type: ignore[arg-type]
+            first = self.problem.initial(kind, shards.features, shards.classes, key)
             return first.astype(self.dtype)
         p = self.problem.size(shards.features, shards.classes)
         return _read_model(Path(kind), p).astype(self.dtype)

@@ -42,8 +42,8 @@ class Table:
     Parameters
     ----------
     X : (n, d) array
-        Features; the value of a feature is ``X / scale``. Images stay bytes until they are cast
-        to the dtype of a study.
+        Features; the value of a feature is ``X / scale - shift``. Images stay bytes until they
+        are cast to the dtype of a study.
     y : (n,) array
         float64 targets (``classes`` is 0), or int64 labels 0..classes-1.
     classes : int
@@ -58,8 +58,8 @@ class Table:
         Test rows that the server holds.
     labels : tuple
         What the user's file calls the classes, in the order of the numbers in y.
-    scale : float
-        Divisor of X.
+    scale, shift : float
+        Divisor of X, and what is subtracted then.
     mass : (N,) array of float64, optional
         What each client counts for in F and in a draw by size, in place of its number of rows;
         the table names the clients then.
@@ -78,6 +78,7 @@ class Table:
     scale: float = 1.0
     mass: npt.NDArray[np.float64] | None = None
     start: npt.NDArray[np.float64] | None = None
+    shift: float = 0.0
 
     def column(self, name: str) -> Array:
         """Return the values of the feature of that name (n,).
@@ -87,7 +88,7 @@ class Table:
         ValueError
             If there is no such feature.
         """
-        return np.asarray(self.X[:, self.names.index(name)] / self.scale)
+        return np.asarray(self.X[:, self.names.index(name)] / self.scale - self.shift)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,8 @@ class Rows:
             X[:, :d] = table.X
         else:
             np.divide(table.X, table.scale, out=X[:, :d], dtype=dtype)
+        if table.shift:
+            X[:, :d] -= table.shift
         y = table.y.astype(np.int64 if table.classes else dtype)
         return cls(X, y)
 

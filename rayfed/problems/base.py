@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Oracle: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """From x (K, p) to value (K,) and gradient (K, p)."""
+Start: TypeAlias = Literal["zeros", "normal", "uniform"]
+STARTS: tuple[Start, ...] = get_args(Start)
+"""First models that need no file."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Problem:
     task: ClassVar[Literal["regression", "binary", "multiclass"]]
     convex: ClassVar[bool] = True
     has_hessian: ClassVar[bool] = True
-    default_init: ClassVar[Literal["zeros", "normal"]] = "zeros"
+    default_init: ClassVar[Start] = "zeros"
 
     l2: Annotated[float, Ge(0)] = 0.0
     intercept: bool = True
@@ -189,18 +192,29 @@ class Problem:
         """Return which of the p coordinates are intercepts or biases."""
         return np.empty(0, dtype=np.int64)
 
-    def initial(
-        self, kind: Literal["zeros", "normal"], features: int, classes: int, key: Key
-    ) -> Floats:
-        """Return the first model (p,): zeros, or independent normal numbers times `spread`."""
+    def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
+        """Return the first model (p,).
+
+        Zeros, or independent numbers: normal ones times `spread`, or uniform ones up to `reach` in
+        both directions.
+        """
         p = self.size(features, classes)
         if kind == "zeros":
             return np.zeros(p)
+        if kind == "uniform":
+            return np.asarray((2 * key.uniforms([0], p)[0] - 1) * self.reach(features, p))
         return np.asarray(key.normals([0], p)[0] * self.spread(features, p))
 
     def spread(self, features: int, p: int) -> Floats:
         """Return the standard deviation of each coordinate (p,) at a normal start."""
         return np.full(p, 1.0 / np.sqrt(features))
+
+    def reach(self, features: int, p: int) -> Floats:
+        """Return the largest absolute value of each coordinate (p,) at a uniform start.
+
+        1 / sqrt(inputs) of its layer for weights and biases, as PyTorch starts linear layers.
+        """
+        return np.full(p, 1.0 / np.sqrt(max(1, features - self.intercept)))
 
     # The data terms, sum_b w_b loss_b, in place of which an extension writes its own.
 

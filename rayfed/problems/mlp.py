@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, MinLen
 
-from rayfed.problems.base import Array, Batch, Floats, Ints, Problem
+from rayfed.problems.base import Array, Batch, Floats, Ints, Problem, Start
 from rayfed.problems.crossentropy import cross_entropy, sample_losses
 
 
@@ -33,7 +33,8 @@ class MLP(Problem):
     Notes
     -----
     The normal start is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015:
-    weights N(0, 2 / inputs), biases 0. The derivative of ReLU at 0 is taken as 0.
+    weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with
+    b = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
 
     Examples
     --------
@@ -47,7 +48,7 @@ class MLP(Problem):
     task: ClassVar[Literal["regression", "binary", "multiclass"]] = "multiclass"
     convex: ClassVar[bool] = False
     has_hessian: ClassVar[bool] = False
-    default_init: ClassVar[Literal["zeros", "normal"]] = "normal"
+    default_init: ClassVar[Start] = "normal"
 
     hidden: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = (128,)
 
@@ -69,14 +70,18 @@ class MLP(Problem):
 
     def spread(self, features: int, p: int) -> Floats:
         """Return the standard deviations of He et al. (p,); 0 for biases."""
-        shapes = self._shapes(features, self._classes(features, p))
-        deviations = [
-            np.full(rows * columns, np.sqrt(2.0 / (rows - self.intercept)))
-            for rows, columns in shapes
-        ]
-        spread = np.concatenate(deviations)
+        spread = np.sqrt(2.0 / self._inputs(features, p))
         spread[self.intercepts(features, p)] = 0.0
         return spread
+
+    def reach(self, features: int, p: int) -> Floats:
+        """Return 1 / sqrt(inputs) of the layer of each coordinate (p,), biases included."""
+        return np.sqrt(1.0 / self._inputs(features, p))
+
+    def _inputs(self, features: int, p: int) -> Floats:
+        """Return the number of inputs of the layer that each coordinate (p,) belongs to."""
+        shapes = self._shapes(features, self._classes(features, p))
+        return np.concatenate([np.full(r * c, float(r - self.intercept)) for r, c in shapes])
 
     def predict(self, x: Array, X: Array) -> Array:
         """Return the class of largest score, the first of equals, (K, B)."""

@@ -22,7 +22,7 @@ from rayfed.datasets.base import Dataset
 from rayfed.delay import Constant, Delay
 from rayfed.errors import ScenarioError
 from rayfed.population import Group, Network, Population, Stragglers
-from rayfed.problems.base import Problem
+from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import Selection, Uniform
 from rayfed.study import fields
 from rayfed.study.fields import Plugin, Settings, Value, fail
@@ -279,8 +279,8 @@ class Task(Settings):
         Column of the user's file that is predicted; "y" if null.
     test : float or path, optional
         Fraction of each client's rows that is held out, or the path of a test file.
-    init : "zeros", "normal" or path, optional
-        First model: "zeros", "normal", or the path of a model.
+    init : "zeros", "normal", "uniform" or path, optional
+        First model: zeros, normal or uniform noise that the problem scales, or the path of a model.
     """
 
     kernels: Annotated[Problem, Plugin("problems")]
@@ -321,7 +321,7 @@ class Task(Settings):
     @field_validator("init", mode="after")
     @classmethod
     def _init_path(cls, given: str | None, info: ValidationInfo) -> str | None:
-        return given if given in (None, "zeros", "normal") else fields.absolute(str(given), info)
+        return given if given in (None, *STARTS) else fields.absolute(str(given), info)
 
     def given(self) -> dict[str, Any]:
         """Return the keys of the data beside the settings of the problem."""

@@ -4,6 +4,7 @@ import pytest
 from rayfed.datasets.mnist import MNIST, FashionMNIST, parse_idx
 from rayfed.datasets.partition import Writers
 from rayfed.datasets.split import split
+from rayfed.datasets.table import Rows
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,15 @@ def test_standardised_by_the_training_images(real):
     assert abs(table.test.X).max() > 0
     assert abs(table.test.X.mean(axis=0)).max() > 0.01
     assert table.scale == table.test.scale == 1
+
+
+def test_moved_by_two_numbers_as_published_code_does(real):
+    plain, moved = (
+        Rows.of(MNIST(limit=2, standardise=how).load(real, 0), dtype="float32", intercept=True)
+        for how in (False, (0.1307, 0.3081))
+    )
+    np.testing.assert_allclose(moved.X[:, :-1], (plain.X[:, :-1] - 0.1307) / 0.3081, atol=2e-6)
+    assert (moved.X[:, -1] == 1).all()
 
 
 def test_fashion_mnist(real):

@@ -243,6 +243,17 @@ def test_the_first_model_is_zeros_or_keyed_noise_of_the_stated_spread(name):
     assert not x[spread == 0].any()
 
 
+@pytest.mark.parametrize("name", FOUND)
+def test_a_uniform_start_fills_the_stated_reach(name):
+    problem = FOUND[name]()
+    classes = CLASSES[problem.task]
+    x = problem.initial("uniform", 40, classes, Key(0, "init"))
+    reach = problem.reach(40, len(x))
+    assert (np.abs(x) <= reach).all()
+    # the square of a uniform number on -1..1 has mean 1/3 and variance 4/45
+    assert abs(((x / reach) ** 2).mean() - 1 / 3) < 4 * np.sqrt(4 / 45 / len(x))
+
+
 def test_the_head_of_a_batch_is_its_first_clients():
     c = case("least-squares", regularise_intercept=False)
     whole, head = c.batch, c.batch.head(2)

@@ -46,6 +46,14 @@ def test_the_start_has_the_spread_of_he_and_no_biases():
         assert abs(mean_square - 1) < 4 * np.sqrt(2 / weights.size)
 
 
+def test_the_uniform_start_is_that_of_pytorch_biases_included():
+    problem = MLP(hidden=(64, 30))
+    p = problem.size(785, 10)
+    reach = problem.reach(785, p)
+    inputs = np.repeat([784, 64, 30], [785 * 64, 65 * 30, 31 * 10])
+    np.testing.assert_allclose(reach, inputs**-0.5, rtol=1e-14)
+
+
 def test_where_every_unit_is_on_the_network_is_linear():
     rng = np.random.default_rng(6)
     X, y = rng.random((1, 8, 3)), rng.integers(0, 4, (1, 8))
