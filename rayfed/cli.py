@@ -298,9 +298,10 @@ def _headline(plan: Any) -> str:
         cost = plan.cost(cpus())
         placed = f"{cost.actors} client actors (about {_mib(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
+    rounds = f"{study.rounds} rounds" if study.rounds else "rounds until a rule under stop is met"
     return (
         f"{study.name}: {len(plan.runs)} runs ({len(algorithms)} algorithms, "
-        f"{len(study.seeds)} seeds), {plan.clients} clients, {study.rounds} rounds; {placed}"
+        f"{len(study.seeds)} seeds), {plan.clients} clients, {rounds}; {placed}"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
 from rayfed.solvers import Descent
+from rayfed.stopping import Last, distance
 from rayfed.tree import Ints
 
 Row = dict[str, Any]
@@ -50,6 +51,8 @@ class Moment:
         The server's state, the selection's, and that of local work whose length changes.
     window : tuple of (p,) arrays
         The last iterates, for ``evaluate_last``; the newest last.
+    last : Last
+        What the next evaluated row is compared with.
     """
 
     round: int
@@ -58,6 +61,7 @@ class Moment:
     selection: Mapping[str, Array]
     lengths: Mapping[str, Array]
     window: tuple[Array, ...]
+    last: Last = Last()
 
     @property
     def model(self) -> Array:
@@ -114,7 +118,8 @@ class Engine:
         state = run.algorithm.init(run.x0)
         selection = run.selection.init(run.population.count)
         moment = Moment(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
-        return moment, self._row(moment, Tally(0.0, 0.0), {}, due=True)
+        row = self._row(moment, Tally(0.0, 0.0), {}, due=True)
+        return replace(moment, last=Last(row["loss"])), row
 
     def step(self, moment: Moment) -> tuple[Moment, Row, list[Events]]:
         """Run one round.
@@ -131,6 +136,7 @@ class Engine:
         state, selection, lengths = moment.state, moment.selection, moment.lengths
         diagnostics: Mapping[str, float] = {}
         skew: Mapping[str, float] = {}
+        answered = True
         try:
             ids, selection = self._select(number, tally, moment)
             tally.start_s = tally.time_s
@@ -138,22 +144,29 @@ class Engine:
                 skew = self.measures.skew(moment.state["x"], ids, at(moment))
             state, diagnostics = self._converse(number, tally, state, ids)
         except NoReply:
-            pass
+            answered = False
         for reply in tally.heard:
             if run.selection.listens:
                 selection = run.selection.learn(selection, reply)
             lengths = self.budgets.learn(lengths, reply, number, tally.time_s)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
-        moment = Moment(number, tally.time_s, state, selection, lengths, window)
-        told = {**self._declared(moment, diagnostics), **skew}
-        row = self._row(moment, tally, told, self._due(moment))
-        return moment, row, tally.events
+        after = Moment(number, tally.time_s, state, selection, lengths, window)
+        told = {**self._declared(after, diagnostics), **skew}
+        moved = math.nan
+        if "model_change" in run.stop.columns and state is not moment.state:
+            moved = told["model_change"] = distance(state["x"], moment.state["x"])
+        due = self._due(after, moved)
+        row = self._row(after, tally, told, due)
+        last, change = moment.last.after(row["loss"], answered, due)
+        if "loss_change" in run.stop.columns:
+            row["loss_change"] = change
+        return replace(after, last=last), row, tally.events
 
-    def _due(self, moment: Moment) -> bool:
+    def _due(self, moment: Moment, moved: float) -> bool:
         """Whether the row of a moment is evaluated; a run's last row always is."""
         run = self.run
-        over = run.stop.time_s is not None and moment.time_s >= run.stop.time_s
-        return over or moment.round == run.rounds or moment.round % run.evaluate_every == 0
+        over = moment.round == run.rounds or run.stop.unevaluated(moment.time_s, moved)
+        return over or moment.round % run.evaluate_every == 0
 
     # -- a round ---------------------------------------------------------------------------
 
@@ -412,7 +425,7 @@ class Engine:
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
             **tally.counts,
             **dict.fromkeys(evaluated(run.algorithm.personal, run.fairness, run.skew), math.nan),
-            **dict.fromkeys(run.algorithm.diagnostics, math.nan),
+            **dict.fromkeys((*run.stop.columns, *run.algorithm.diagnostics), math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
@@ -433,11 +446,13 @@ class Engine:
     def failure(self, moment: Moment, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""
         finite = bool(np.isfinite(moment.state["x"]).all())
-        if finite and (math.isfinite(row["loss"]) or not self._due(moment)):
+        due = self._due(moment, row.get("model_change", math.nan))
+        if finite and (math.isfinite(row["loss"]) or not due):
             return None
         what = "the loss" if finite else "the model"
-        local = self.run.algorithm.local
-        step = f" (local lr {local.rate(moment.round):g})" if isinstance(local, Descent) else ""
+        algorithm, step = self.run.algorithm, ""
+        if algorithm.local_steps and isinstance(algorithm.local, Descent):
+            step = f" (local lr {algorithm.local.rate(moment.round):g})"
         return f"round {moment.round}: {what} {NOT_FINITE}; likely the step is too large{step}"
 
 

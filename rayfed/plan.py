@@ -20,8 +20,9 @@ from rayfed.optimum import optimum
 from rayfed.population import Population
 from rayfed.problems.base import STARTS, Problem
 from rayfed.rng import Key
-from rayfed.runs import Run, Stop
+from rayfed.runs import Run
 from rayfed.solvers import Solver, block
+from rayfed.stopping import Stop
 from rayfed.study import Study, plain, slug
 from rayfed.topology import Graphs
 from rayfed.tree import Ints
@@ -210,6 +211,7 @@ class _Seed:
             fairness=study.evaluate.fairness, skew=study.evaluate.skew, record=record,
         )  # fmt: skip
         _check_budget(run)
+        _check_end(run)
         if not (study.evaluate.gap or study.stop.loss_gap is not None):
             return run
         return optimum(run, self.loader.tables)
@@ -280,6 +282,20 @@ def _check_budget(run: Run) -> None:
     groups = run.population.group_of(ids)
     for group in np.unique(groups).tolist():
         run.solvers[group].budget(sizes[groups == group], pace[groups == group])
+
+
+def _check_end(run: Run) -> None:
+    """Refuse a run that the clock alone ends, where nothing takes time."""
+    if run.rounds != ENDLESS or run.stop != Stop(time_s=run.stop.time_s):
+        return
+    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
+    asks = run.algorithm.round(run.algorithm.init(run.x0))
+    ask = next(asks)
+    asks.close()
+    transfers = run.population.transfer_s(ids, float(bool(ask.send)), float(bool(ask.up)))
+    if not any(s.any() for s in (run.population.mean_seconds_per_step(ids), *transfers)):
+        text = f"alone ends '{run.label}', and its clock stands still; give rounds, or a delay"
+        raise ScenarioError("stop.time_s", text)
 
 
 def _read_model(path: Path, p: int) -> Array:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from rayfed.engine import STATUS, Events, Moment, Row
 from rayfed.executors.base import merged
 from rayfed.problems.base import Array
+from rayfed.stopping import Last
 
 EVENTS = pa.schema(
     [
@@ -191,6 +192,7 @@ class Records:
         manifest = {
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
             "rounds": self.rounds.rows, "events": self.events.rows,
+            "last": [moment.last.loss, moment.last.heard],
         }  # fmt: skip
         write_text(self.checkpoints / "manifest.json", json.dumps(manifest))
         for old in self.checkpoints.iterdir():
@@ -214,6 +216,7 @@ class Records:
             selection=_within(held, "selection."),
             lengths=_within(held, "lengths."),
             window=tuple(held[k] for k in window),
+            last=Last(*manifest["last"]),
         )
         return moment, self._clients(manifest["clients"])
 

@@ -20,6 +20,7 @@ from rayfed.measures import evaluated
 from rayfed.plan import Plan
 from rayfed.progress import Watch
 from rayfed.records import write_text
+from rayfed.stopping import Stop
 from rayfed.study import Study, expand, slug
 from rayfed.study.claims import SUFFIX, Claim, Claims, Length, Value, Where, load_claims, runs_of
 from rayfed.verdicts import Recorded, Verdict, judge
@@ -331,7 +332,8 @@ def _check_value(value: Value, study: Study) -> None:
     algorithm = study.algorithms[study.labels.index(label)]
     asked = study.evaluate
     scored = evaluated(algorithm.personal, asked.fairness, asked.skew)
-    columns = ("round", "time_s", *COUNTS, *scored, *algorithm.diagnostics)
+    stops = Stop(**dict(study.stop)).columns
+    columns = ("round", "time_s", *COUNTS, *scored, *stops, *algorithm.diagnostics)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"
         raise ScenarioError(key, unknown("column", value.name, columns))

@@ -14,37 +14,8 @@ from rayfed.host import Setup, View
 from rayfed.population import Population
 from rayfed.problems.base import Problem
 from rayfed.selection import Selection
+from rayfed.stopping import Stop
 from rayfed.tree import Ints
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Rules that end a run before its last round; None never does.
-
-    Parameters
-    ----------
-    time_s : float
-        Simulated seconds.
-    loss, loss_gap, accuracy : float
-        Reached: loss or gap at most this, accuracy at least this.
-    """
-
-    time_s: float | None = None
-    loss: float | None = None
-    loss_gap: float | None = None
-    accuracy: float | None = None
-
-    def rule(self, row: Mapping[str, Any]) -> str | None:
-        """Return the name of the rule that a row meets, or None."""
-        if self.time_s is not None and row["time_s"] >= self.time_s:
-            return "time_s"
-        for name in ("loss", "loss_gap"):
-            bound = getattr(self, name)
-            if bound is not None and row[name] <= bound:
-                return name
-        if self.accuracy is not None and row["accuracy"] >= self.accuracy:
-            return "accuracy"
-        return None
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,7 @@ class Algorithm:
     pooled: ClassVar[bool] = False
     personal: ClassVar[bool] = False
     has_global: ClassVar[bool] = True
+    local_steps: ClassVar[bool] = True
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None

@@ -66,6 +66,7 @@ class Whole(Algorithm):
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 
+    local_steps: ClassVar[bool] = False
     curved: ClassVar[bool] = False
     """Whether it needs Hessians or their products with vectors."""
 

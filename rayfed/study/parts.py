@@ -45,12 +45,18 @@ class Stop(Settings):
         Accuracy at least this.
     loss : float, optional
         Loss at most this.
+    loss_change : float, optional
+        Tolerance on the cost: the loss changed by at most this from one evaluation to the next.
+    model_change : float, optional
+        Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
     """
 
     time_s: Positive | None = None
     loss_gap: Positive | None = None
     accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
     loss: float | None = None
+    loss_change: Annotated[float, Ge(0)] | None = None
+    model_change: Annotated[float, Ge(0)] | None = None
 
 
 class Evaluate(Settings):

@@ -1,0 +1,89 @@
+"""What ends a run before its last round, and what the rules compare a row with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.base import Array
+
+AT_MOST = ("loss", "loss_gap", "loss_change", "model_change")
+CHANGES = ("loss_change", "model_change")
+"""Columns that rows have only where a rule asks for them."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Rules that end a run before its last round; None never does.
+
+    Parameters
+    ----------
+    time_s : float
+        Simulated seconds.
+    loss, loss_gap, accuracy : float
+        Reached: loss or gap at most this, accuracy at least this.
+    loss_change, model_change : float
+        Tolerances: the loss changed by at most this from one evaluation to the next, the model
+        (the Euclidean norm) in a round.
+    """
+
+    time_s: float | None = None
+    loss: float | None = None
+    loss_gap: float | None = None
+    accuracy: float | None = None
+    loss_change: float | None = None
+    model_change: float | None = None
+
+    def rule(self, row: Mapping[str, Any]) -> str | None:
+        """Return the name of the rule that a row meets, or None."""
+        if self.time_s is not None and row["time_s"] >= self.time_s:
+            return "time_s"
+        for name in AT_MOST:
+            bound = getattr(self, name)
+            if bound is not None and row[name] <= bound:
+                return name
+        if self.accuracy is not None and row["accuracy"] >= self.accuracy:
+            return "accuracy"
+        return None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of rows that only these rules need."""
+        return tuple(name for name in CHANGES if getattr(self, name) is not None)
+
+    def unevaluated(self, time_s: float, moved: float) -> bool:
+        """Whether a rule that needs no evaluation ends the run: the clock's or the model's."""
+        over = self.time_s is not None and time_s >= self.time_s
+        return over or (self.model_change is not None and moved <= self.model_change)
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last evaluated row, as far as the next one is compared with it.
+
+    Parameters
+    ----------
+    loss : float
+        Its loss.
+    heard : bool
+        Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
+    """
+
+    loss: float = math.nan
+    heard: bool = False
+
+    def after(self, loss: float, answered: bool, due: bool) -> tuple[Last, float]:
+        """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
+        heard = self.heard or answered
+        if not due:
+            return Last(self.loss, heard), math.nan
+        return Last(loss), abs(loss - self.loss) if heard else math.nan
+
+
+def distance(x: Array, y: Array) -> float:
+    """Return the Euclidean distance of two models (p,), in double precision."""
+    return float(np.linalg.norm(x.astype(np.float64) - y))
