@@ -54,9 +54,25 @@ Y_TITLES = {
     "accuracy": "accuracy",
     "personal_loss": "personal loss",
     "personal_accuracy": "personal accuracy",
+    "distance": "distance from the optimum",
     "server_lr": "server step",
+    "accuracy_spread": "spread of the clients' accuracies",
+    "accuracy_worst_decile": "accuracy of the worst-served tenth",
+    "accuracy_jain": "evenness of the accuracies (Jain)",
+    "personal_accuracy_spread": "spread of the personal accuracies",
+    "personal_accuracy_worst_decile": "personal accuracy of the worst-served tenth",
+    "skew": "selection skew",
+    "skew_optimum": "selection skew at the optimum",
+    "gradient_dissimilarity": "gradient dissimilarity",
+    "within_group_dissimilarity": "gradient dissimilarity within groups",
+    "between_group_dissimilarity": "gradient dissimilarity between groups",
+    "client_drift": "client drift",
+    "drift_at_optimum": "average drift at the optimum",
+    "gamma": "heterogeneity of the clients' optima",
 }
 _FIRST = list(Y_TITLES)
+_MORE = {"accuracy_worst_decile", "accuracy_jain"}
+_LESS = {"accuracy_spread", "distance"}
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name"}
 
 
@@ -103,9 +119,10 @@ def y_title(column: str) -> str:
 
 def more_is_better(column: str) -> bool | None:
     """Return whether large values are good; None where neither end is."""
-    if column.endswith("accuracy"):
+    plain = column.removeprefix("personal_")
+    if plain in _MORE or column.endswith("accuracy"):
         return True
-    return False if column.endswith(("loss", "loss_gap")) else None
+    return False if plain in _LESS or column.endswith(("loss", "loss_gap")) else None
 
 
 def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Array, Array]:

@@ -15,10 +15,11 @@ import numpy as np
 
 from rayfed.algorithms.base import Array, Ask, Reply
 from rayfed.budgets import Budgets
+from rayfed.diagnosis import Coming
 from rayfed.errors import RunFailed
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
-from rayfed.measures import SCORES, Measures, evaluated
+from rayfed.measures import SCORES, Measures
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
@@ -424,12 +425,13 @@ class Engine:
             "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
             **tally.counts,
-            **dict.fromkeys(evaluated(run.algorithm.personal, run.fairness, run.skew), math.nan),
-            **dict.fromkeys((*run.stop.columns, *run.algorithm.diagnostics), math.nan),
+            **dict.fromkeys((*self.measures.columns, *run.stop.columns), math.nan),
+            **dict.fromkeys(run.algorithm.diagnostics, math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
-            row |= self.measures.of(moment.model, at(moment))
+            coming = Coming(moment.round + 1, moment.state, moment.lengths)
+            row |= self.measures.of(moment.model, coming, at(moment))
         return row
 
     def _declared(self, moment: Moment, diagnostics: Mapping[str, float]) -> Mapping[str, float]:

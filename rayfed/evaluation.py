@@ -63,6 +63,11 @@ class Evaluation:
                 values[name] = _share(right, rows)
         return Upload(values)
 
+    def losses(self, clients: Clients, x: Array) -> Upload:
+        """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
+        losses = np.broadcast_to(clients.value(x), clients.ids.shape)
+        return Upload({"loss": losses.astype(np.float64)})
+
     def on_server(self, clients: Clients, x: Array) -> Upload:
         """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""
         return Upload({"metrics": np.stack(_scores(clients, x[None], clients.held_out), axis=1)})

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.algorithms.base import Array
+from rayfed.availability import Availability, Cyclic
+from rayfed.diagnosis import BY_GROUP, HETEROGENEITY, Coming, Diagnosis
 from rayfed.evaluation import scores, summarise
 from rayfed.executors.base import Gathered
 from rayfed.host import Request
@@ -23,13 +26,42 @@ PERSONAL = (
     "personal_accuracy_spread", "personal_accuracy_worst_decile",
 )  # fmt: skip
 FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
-SKEW = ("skew",)
+SKEW = ("skew", "skew_optimum")
+DISTANCE = ("distance",)
 
 
-def evaluated(personal: bool, fairness: bool, skew: bool) -> tuple[str, ...]:
+class Asked(Protocol):
+    """What a study asks of evaluated rows; see `rayfed.study.parts.Evaluate`."""
+
+    @property
+    def fairness(self) -> bool:
+        """Whether rows say how evenly clients are served."""
+
+    @property
+    def skew(self) -> bool:
+        """Whether they say how biased the selection is."""
+
+    @property
+    def heterogeneity(self) -> bool:
+        """Whether they say how far clients differ."""
+
+    @property
+    def distance(self) -> bool:
+        """Whether they say how far the model is from the optimum."""
+
+
+def evaluated(asked: Asked, *, personal: bool, availability: Availability) -> tuple[str, ...]:
     """Return the columns of evaluated rows: those of every run, and those that were asked for."""
-    own = PERSONAL if personal else ()
-    return (*SCORES, *own, *(FAIRNESS if fairness else ()), *(SKEW if skew else ()))
+    wanted = {
+        SCORES: True,
+        PERSONAL: personal,
+        FAIRNESS: asked.fairness,
+        SKEW: asked.skew,
+        DISTANCE: asked.distance,
+        HETEROGENEITY: asked.heterogeneity,
+        BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
+    }
+    return tuple(name for names, given in wanted.items() if given for name in names)
 
 
 class Measures:
@@ -48,9 +80,20 @@ class Measures:
         self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
     ) -> None:
         self.run, self.exchange = run, exchange
+        self.diagnosis = Diagnosis(run, exchange)
+        self.columns = evaluated(
+            run, personal=run.algorithm.personal, availability=run.clients.availability
+        )
+        self.at_optimum: Floats | None = None
 
-    def of(self, x: Array, when: str) -> dict[str, float]:
-        """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,)."""
+    def of(self, x: Array, coming: Coming, when: str) -> dict[str, float]:
+        """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,).
+
+        Parameters
+        ----------
+        coming : Coming
+            The round that comes next.
+        """
         run = self.run
         sums = self._ask("evaluation", "measure", 9, run.evaluated, x, when).sums["metrics"]
         objective = run.views["evaluation"].objective
@@ -61,7 +104,11 @@ class Measures:
             own = self._ask("server", "on_server", 3, pieces, x, when).sums["metrics"]
             row |= scores(*own.tolist())
         if run.optimum is not None:
-            row["loss_gap"] = row["loss"] - run.optimum
+            row["loss_gap"] = row["loss"] - run.optimum.value
+            if run.distance:
+                row["distance"] = float(np.linalg.norm(x - run.optimum.x))
+        if run.heterogeneity:
+            row |= self.diagnosis.of(x, coming, when)
         return row | self._spread(x, when)
 
     def _spread(self, x: Array, when: str) -> dict[str, float]:
@@ -85,15 +132,37 @@ class Measures:
         """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.
 
         Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning",
-        AISTATS 2022: rho = mean_k (F_k(x) - F_k*) / (F(x) - sum_k p_k F_k*), k over the cohort, 1
-        on average where the selection is unbiased. F_k* is taken as 0, which no loss is below.
+        AISTATS 2022: rho = mean_k (F_k(x) - F_k*) / sum_k p_k (F_k(x) - F_k*), the mean over the
+        cohort, the sum over all clients with the weights of F, which add up to 1. It is 1 on
+        average where the selection is unbiased. ``skew_optimum`` is rho of the same cohort at x*.
+
+        Where the F_k* are not known, because the problem is not convex or a sample of clients is
+        evaluated, 0 stands for them, which no loss is below, and ``skew_optimum`` is NaN.
         """
-        if self.run.algorithm.pooled:  # one machine stands for everybody
-            return {"skew": math.nan}
-        everyone = self.of(x, when)["loss"]
-        distinct, place = np.unique(ids, return_inverse=True)
-        chosen = self.each(x, distinct, when)["loss"][place]
-        return {"skew": float(np.mean(chosen)) / everyone if everyone else math.nan}
+        run = self.run
+        if run.algorithm.pooled:  # one machine stands for everybody
+            return {}
+        everyone = np.union1d(run.evaluated, ids)
+        least = run.optimum.least if run.optimum else None
+        above = self._losses(x, everyone, when) - (0.0 if least is None else least)
+        row = {"skew": self._rho(above, everyone, ids)}
+        if least is not None and run.optimum is not None:
+            if self.at_optimum is None:
+                best = run.optimum.x.astype(run.dtype)
+                self.at_optimum = self._losses(best, everyone, when) - least
+            row["skew_optimum"] = self._rho(self.at_optimum, everyone, ids)
+        return row
+
+    def _rho(self, above: Floats, everyone: Ints, ids: Ints) -> float:
+        """Return a cohort's mean of what is above the least, over that of all who are evaluated."""
+        view, evaluated = self.run.views["evaluation"], self.run.evaluated
+        weights = view.objective.weights(view.shards.mass(evaluated))
+        mean = np.sum(weights * above[np.searchsorted(everyone, evaluated)]) / np.sum(weights)
+        return float(np.mean(above[np.searchsorted(everyone, ids)]) / mean) if mean else math.nan
+
+    def _losses(self, x: Array, ids: Ints, when: str) -> Floats:
+        """Return F_k(x) (K,) of clients at the model itself."""
+        return self._ask("evaluation", "losses", 1, ids, x, when, ("loss",)).each["loss"]
 
     def _ask(
         self,

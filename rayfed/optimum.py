@@ -1,13 +1,13 @@
-"""F*, the least value of a convex global objective, by scipy."""
+"""The optimum of a convex study: F* and where it is, and the least value of every F_i."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from rayfed.algorithms.base import Array, Upload
@@ -15,9 +15,15 @@ from rayfed.clients import Clients
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
 from rayfed.host import Request
-from rayfed.runs import Run
+from rayfed.problems.base import Floats
+from rayfed.runs import Optimum, Run
 
-_NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in well under a second
+_NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in about a second
+_NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wanted there
+_STEPS, _GAIN = 20, 0.5  # Newton steps at most, while each divides the gradient by 2
+
+Oracle: TypeAlias = Callable[[Floats], tuple[float, Floats]]
+"""From x (p,) to value and gradient (p,)."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +41,53 @@ class Whole:
         w = clients.objective.weights(clients.mass)[:, None, None]
         return Upload({"terms": w * clients.hessian(x)})
 
+    def least(self, clients: Clients, x: Array) -> Upload:
+        """Return the least value F_i* of every client (K,), searched from x (p,)."""
+        newton = clients.problem.has_hessian and clients.p <= _NEWTON_EACH_UP_TO
+        found = [
+            _minimise(
+                partial(_value_and_gradient, one), partial(_hessian, one) if newton else None, x
+            )[0]
+            for one in (clients.only(k) for k in range(len(clients.ids)))
+        ]
+        return Upload({"least": np.array(found)})
 
-def optimum(run: Run, tables: Mapping[str, Any]) -> Run:
-    """Return the run with F* filled in: L-BFGS from zero, then Newton steps.
+
+def optimum(
+    run: Run, tables: Mapping[str, Any], place: str | None, *, of_clients: bool
+) -> Optimum | None:
+    """Return the optimum of a run's objective, by L-BFGS from its first model and Newton steps.
+
+    Both leave the directions alone along which F does not change. So where minimisers are many, as
+    with least squares of fewer rows than columns, it is the one nearest to the first model that is
+    found, which is also the one that gradient methods approach. Where classes can be separated and
+    nothing is regularised, F has no minimiser, and x is only where the search ended.
+
+    Parameters
+    ----------
+    tables : mapping of str to Rows
+        The tables that the run's shards travel without.
+    place : str or None
+        The key that cannot do without it; if None, an unknown optimum is no error.
+    of_clients : bool
+        Whether the least value of every F_i is wanted too.
+
+    Returns
+    -------
+    Optimum or None
+        None where it is not known and nothing needs it.
 
     Raises
     ------
     ScenarioError
-        If the problem is not convex, so that nobody knows F*.
+        If the problem is not convex, or not all clients are evaluated.
     """
-    if not run.problem.convex:
-        raise ScenarioError(
-            "evaluate.gap", f"the optimum of '{run.problem.name}' is unknown; leave the gap out"
-        )
-    if len(run.evaluated) < run.clients.count:
-        raise ScenarioError("evaluate.gap", "needs `evaluate.clients: all`")
+    name, known = run.problem.name, run.problem.convex and len(run.evaluated) == run.clients.count
+    if not known:
+        if place is None:
+            return None
+        why = f"the optimum of '{name}' is unknown; leave it out"
+        raise ScenarioError(place, "needs `evaluate.clients: all`" if run.problem.convex else why)
     everyone = {name: view for name, view in run.views.items() if name != "server"}
     views = {**everyone, "": run.views["evaluation"]}
     data = dict.fromkeys(views, run.data["evaluation"])
@@ -57,7 +95,9 @@ def optimum(run: Run, tables: Mapping[str, Any]) -> Run:
     executor = SerialExecutor(tables, whole.data)
     setup = replace(whole.setup(), owners={"optimum": Whole()}, initial={})
     executor.open("optimum", setup)
-    return replace(run, optimum=_minimise(_Function(executor, run)))
+    function = _Function(executor, run)
+    value, x = _minimise(function.value_and_gradient, function.newton, whole.x0)
+    return Optimum(value, x, function.least(whole.x0) if of_clients else None)
 
 
 class _Function:
@@ -70,45 +110,65 @@ class _Function:
         self.normaliser = objective.normaliser(weights, len(run.evaluated))
         self.executor, self.ids, self.p = executor, run.evaluated, run.x0.size
         self.dtype = run.dtype
-        self.has_hessian = run.problem.has_hessian
+        newton = run.problem.has_hessian and self.p <= _NEWTON_UP_TO
+        self.newton = self.hessian if newton else None
 
-    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+    def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Return F(x) and its gradient (p,)."""
-        terms = self._ask("gradient", x, 1 + self.p)
+        terms = self._sum("gradient", x, 1 + self.p)
         return float(terms[0]), terms[1:]
 
-    def hessian(self, x: Array) -> Array:
+    def hessian(self, x: Floats) -> Floats:
         """Return the Hessian of F at x (p, p)."""
-        return self._ask("hessian", x, self.p**2)
+        return self._sum("hessian", x, self.p**2)
 
-    def _ask(self, work: str, x: Array, up: int) -> Array:
+    def least(self, x: Floats) -> Floats:
+        """Return F_i* (K,) of all clients."""
+        request = self._request("least", {"least": 1})
+        each = self.executor.exchange("optimum", request, {"x": x.astype(self.dtype)}).each
+        return np.asarray(each["least"])
+
+    def _sum(self, work: str, x: Floats, up: int) -> Floats:
+        request = self._request(work, {"terms": up})
+        sums = self.executor.exchange("optimum", request, {"x": x.astype(self.dtype)}).sums
+        return np.asarray(sums["terms"].astype(np.float64) / self.normaliser)
+
+    def _request(self, work: str, up: Mapping[str, int]) -> Request:
         none = np.zeros(len(self.ids), dtype=np.int64)
-        request = Request(
-            "optimum", work, {"terms": up}, self.ids, np.ones(len(self.ids)), none, none, 0, 0
-        )
-        send = {"x": x.astype(self.dtype)}
-        terms = self.executor.exchange("optimum", request, send).sums["terms"]
-        return np.asarray(terms.astype(np.float64) / self.normaliser)
+        return Request("optimum", work, up, self.ids, np.ones(len(self.ids)), none, none, 0, 0)
 
 
-def _minimise(function: _Function) -> float:
-    """Return the least value found."""
+def _value_and_gradient(client: Clients, x: Floats) -> tuple[float, Floats]:
+    """Return F_i and its gradient (p,) of one client."""
+    at = x.astype(client.shards.dtype)
+    return float(client.value(at)[0]), client.gradient(at)[0].astype(np.float64)
+
+
+def _hessian(client: Clients, x: Floats) -> Floats:
+    """Return the Hessian of F_i (p, p) of one client."""
+    return np.asarray(client.hessian(x.astype(client.shards.dtype))[0], dtype=np.float64)
+
+
+def _minimise(
+    function: Oracle, hessian: Callable[[Floats], Floats] | None, x0: Array
+) -> tuple[float, Floats]:
+    """Return the least value found, and where the gradient was smallest (p,)."""
     found = minimize(
-        function.value_and_gradient, np.zeros(function.p), jac=True, method="L-BFGS-B",
+        function, x0.astype(np.float64), jac=True, method="L-BFGS-B",
         options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-16, "gtol": 1e-12},
     )  # fmt: skip
-    best, x = float(found.fun), found.x
-    if not function.has_hessian or function.p > _NEWTON_UP_TO:
-        return best
-    for _ in range(20):
-        value, gradient = function.value_and_gradient(x)
-        best = min(best, value)
-        hessian = function.hessian(x)
-        ridge = 1e-14 * max(float(np.trace(hessian)) / function.p, 1e-300)
-        factor = cho_factor(hessian + ridge * np.eye(function.p), check_finite=False)
-        step = cho_solve(factor, gradient)
-        trial = function.value_and_gradient(x - step)[0]
-        if not trial < best:
+    best, x = float(found.fun), np.asarray(found.x)
+    if hessian is None:
+        return best, x
+    slope = function(x)[1]
+    for _ in range(_STEPS):
+        # the step of least norm: none at all along directions in which F does not bend
+        trial = x - np.linalg.lstsq(hessian(x), slope)[0]
+        value, ahead = function(trial)
+        best, left = min(best, value), np.linalg.norm(ahead)
+        before = np.linalg.norm(slope)
+        if left < before:
+            x, slope = trial, ahead
+        if not left < _GAIN * before:  # what is left is rounding
             break
-        x, best = x - step, trial
-    return best
+    return best, x

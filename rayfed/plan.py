@@ -181,8 +181,15 @@ class _Seed:
         self.evaluated = self._evaluated()
 
     def runs(self) -> list[Run]:
-        """Return a run for each algorithm."""
-        return [self._run(index, a) for index, a in enumerate(self.study.algorithms)]
+        """Return a run for each algorithm, with the optimum that they share."""
+        runs = [self._run(index, a) for index, a in enumerate(self.study.algorithms)]
+        evaluate = self.study.evaluate
+        place = evaluate.needs_optimum(self.study.stop)
+        of_clients = evaluate.heterogeneity or evaluate.skew
+        if not (place or of_clients):
+            return runs
+        best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
+        return [replace(run, optimum=best) for run in runs]
 
     def _run(self, index: int, algorithm: Algorithm) -> Run:
         study, part = self.study, self.study.participation
@@ -208,13 +215,13 @@ class _Seed:
             stop=Stop(**dict(study.stop)), evaluate_every=study.evaluate.every,
             checkpoint_s=study.checkpoint.every_s, block=self._block(algorithm),
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
-            fairness=study.evaluate.fairness, skew=study.evaluate.skew, record=record,
+            fairness=study.evaluate.fairness, skew=study.evaluate.skew,
+            heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
+            record=record,
         )  # fmt: skip
         _check_budget(run)
         _check_end(run)
-        if not (study.evaluate.gap or study.stop.loss_gap is not None):
-            return run
-        return optimum(run, self.loader.tables)
+        return run
 
     def _population(self) -> Population:
         clients = self.study.clients.population(self.seed, self.count)

@@ -331,7 +331,8 @@ def _check_value(value: Value, study: Study) -> None:
     label = value.of or study.labels[0]
     algorithm = study.algorithms[study.labels.index(label)]
     asked = study.evaluate
-    scored = evaluated(algorithm.personal, asked.fairness, asked.skew)
+    availability = study.clients.availability
+    scored = evaluated(asked, personal=algorithm.personal, availability=availability)
     stops = Stop(**dict(study.stop)).columns
     columns = ("round", "time_s", *COUNTS, *scored, *stops, *algorithm.diagnostics)
     if value.name not in columns:

@@ -12,10 +12,29 @@ from rayfed.algorithms.base import Algorithm, Array
 from rayfed.evaluation import Scored
 from rayfed.host import Setup, View
 from rayfed.population import Population
-from rayfed.problems.base import Problem
+from rayfed.problems.base import Floats, Problem
 from rayfed.selection import Selection
 from rayfed.stopping import Stop
 from rayfed.tree import Ints
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What is known of the optimum of a convex objective.
+
+    Parameters
+    ----------
+    value : float
+        F*, the least value of F.
+    x : (p,) array of float64
+        x*, where F takes it; of many minimisers the one nearest to the first model.
+    least : (N,) array of float64, optional
+        F_i*, the least value of every client's objective, where it was asked for.
+    """
+
+    value: float
+    x: Floats
+    least: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +60,11 @@ class Run:
         Whom evaluations ask.
     cohort : int or None
         Clients to a round; all if None.
-    optimum : float or None
-        F*, where the gap was asked for.
-    fairness, skew : bool
-        Whether evaluated rows tell how evenly clients are served, and how biased their selection
-        is.
+    optimum : Optimum or None
+        F* and x*, where something asked for them.
+    fairness, skew, heterogeneity, distance : bool
+        Whether evaluated rows tell how evenly clients are served, how biased their selection is,
+        how far they differ, and how far the model is from x*.
     record : mapping
         What ``run.json`` tells about the scenario.
     """
@@ -75,9 +94,11 @@ class Run:
     checkpoint_s: float
     block: int
     wall_scale: float | None = None
-    optimum: float | None = None
+    optimum: Optimum | None = None
     fairness: bool = False
     skew: bool = False
+    heterogeneity: bool = False
+    distance: bool = False
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -88,6 +109,7 @@ class Run:
     def setup(self) -> Setup:
         """Return what a host needs to know."""
         from rayfed.evaluation import Evaluation
+        from rayfed.heterogeneity import Heterogeneity
 
         evaluation = Evaluation(self.algorithm, self.scored)
         return Setup(
@@ -96,6 +118,7 @@ class Run:
                 "selection": self.selection,
                 "evaluation": evaluation,
                 "server": evaluation,
+                "heterogeneity": Heterogeneity(self.algorithm),
             },
             views=self.views,
             problem=self.problem,

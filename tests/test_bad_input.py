@@ -229,7 +229,7 @@ WRONG = {
     ),
     "gap to an unknown optimum": (
         [*SHARED, "clients.count=2", "problem.name=mlp", "evaluate.gap=true"],
-        "evaluate.gap: the optimum of 'mlp' is unknown; leave the gap out",
+        "evaluate.gap: the optimum of 'mlp' is unknown; leave it out",
     ),
     "key of a grid": (
         ["grid={participation.cohrt: [1, 2]}"],

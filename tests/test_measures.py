@@ -1,13 +1,17 @@
 """Fairness and skew by hand, and what they add to a run."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rayfed
 from rayfed import api
+from rayfed.datasets.base import Source
+from rayfed.datasets.quadratic import Quadratics
+from rayfed.diagnosis import BY_GROUP, HETEROGENEITY
 from rayfed.engine import Engine
 from rayfed.executors.serial import SerialExecutor
-from rayfed.measures import FAIRNESS, fairness
+from rayfed.measures import DISTANCE, FAIRNESS, SKEW, fairness
 
 
 def test_fairness_by_hand():
@@ -43,7 +47,8 @@ def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
 
 def test_without_the_keys_no_column_is_added(mixed, tmp_path):
     rows = rayfed.run(mixed(rounds=1), out=tmp_path / "out").rounds
-    assert not {*FAIRNESS, "skew"} & set(rows.columns)
+    asked = {*FAIRNESS, *SKEW, *DISTANCE, *HETEROGENEITY, *BY_GROUP}
+    assert not asked & set(rows.columns)
 
 
 def test_clients_are_scored_on_their_training_rows_where_the_server_holds_the_others(
@@ -108,3 +113,60 @@ def test_a_draw_by_weight_has_no_skew_on_average():
         skews.append(row["skew"])
     assert abs(np.mean(skews) - 1) < 4 * np.std(skews) / np.sqrt(200)
     assert np.std(skews) > 0.05
+
+
+def test_skew_at_the_optimum_is_that_of_the_same_cohort_there():
+    table = Quadratics(seed=2).load(Source.here(), 0)
+    best = (table.mass @ table.X) / (table.mass @ table.y)
+    losses = 0.5 * table.y * np.sum((best - table.X / table.y[:, None]) ** 2, axis=1)
+    made = QUADRATIC | {"evaluate": {"skew": True}}
+    engine = engine_for(made | {"participation": {"cohort": 3, "select": "weighted"}})
+    moment, _ = engine.start()
+    seen = 0
+    while seen < 3:
+        moment, row, events = engine.step(moment)
+        ids = events[-1]["client"]
+        if len(ids) == 3:  # drawn with replacement; one that is drawn twice would count twice
+            expected = losses[ids].mean() / (table.mass @ losses)
+            assert row["skew_optimum"] == pytest.approx(expected, rel=1e-9)
+            seen += 1
+
+
+@pytest.mark.parametrize("weighting", ["size", "uniform", "sum"])
+def test_skew_is_above_what_each_client_could_reach(tmp_path, weighting):
+    """Least squares with noise, so that no client's least loss is 0."""
+    rng = np.random.default_rng(5)
+    client, n = np.repeat([0, 1, 2], [5, 8, 12]), np.array([5, 8, 12])
+    X, y = rng.normal(size=(25, 2)), rng.normal(size=25) + client
+    pd.DataFrame(X, columns=["a", "b"]).assign(client=client, y=y).to_csv(
+        tmp_path / "rows.csv", index=False, float_format="%.17g"
+    )
+    mine = [(X[client == k], y[client == k]) for k in range(3)]
+    above = [
+        0.5 * np.mean((A @ np.linalg.lstsq(A, t)[0]) ** 2) for A, t in mine
+    ]  # what it explains
+    p = n / 25 if weighting == "size" else np.full(3, 1 / 3)
+    dataset = {"dataset": str(tmp_path / "rows.csv"), "intercept": False, "weighting": weighting}
+    engine = engine_for({
+        "rounds": 1, "evaluate": {"skew": True}, "algorithms": ["fedavg"], "executor": "serial",
+        "problem": {"name": "least-squares", **dataset}, "clients": {},
+        "participation": {"cohort": 1},
+    })  # fmt: skip
+    moment, _ = engine.start()
+    _, row, events = engine.step(moment)
+    (drawn,) = events[-1]["client"]
+    assert row["skew"] == pytest.approx(above[drawn] / (p @ above), rel=1e-10)
+
+
+def test_least_losses_that_are_unknown_count_as_zero(mixed):
+    made = mixed(rounds=1, evaluate={"skew": True, "clients": 5})
+    engine = engine_for(made)
+    moment, _ = engine.start()
+    _, row, events = engine.step(moment)
+    x, run = moment.state["x"], engine.run
+    some = engine.measures.each(x, run.evaluated, "now")["loss"]
+    sizes = run.views[""].shards.sizes(run.evaluated)
+    chosen = engine.measures.each(x, events[-1]["client"], "now")["loss"]
+    expected = chosen.mean() / (sizes @ some / sizes.sum())
+    assert row["skew"] == pytest.approx(expected, rel=1e-12)
+    assert np.isnan(row["skew_optimum"])

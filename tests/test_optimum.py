@@ -1,13 +1,18 @@
-"""F* against methods that share nothing with it: normal equations, and scipy on plain NumPy."""
+"""F* and x* against methods that share nothing with them, and what theory says of distances."""
 
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+import rayfed
 from rayfed import api
+from rayfed.datasets.base import Source
+from rayfed.datasets.quadratic import Quadratics
 from rayfed.errors import ScenarioError
 
 CLIENT = np.repeat([0, 1, 2], [4, 9, 6])
@@ -44,10 +49,15 @@ def scenario(data, tmp_path):
     return make
 
 
-def optimum(scenario):
-    """Return F* as a plan finds it."""
+def found_in(scenario):
+    """Return the optimum as a plan finds it."""
     (run,) = api.prepare(api.read(scenario)).runs
     return run.optimum
+
+
+def optimum(scenario):
+    """Return F*."""
+    return found_in(scenario).value
 
 
 def shares(divide_by, l2_per, weighting):
@@ -118,12 +128,131 @@ def test_float32_is_measured_in_float32(scenario):
 
 
 def test_a_sample_of_clients_cannot_tell(scenario):
-    given = scenario("least-squares") | {"evaluate": {"gap": True, "clients": 2}}
+    made = scenario("least-squares") | {"evaluate": {"gap": True, "clients": 2}}
     with pytest.raises(ScenarioError, match=r"evaluate\.gap: needs `evaluate.clients: all`"):
-        optimum(given)
+        optimum(made)
 
 
 def test_it_is_not_computed_unless_something_asks(scenario):
-    given = scenario("least-squares")
-    assert optimum(given | {"evaluate": {}}) is None
-    assert optimum(given | {"evaluate": {}, "stop": {"loss_gap": 0.1}}) is not None
+    made = scenario("least-squares")
+    assert found_in(made | {"evaluate": {}}) is None
+    assert found_in(made | {"evaluate": {}, "stop": {"loss_gap": 0.1}}).least is None
+    assert found_in(made | {"evaluate": {"skew": True}}).least is not None
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"evaluate": {"gap": True}}, "evaluate.gap"),
+        ({"evaluate": {"distance": True}}, "evaluate.distance"),
+        ({"evaluate": {}, "stop": {"loss_gap": 0.1}}, "stop.loss_gap"),
+    ],
+)
+def test_a_problem_that_is_not_convex_is_refused_by_the_key_that_asks(scenario, keys, place):
+    made = scenario("mlp", l2=0) | keys
+    with pytest.raises(ScenarioError, match=f"{place}: the optimum of 'mlp' is unknown"):
+        found_in(made)
+
+
+def test_measures_that_can_do_without_it_are_not_refused(scenario):
+    asked = {"heterogeneity": True, "skew": True}
+    assert found_in(scenario("mlp", l2=0) | {"evaluate": asked}) is None
+    assert found_in(scenario("least-squares") | {"evaluate": asked | {"clients": 2}}) is None
+
+
+def test_it_is_computed_once_for_all_algorithms_of_a_seed(scenario):
+    made = scenario("least-squares") | {"algorithms": ["fedavg", "fedexp", "centralised"]}
+    one, two, three = api.prepare(api.read(made)).runs
+    assert one.optimum is two.optimum is three.optimum
+
+
+def test_quadratics_have_their_optimum_in_closed_form():
+    table = Quadratics(seed=2).load(Source.here(), 0)
+    found = found_in({
+        "rounds": 1, "evaluate": {"heterogeneity": True}, "executor": "serial",
+        "problem": {"name": "quadratic", "dataset": {"name": "quadratic", "seed": 2}},
+        "clients": {"count": 30}, "algorithms": ["fedavg"],
+    })  # fmt: skip
+    best = (table.mass @ table.X) / (table.mass @ table.y)
+    assert found.x == pytest.approx(best, rel=1e-12)
+    assert found.x == pytest.approx([12.2702, 9.0502, 11.8897, 10.8750, 10.3948], abs=1e-4)
+    assert found.value == pytest.approx(2255.7401, abs=1e-3)
+    assert found.least == pytest.approx(np.zeros(30), abs=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    columns=st.integers(1, 9),
+    rank=st.integers(1, 9),
+)
+def test_of_many_minimisers_it_is_the_one_nearest_to_the_first_model(
+    tmp_path_factory, seed, sizes, columns, rank
+):
+    """Least squares with any shape and rank; singular value decompositions give the answers."""
+    folder, rng = tmp_path_factory.mktemp("rows"), np.random.default_rng(seed)
+    client, n, rank = np.repeat(np.arange(len(sizes)), sizes), sum(sizes), min(rank, columns)
+    X = rng.normal(size=(n, rank)) @ np.linalg.qr(rng.normal(size=(columns, rank)))[0].T
+    y, x0 = rng.normal(size=n), rng.normal(size=columns)
+    frame = pd.DataFrame(X, columns=[f"a{j}" for j in range(columns)])
+    frame.assign(client=client, y=y).to_csv(folder / "r.csv", index=False, float_format="%.17g")
+    np.save(folder / "x0.npy", x0)
+    found = found_in({
+        "rounds": 1, "evaluate": {"heterogeneity": True}, "executor": "serial",
+        "problem": {"name": "least-squares", "dataset": str(folder / "r.csv"),
+                    "intercept": False, "init": str(folder / "x0.npy")},
+        "clients": {}, "algorithms": ["fedavg"],
+    })  # fmt: skip
+    step, *_ = np.linalg.lstsq(X, y - X @ x0, rcond=1e-10)
+    assert found.x == pytest.approx(x0 + step, abs=1e-6)
+    assert found.value == pytest.approx(0.5 * np.mean((X @ (x0 + step) - y) ** 2), abs=1e-12)
+    for k, least in enumerate(found.least):
+        A, t = X[client == k], y[client == k]
+        own, *_ = np.linalg.lstsq(A, t, rcond=1e-10)
+        assert least == pytest.approx(0.5 * np.mean((A @ own - t) ** 2), abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def interpolating(tmp_path_factory):
+    """Return 14 rounds of FedExP and of FedAvg on FedExP's synthetic task: 600 rows, d = 1000."""
+    local = {"steps": 20, "batch": "full", "lr": 0.05}  # the loss has no half
+    made = {
+        "rounds": 14,
+        "evaluate": {"distance": True},
+        "problem": {
+            "name": "least-squares", "half": False, "divide_by": "none", "weighting": "uniform",
+            "intercept": False, "test": 0,
+            "dataset": {"name": "fedexp-regression", "seed": 0},
+        },
+        "clients": {"count": 20},
+        "algorithms": [
+            {"name": "fedexp", "epsilon": 0, "max_one": False, "weights": "uniform",
+             "local": local},
+            {"name": "fedavg", "weights": "uniform", "local": local},
+        ],
+        "executor": "serial",
+    }  # fmt: skip
+    rows = rayfed.run(made, out=tmp_path_factory.mktemp("interpolating") / "out").rounds
+    return {label: part.reset_index() for label, part in rows.groupby("label")}
+
+
+def test_the_distance_at_the_start_is_the_published_norm_of_the_interpolant(interpolating):
+    """It starts from 0, and of all solutions of its 600 equations the least is the nearest."""
+    assert interpolating["fedexp"].distance[0] == pytest.approx(7.45366, abs=1e-5)
+
+
+def test_the_distance_falls_in_every_round_though_the_loss_does_not(interpolating):
+    """One model is best for everybody, and the local step 0.1 is below 2/L_i = 0.124, so that no
+    local model is farther from x* than x is. Then FedExP's server step brings x nearer, whatever
+    the loss does (Jhunjhunwala et al. 2023, section 3)."""
+    distance, loss = (interpolating["fedexp"][name].to_numpy() for name in ("distance", "loss"))
+    assert (np.diff(distance) < 0).all()
+    assert (np.diff(loss) > 0).any()
+
+
+def test_steps_without_extrapolation_lower_both(interpolating):
+    distance, loss = (interpolating["fedavg"][name].to_numpy() for name in ("distance", "loss"))
+    assert (np.diff(distance) < 0).all()
+    assert (np.diff(loss) < 0).all()
+    assert distance[-1] > interpolating["fedexp"].distance.iloc[-1]

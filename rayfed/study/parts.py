@@ -74,6 +74,10 @@ class Evaluate(Settings):
         Whether the spread, the worst decile and Jain's index of the clients' own accuracies are.
     skew : bool
         Whether the loss of each cohort over that of all clients is, before it trains.
+    heterogeneity : bool
+        Whether it is known how far the clients' gradients, local models and optima differ.
+    distance : bool
+        Whether the distance of the model from the optimum is.
     """
 
     every: Count = 1
@@ -81,6 +85,17 @@ class Evaluate(Settings):
     gap: bool = False
     fairness: bool = False
     skew: bool = False
+    heterogeneity: bool = False
+    distance: bool = False
+
+    def needs_optimum(self, stop: Stop) -> str | None:
+        """Return the first key that cannot do without the optimum, if there is one."""
+        asked = {
+            "evaluate.gap": self.gap,
+            "evaluate.distance": self.distance,
+            "stop.loss_gap": stop.loss_gap is not None,
+        }
+        return next((key for key, given in asked.items() if given), None)
 
 
 class Checkpoint(Settings):

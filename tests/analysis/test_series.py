@@ -1,5 +1,7 @@
 """Means over seeds, clocks and targets, with numbers worked out by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from analysis.read import Results
 from analysis.series import (
     X_AXES,
+    Y_TITLES,
     crossing,
     curve,
     default_target,
@@ -16,6 +19,8 @@ from analysis.series import (
     thin,
     y_columns,
 )
+from rayfed.availability import Cyclic
+from rayfed.measures import evaluated
 
 
 def frame(x, y):
@@ -78,10 +83,20 @@ def test_crossing_is_the_first_row_as_good_as_the_target():
 
 @pytest.mark.parametrize(
     ("column", "better"),
-    [("loss", False), ("loss_gap", False), ("personal_accuracy", True), ("server_lr", None)],
-)
+    [
+        ("loss", False), ("loss_gap", False), ("personal_accuracy", True), ("server_lr", None),
+        ("distance", False), ("accuracy_worst_decile", True), ("accuracy_spread", False),
+        ("skew", None),
+    ],
+)  # fmt: skip
 def test_which_end_is_good(column, better):
     assert more_is_better(column) is better
+
+
+def test_every_column_that_can_be_asked_for_has_a_title_in_words():
+    asked = SimpleNamespace(fairness=True, skew=True, heterogeneity=True, distance=True)
+    for column in evaluated(asked, personal=True, availability=Cyclic()):
+        assert column in Y_TITLES
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ each = pytest.mark.parametrize("name", list(find("algorithms")))
 
 @each
 def test_the_bits_do_not_depend_on_how_many_clients_are_stacked(mixed, name, tmp_path, assert_same):
-    plan = api.prepare(api.read(scenario(mixed, name)))
+    asked = {"every": 6, "heterogeneity": not find("algorithms")[name].pooled}
+    plan = api.prepare(api.read(scenario(mixed, name, evaluate=asked)))
     for block in (1, 7):
         drive(plan, tmp_path / str(block), block)
     assert_same(tmp_path / "1", tmp_path / "7")

@@ -37,6 +37,7 @@ def study(tmp_path_factory):
             "availability": {"name": "cyclic", "groups": 2, "rounds": 1},
         },
         "participation": {"cohort": 3, "over_select": 1.4, "deadline_s": 60},
+        "evaluate": {"every": 4, "clients": 6, "heterogeneity": True, "skew": True},
         "checkpoint": {"every_s": 0.3},
         "algorithms": found,
     }
