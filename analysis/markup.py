@@ -91,6 +91,12 @@ def statuses(entries: Iterable[tuple[str, str]]) -> str:
     return f'<ul class="statuses">{"".join(parts)}</ul>'
 
 
+def lines(entries: Iterable[tuple[int, Ink, str]]) -> str:
+    """Return the key of lines: for each the place of its colour, its ink and its name."""
+    parts = (f"<li>{swatch(place, ink)}{escape(text)}</li>" for place, ink, text in entries)
+    return f'<ul class="statuses">{"".join(parts)}</ul>'
+
+
 def plot(name: str, height: float | None, titles: str = "") -> str:
     """Return the place of a figure, as high as the figure will be, so that nothing jumps."""
     room = f'style="min-height:{height or 0:.0f}px"'
@@ -141,13 +147,14 @@ def _cell(column: Column, row: int, look: Mapping[str, Ink], place: int) -> str:
     return f'<td data-value="{column.values[row]}"{best}>{text}</td>'
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], about: str = "runs") -> str:
+    """Return a table of texts; `about` is its label and a class of its own."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows
     )
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="runs"><table class="plain">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{about}">'
+        f'<table class="plain {about}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )

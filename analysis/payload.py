@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import words
+from analysis import sweeps, words
 from analysis.figures import (
     convergence,
     fairness,
@@ -21,6 +21,7 @@ from analysis.figures.convergence import page_data, short_number
 from analysis.figures.labels import DIRECT, plain
 from analysis.figures.people import people
 from analysis.figures.style import study_inks
+from analysis.figures.sweep import sweep_figures
 from analysis.markup import unbroken
 from analysis.palette import to_dark
 from analysis.read import Results, Run
@@ -71,6 +72,7 @@ def payload(results: Results, y: str) -> dict[str, Any]:
             "fairness": figure_json(fairness(results)) if has_client_values(results) else None,
         },
         "convergence": page_data(results) if y_columns(results) else None,
+        "sweep": _sweep(results, y),
         "runs": [_run(results, run, len(runs)) for run in runs],
         "runs_having": len(having_events(results)),
     }
@@ -81,6 +83,20 @@ def figure_json(figure: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(figure.to_json())
     found["layout"].pop("template", None)
     return found
+
+
+def _sweep(results: Results, y: str) -> dict[str, Any] | None:
+    """Return title and figures of a sweep for every column; None where nothing was swept."""
+    found = sweeps.find(results)
+    if found is None:
+        return None
+    return {
+        column: {
+            "title": unbroken(words.sweep_title(results, found, column)),
+            "figures": [figure_json(figure) for figure in sweep_figures(results, found, column)],
+        }
+        for column in dict.fromkeys([y, *y_columns(results)])
+    }
 
 
 def has_client_values(results: Results) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from analysis import markup, units, words
+from analysis import claims, markup, sweeps, units, words
 from analysis.figures.convergence import shows_seeds
 from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
@@ -40,6 +40,8 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
             _failures(results),
             _convergence(results, data),
             _table(results, columns),
+            _sweep(results, data),
+            _claims(results),
             _clients(results, data),
             _left_behind(results, data),
             _learned(results, data),
@@ -123,6 +125,38 @@ def _table(results: Results, columns: Sequence[Column]) -> str:
         f'<p class="actions"><span>Copy as</span>{buttons}'
         '<span id="copied" role="status"></span></p></section>'
     )
+
+
+def _sweep(results: Results, data: Data) -> str:
+    found = sweeps.find(results)
+    if found is None or not data["sweep"]:
+        return ""
+    made = data["sweep"][data["view"]["y"]]
+    maps = len(found.keys) == 2
+    how = "Values at the end, means over seeds, of what is chosen to be shown above."
+    how += " The stronger the colour of a cell, the better." if maps else ""
+    look = study_inks(results)
+    places = {name: place for place, name in enumerate(look)}
+    inside = ""
+    if not maps and len(found.series) > 1:
+        inside += markup.lines(
+            (places[name], look[name], series)
+            for series, name in zip(found.series, found.firsts, strict=True)
+        )
+    for index, figure in enumerate(made["figures"]):
+        name = f"sweep-{index}"
+        several = maps and len(found.series) > 1
+        head = f'<p class="note">{escape(found.series[index])}</p>' if several else ""
+        plot = markup.plot(name, figure["layout"]["height"], "sweep-title")
+        inside += f"{head}{plot}{markup.saves(name)}"
+    title = f'<h2 id="sweep-title">{escape(made["title"])}</h2>'
+    figure = f'<figure>{title}<p class="how">{how}</p>{inside}</figure>'
+    return _section("What do the settings do?", figure)
+
+
+def _claims(results: Results) -> str:
+    told = claims.read(results.folder)
+    return _section("Is it what the source says?", claims.section(told)) if told else ""
 
 
 def _clients(results: Results, data: Data) -> str:
@@ -265,15 +299,10 @@ def _settings(results: Results) -> str:
     return f"<details><summary>Settings of each algorithm</summary>{table}</details>"
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _flat(settings: Mapping[str, Any]) -> list[str]:
     """Return nested settings as ``local.lr=0.1``."""
-    texts: list[str] = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            texts += _flat(value, f"{prefix}{key}.")
-        elif value is not None and key != "label":
-            texts.append(f"{prefix}{key}={value}")
-    return texts
+    held = sweeps.flat(settings).items()
+    return [f"{k}={v}" for k, v in held if v is not None and k.rpartition(".")[2] != "label"]
 
 
 def _who(run: Run) -> str:

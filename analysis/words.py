@@ -12,7 +12,8 @@ from analysis import units
 from analysis.figures.fairness import fairness_column, worst_tenth
 from analysis.figures.participation import client_shares, fifth
 from analysis.read import Results, Run
-from analysis.series import y_title
+from analysis.series import more_is_better, y_title
+from analysis.sweeps import Sweep
 
 _NAMED = 3  # most algorithms that a sentence names
 _NOTABLE = 0.005  # least share of waiting that is worth a word
@@ -234,3 +235,26 @@ def fairness_title(results: Results) -> str:
 
 def _times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def sweep_title(results: Results, found: Sweep, column: str) -> str:
+    """Return at which point of a sweep the last value was best, and at which worst."""
+    ends = found.last(results, column)
+    rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
+    if not len(rows):
+        return f"No point of the sweep ended with a {y_title(column)}"
+    more = more_is_better(column)
+    first, last = (rows.iloc[-1], rows.iloc[0]) if more else (rows.iloc[0], rows.iloc[-1])
+    best, worst = ("smallest", "largest") if more is None else ("best", "worst")
+    said = f"The {best} final {y_title(column)}, {units.number(first['value'])}, is "
+    said += f"{named(first['series'])}'s with {_place(found, first)}; "
+    said += f"the {worst}, {units.number(last['value'])}, "
+    said += f"{named(last['series'])}'s with " if len(found.series) > 1 else "comes with "
+    said += _place(found, last)
+    failed = int(ends["failed"].sum())
+    return said + (f"; {failed} of {len(ends)} points failed" if failed else "")
+
+
+def _place(found: Sweep, row: pd.Series) -> str:
+    pairs = zip(found.titles, found.keys, strict=True)
+    return " and ".join(f"{title} {units.number(row[key])}" for title, key in pairs)

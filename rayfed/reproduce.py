@@ -228,7 +228,7 @@ class Outcome:
 
 
 def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
-    """Check the claims on what the parts recorded, and write ``claims.json``.
+    """Check the claims on what the parts recorded, write ``claims.json`` and the pages anew.
 
     Parameters
     ----------
@@ -247,6 +247,7 @@ def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
     _write(study.home, outcome.told())
     for part in recorded:
         _write(study.folder(part), outcome.told(part))
+        api.Result(study.folder(part), {}).report()
     return outcome
 
 

@@ -120,6 +120,7 @@ const page = (() => {
     },
     y: (value) => {
       Object.assign(view, { y: value, log: null, target: data.convergence.columns[value].target });
+      drawSweep();
       return drawConvergence();
     },
     scale: (value) => {
@@ -225,6 +226,15 @@ const page = (() => {
     return draw("fairness", figure);
   };
 
+  // ---- sweeps -------------------------------------------------------------------------------
+
+  function drawSweep() {
+    const made = data.sweep?.[view.y];
+    if (!made) return Promise.resolve();
+    $("#sweep-title").textContent = made.title;
+    return Promise.all(made.figures.map((figure, i) => draw(`sweep-${i}`, figure)));
+  }
+
   // ---- what one client did ------------------------------------------------------------------
 
   const STATUSES = { used: "Took part", late: "Came late", dropped: "Went away" };
@@ -291,6 +301,7 @@ const page = (() => {
   async function drawAll() {
     document.body.classList.toggle("keyed", keyed());
     await drawConvergence();
+    await drawSweep();
     await drawRun();
     await drawFairness();
   }
