@@ -1,0 +1,244 @@
+"""RWSADMM: a server that walks from client to client and lets their models differ a little.
+
+Z. Parsons, F. Dou, H. Du, Z. Song, J. Lu, "Mobilizing Personalized Federated Learning in
+Infrastructure-Less and Heterogeneous Environments via Random Walk Stochastic ADMM", NeurIPS 2023,
+https://arxiv.org/abs/2304.12534. Without room between the models it is Walkman: X. Mao, K. Yuan,
+Y. Hu, Y. Gu, A. H. Sayed, W. Yin, "Walkman: A Communication-Efficient Random-Walk Algorithm for
+Decentralized Optimization", IEEE Transactions on Signal Processing 68, 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Interval
+
+from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.errors import ScenarioError
+from rayfed.problems.base import Batch, Ints
+from rayfed.solvers import SGD, Local, Solver
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
+
+Formulation = Literal["sound", "printed", "released-code"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RWSADMM(Algorithm):
+    """ADMM of a walking server, with room for personal models (Parsons et al. 2023).
+
+    The server carries the token y (p,); client j keeps its model x_j (p,) and the multiplier z_j
+    (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. Those whom a step asks
+    (select them by ``participation.select: walk``) take local steps along a stochastic gradient g
+    of F_j at x_j,
+
+        x_j <- y + z_j / beta - g / beta - epsilon sgn(g),
+        z_j <- z_j + kappa (S(z_j + beta (y - x_j)) - z_j),
+
+    S the soft threshold at beta epsilon, and upload how x_j - z_j / beta + epsilon sgn(z_j) has
+    changed; y moves by the sum of the changes over the number of clients. The x-step is the
+    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2.
+
+    Parameters
+    ----------
+    beta : float
+        Penalty; the theory wants more than 2 L^2 + L + 2 for gradients with constant L.
+    epsilon : float or list of float
+        Room between x_j and y in every coordinate, for all clients or for each. With 0 and kappa 1
+        the method is Walkman, which finds the minimum of the mean of the F_j.
+    kappa : float
+        Step of the multipliers.
+    kappa_decay : float
+        Factor on kappa from round to round (0.99 in the paper, whose kappa begins at 0.001).
+    formulation : "sound" or "printed" or "released-code"
+        The update above; that of the paper's slides as printed, which diverges; or what the
+        authors' code does, which is nearer to a proximal FedAvg.
+    mix : float
+        With "released-code": the share of the mean of the x_j in the server's next model.
+    users : int
+        With "released-code": the number M by which it divides changes of its token.
+
+    Notes
+    -----
+    ``local`` gives the number of local steps and the minibatches; their step size is 1 / beta.
+    The model that is evaluated is y, the personal ones are the x_j. Weights play no part.
+
+    Deviations from the paper: as printed, the signs, the factor of epsilon and the scaling of the
+    token's change do not follow from the sub-problems, and the inequality is treated as an
+    equation; "sound" is what does follow. One token is kept, not one for each neighbourhood. In
+    "released-code" only those who are asked train, and its kappa decays with every local step, as
+    in the code.
+
+    Examples
+    --------
+    >>> sorted(RWSADMM().client_state(np.zeros(2)))
+    ['x', 'z']
+    """
+
+    name: ClassVar[str] = "rwsadmm"
+    diagnostics: ClassVar[tuple[str, ...]] = ("token_distance",)
+    personal: ClassVar[bool] = True
+
+    beta: Annotated[float, Gt(0)] = 10.0
+    epsilon: Annotated[float, Ge(0)] | tuple[Annotated[float, Ge(0)], ...] = 0.0
+    kappa: Annotated[float, Gt(0)] = 1.0
+    kappa_decay: Annotated[float, Interval(gt=0, le=1)] = 1.0
+    formulation: Formulation = "sound"
+    mix: Annotated[float, Interval(ge=0, le=1)] = 0.9
+    users: Annotated[int, Ge(1)] = 10
+
+    def check_solver(self, solver: Solver) -> None:
+        """Refuse local steps that are not plain ones."""
+        if not isinstance(solver, SGD) or solver.momentum or solver.mu:
+            found = "found momentum, a proximal term or another solver than sgd"
+            raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
+
+    def fitted(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
+        """Refuse widths that are not one for each client."""
+        if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
+            found = f"found {len(self.epsilon)} widths for {shards.clients} clients"
+            raise ScenarioError("epsilon", f"{found}; give one for each, or a number for all")
+        return self
+
+    def client_state(self, x0: Array) -> State:
+        """Every client's model x_j (p,) and multiplier z_j (p,)."""
+        return {"x": x0, "z": np.zeros_like(x0)}
+
+    def models(self, clients: Clients, x: Array) -> Array:
+        """Return x_j (K, p)."""
+        return np.asarray(clients.state["x"])
+
+    def round(self, state: State) -> Round:
+        """Server half: y <- y + (1/N) sum_j of what changed at those who were asked."""
+        y, p = state["x"], state["x"].size
+        work, names = {
+            "sound": ("walk", ("change",)),
+            "printed": ("walk_as_printed", ("new", "old")),
+            "released-code": ("walk_as_released", ("mean",)),
+        }[self.formulation]
+        up = {**dict.fromkeys(names, p), "distance": 1}
+        reply = yield Ask(work, send={"y": y}, up=up, plain=() if names == ("mean",) else names)
+        asked, share = len(reply.ids), len(reply.ids) / reply.population
+        if self.formulation == "sound":
+            y = y + share * reply.mean["change"]
+        elif self.formulation == "printed":  # only the new part is divided by N
+            y = y + share * reply.mean["new"] - asked * reply.mean["old"]
+        else:
+            y = (1 - self.mix) * y + self.mix * reply.mean["mean"]
+        return {"x": y}, {"token_distance": float(np.mean(reply.each["distance"]))}
+
+    # -- client halves ---------------------------------------------------------------------
+
+    def walk(self, clients: Clients, y: Array) -> Upload:
+        """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
+        room, kappa = self._room(clients), self._kappa(clients.round)
+        wide = self.beta * room
+        before = self._part(clients.state["x"], clients.state["z"], room)
+        z = clients.state["z"].copy()
+
+        def follow(x: Array, who: Ints) -> None:
+            pulled = z[who] + self.beta * (y - x)
+            soft = np.sign(pulled) * np.maximum(np.abs(pulled) - wide[who], 0)
+            z[who] += kappa * (soft - z[who])
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            return g - z[who] + self.beta * (x - y) + wide[who] * np.sign(g)
+
+        local = self._steps(clients, slope, follow)
+        change = self._part(local.x, z, room) - before
+        return self._upload(local, z, y, {"change": change})
+
+    def walk_as_printed(self, clients: Clients, y: Array) -> Upload:
+        """Client half of the printed formulas: z >= 0 stands in z_j, s = sgn(y - x) throughout."""
+        room, kappa = self._room(clients), self._kappa(clients.round)
+        x0, z = clients.state["x"], clients.state["z"].copy()
+
+        def part(x: Array, z: Array) -> Array:
+            return np.asarray(x - (z / self.beta + room) * _side(y - x))
+
+        def follow(x: Array, who: Ints) -> None:
+            z[who] += kappa * self.beta * (np.abs(y - x) - room[who])
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            return np.asarray(self.beta * (x - y) - _side(y - x) * (z[who] - room[who] - g))
+
+        old = part(x0, z)
+        local = self._steps(clients, slope, follow)
+        return self._upload(local, z, y, {"new": part(local.x, z), "old": old})
+
+    def walk_as_released(self, clients: Clients, y: Array) -> Upload:
+        """Client half of the released code: a token of its own moves along with every step."""
+        room = self._room(clients)
+        x0, z = clients.state["x"], clients.state["z"].copy()
+        token, last = np.broadcast_to(y, x0.shape).copy(), x0 - z / self.beta
+        taken = np.zeros(len(x0), dtype=np.int64)
+
+        def follow(x: Array, who: Ints) -> None:
+            done = (clients.round - 1) * clients.steps[who] + taken[who]
+            kappa = (self.kappa * self.kappa_decay**done)[:, None].astype(x.dtype)
+            z[who] += kappa * self.beta * (x - token[who] - room[who])
+            now = x - z[who] / self.beta
+            token[who] += (now - last[who]) / self.users
+            last[who] = now
+            taken[who] += 1
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            return np.asarray(self.beta * (x - token[who]) + g - z[who] + room[who])
+
+        local = self._steps(clients, slope, follow)
+        return self._upload(local, z, y, {"mean": local.x})
+
+    def _steps(
+        self,
+        clients: Clients,
+        slope: Callable[[Array, Array, Ints], Array],
+        follow: Callable[[Array, Ints], None],
+    ) -> Local:
+        """Take local steps x <- x - slope / beta; after each of them the multipliers `follow`."""
+        problem, begun = clients.problem, False
+
+        def lagrangian(x: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+            nonlocal begun
+            if begun:
+                follow(x, who)
+            begun = True
+            loss, g = problem.value_and_gradient(x, batches[0])
+            return loss, slope(g, x, who)
+
+        assert isinstance(clients.solver, SGD)  # `check_solver` has refused all others
+        solver = replace(clients.solver, lr=1 / self.beta, lr_decay=1.0, momentum=0.0, mu=0.0)
+        local = replace(clients, solver=solver).solve(clients.state["x"], gradient=lagrangian)
+        follow(local.x, np.arange(len(clients.ids)))
+        return local
+
+    def _upload(self, local: Local, z: Array, y: Array, values: dict[str, Array]) -> Upload:
+        apart = local.x - y
+        distance = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
+        values = {**values, "distance": distance}
+        return Upload(values, state={"x": local.x, "z": z}, loss=local.loss)
+
+    def _part(self, x: Array, z: Array, room: Array) -> Array:
+        """Return what y is the mean of (K, p)."""
+        return np.asarray(x - z / self.beta + room * np.sign(z))
+
+    def _room(self, clients: Clients) -> Array:
+        """Return epsilon of each client (K, 1)."""
+        dtype = clients.shards.dtype
+        if isinstance(self.epsilon, tuple):
+            return np.array(self.epsilon, dtype=dtype)[clients.ids][:, None]
+        return np.full((len(clients.ids), 1), self.epsilon, dtype=dtype)
+
+    def _kappa(self, round: int) -> float:
+        return float(self.kappa * self.kappa_decay ** (round - 1))
+
+
+def _side(t: Array) -> Array:
+    """Return 1 or -1; 1 for 0, where the printed method would never begin to move."""
+    return np.where(t < 0, -1, 1).astype(t.dtype)
