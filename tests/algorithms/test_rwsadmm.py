@@ -129,11 +129,8 @@ def test_room_lets_models_differ_about_so_much_and_lowers_their_losses(study):
 
 def test_the_printed_formulas_diverge_though_beta_is_above_its_bound(study):
     _, run = study
-    with np.errstate(all="ignore"):
-        result = run(400, formulation="printed", epsilon=0.1, beta=10.0)
-    assert result.outcome == {"rwsadmm-seed0": "failed"}
-    reason = rayfed.api.reason(result.folder / "rwsadmm-seed0")
-    assert "not finite" in reason
+    loss = run(300, formulation="printed", epsilon=0.1, beta=10.0).rounds.loss.dropna()
+    assert loss.iloc[-1] > 1e6 * loss.iloc[0]
 
 
 def test_the_released_code_holds_clients_at_their_anchor(study):
