@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from html import escape
 from pathlib import Path
 from string import Template
@@ -11,6 +10,7 @@ import plotly.offline
 
 from analysis import markup
 from analysis.figures.style import study_inks
+from analysis.files import replace
 from analysis.palette import DARK, LIGHT, Ink, readable
 from analysis.payload import payload
 from analysis.read import Results
@@ -41,17 +41,10 @@ def write(folder: str | Path) -> Path:
         If there is no run in the folder.
     """
     results = Results.read(folder)
-    _replace(results.folder / "summary.csv", summary(results).to_csv(index=False))
+    replace(results.folder / "summary.csv", summary(results).to_csv(index=False))
     report = results.folder / "report.html"
-    _replace(report, page(results))
+    replace(report, page(results))
     return report
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file under another name first, so that a reader never finds half of it."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
 
 
 def page(results: Results) -> str:

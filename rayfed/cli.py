@@ -189,6 +189,47 @@ def report(folder: Folder) -> None:
 
 
 @app.command()
+def best(
+    folder: Folder,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="What is compared, such as accuracy; loss_gap if it was recorded, else loss.",
+        ),
+    ] = None,
+    at: Annotated[
+        int | None, typer.Option(metavar="ROUND", min=0, help="Compared there; at the end if not.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=NUMBER",
+            help="The fewest rounds to this value are best, for example loss_gap=1e-6.",
+        ),
+    ] = None,
+) -> None:
+    """Print the best setting of every algorithm, and write them down as a scenario.
+
+    For a study that sweeps settings by grid:, or lists an algorithm several times. Values are means
+    over seeds; a setting of which a run failed never wins. best.yaml, in the same folder, holds the
+    winners and can be run; best.csv the table.
+
+    Exit status: 0, or 1 if every setting of every algorithm failed.
+    """
+    from analysis.best import Aim, Best
+    from analysis.read import Results
+
+    results = Results.read(folder)
+    found = Best(results, Aim.of(results, by, at, target))
+    out.print(_best_table(found))
+    paths = found.write()
+    for path in paths:
+        _say(f"run it by: rayfed run {shlex.quote(str(path))}")
+    raise typer.Exit(0 if paths else 1)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON schema of scenario files, so that editors complete them.
 
@@ -315,6 +356,19 @@ def _runs_table(plan: Any) -> Table:
         seeds = ", ".join(str(each.seed) for each in runs)
         cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
         table.add_row(*map(escape, cells))
+    return table
+
+
+def _best_table(found: Any) -> Table:
+    frame = found.frame()
+    titles = {"rounds_to_target": "rounds", "edges": "at edge"}
+    table = Table(*[titles.get(c, c) for c in frame.columns], box=None, pad_edge=False)
+    for row in frame.to_dict("records"):
+        if row["failed"] == row["tried"]:
+            row["setting"] = "every setting failed"
+        row["edges"] = ", ".join(key.rpartition(".")[2] for key in row["edges"].split())
+        cells = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()]
+        table.add_row(*[escape("never" if cell == "nan" else cell) for cell in cells])
     return table
 
 

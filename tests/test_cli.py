@@ -126,6 +126,46 @@ class TestCheck:
         assert out.splitlines()[0].endswith("2 rounds; serial")
 
 
+class TestBest:
+    GRID = (
+        "--set", "algorithms=[{name: gradient-descent}]",
+        "--set", "grid={algorithms.*.lr: [2^-10, 2^-4, 2^12]}", "--set", "rounds=200",
+    )  # fmt: skip
+
+    def test_prints_the_best_settings_and_writes_a_scenario_that_runs(self, shell, tmp_path):
+        """A step of 2^12 diverges."""
+        assert shell("run", "small.yaml", "--out", "out", *self.GRID)[0] == 1
+        status, out, err = shell("best", "out")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0].split() == [
+            "algorithm", "setting", "seeds", "loss", "tried", "failed", "at", "edge",
+        ]  # fmt: skip
+        assert re.match(r"gradient-descent +lr=0\.0625 +2 +\S+ +3 +1 *$", lines[1])
+        assert lines[2] == "run it by: rayfed run out/best.yaml"
+        _, out, _ = shell("best", "out", "--target", "loss=0")
+        assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +never +3 +1", out, re.M)
+        _, out, _ = shell("best", "out", "--target", "loss=1e9")
+        assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +0 +3 +1", out, re.M)
+        status, _, err = shell("best", "out", "--by", "lose")
+        assert (status, err) == (2, "rayfed: --by: unknown score 'lose'; did you mean 'loss'?\n")
+        status, out, _ = shell("run", "out/best.yaml", "--out", "again")
+        assert status == 0
+        assert out.startswith("small [bold]-best: 2 runs (1 algorithms, 2 seeds)")
+        first, again = (tmp_path / path for path in ("out", "again"))
+        before = rayfed.api.Result(first, rayfed.api.results_in(first)).rounds
+        after = rayfed.api.Result(again, rayfed.api.results_in(again)).rounds
+        same = before[before.setting == "lr=0.0625"].loss.tolist()
+        assert after.loss.tolist() == same
+
+    def test_where_everything_failed(self, shell):
+        changes = ("--set", "algorithms=[{name: gradient-descent, lr: 2^12}]")
+        assert shell("run", "small.yaml", "--out", "out", "--set", "rounds=200", *changes)[0] == 1
+        status, out, _ = shell("best", "out")
+        assert status == 1
+        assert "every setting failed" in out
+
+
 class TestList:
     @pytest.mark.parametrize("kind", KINDS)
     def test_every_plug_in_has_a_line(self, shell, kind):

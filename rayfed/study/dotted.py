@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from rayfed.errors import ScenarioError
+from rayfed.study.yamlfile import parse_yaml
 
 Overrides = Mapping[str, Any] | Iterable[str | tuple[str, Any]]
 """Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML."""
@@ -63,7 +64,7 @@ def _pair(override: str) -> tuple[str, Any]:
     if not (equals and key.strip()):
         raise ScenarioError(f"--set {override}", "found no key=value; write dotted.key=value")
     try:
-        return key.strip(), yaml.safe_load(text)
+        return key.strip(), parse_yaml(text)
     except yaml.YAMLError as error:
         raise ScenarioError(f"--set {override}", "the value is no valid YAML") from error
 

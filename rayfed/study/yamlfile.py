@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,37 @@ class _Strict(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
+    """Return what ``2^-7`` stands for; a whole number where it is one."""
+    base, exponent = map(int, node.value.split("^"))
+    try:
+        value = float(base) ** exponent
+    except (OverflowError, ZeroDivisionError) as error:
+        text = f"'{node.value}' is no number that can be held"
+        raise yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark) from error
+    return int(value) if exponent >= 0 and value <= 2**53 else value
+
+
+_Strict.add_implicit_resolver("!power", re.compile(r"^\d+\^[-+]?\d+$"), list("0123456789"))
+_Strict.add_constructor("!power", _power)
+
+
+def parse_yaml(text: str) -> Any:
+    """Return what a text in YAML holds: plain values, and powers such as ``2^-7``.
+
+    Raises
+    ------
+    yaml.YAMLError
+        If it is no YAML, or holds more than plain values.
+
+    Examples
+    --------
+    >>> parse_yaml("[2^-7, 2^3, '2^3']")
+    [0.0078125, 8, '2^3']
+    """
+    return yaml.load(text, Loader=_Strict)
+
+
 def read_yaml(path: Path) -> Any:
     """Return what a YAML file holds.
 
@@ -32,7 +64,7 @@ def read_yaml(path: Path) -> Any:
         If it cannot be read, is no YAML, or holds more than plain values.
     """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
+        return parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
