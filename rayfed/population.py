@@ -166,10 +166,10 @@ class Population:
         found[found] = named[at[found]] == ids[found]
         groups = np.zeros(len(ids), dtype=np.int64)
         groups[found] = owner[at[found]]
-        if len(named) < self.count:
+        bounds, keyed = self._keyed
+        if len(bounds) and len(named) < self.count:
             rank = (ids - at)[~found]  # among the ids that no group names
             walk = Key(self.seed, "groups").permutation(self.count - len(named))
-            bounds, keyed = self._keyed
             groups[~found] = keyed[np.searchsorted(bounds, walk(rank), side="right")]
         return groups
 
