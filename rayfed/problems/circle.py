@@ -11,6 +11,7 @@ from annotated_types import Gt, Lt
 from rayfed.errors import ScenarioError
 from rayfed.problems.base import Array, Batch, Floats, Problem
 from rayfed.problems.picture import Picture
+from rayfed.rng import Key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,14 @@ class Circle(Problem):
     def size(self, features: int, classes: int) -> int:
         """Return p = d + 1: a centre and a radius."""
         return features + 1
+
+    def initial(
+        self, kind: Literal["zeros", "normal"], features: int, classes: int, key: Key
+    ) -> Floats:
+        """Return the first model (p,), with a radius that is not negative."""
+        x = super().initial(kind, features, classes, key)
+        x[-1] = abs(x[-1])
+        return x
 
     def spread(self, features: int, p: int) -> Floats:
         """Return 1 for each coordinate (p,), as in the study."""

@@ -1,0 +1,22 @@
+"""The quick ones of the FedHybrid reproducibility study's tasks stand as their claims say."""
+
+from pathlib import Path
+
+import pytest
+
+from rayfed import api, reproduce
+from rayfed.progress import Silent
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+
+@pytest.mark.parametrize("task", ["line", "circle"])
+def test_every_claim_stands(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(api.Result, "report", lambda result: None)  # the pages are tested elsewhere
+    path = SCENARIOS / f"bergerault_2023_{task}.claims.yaml"
+    study = reproduce.find(str(path), out=tmp_path / "o")
+    for part in study.claims.parts:
+        plan, kept = reproduce.begin(study, part)
+        reproduce.execute(study, part, plan, kept, Silent())
+    outcome = reproduce.conclude(study, {})
+    assert outcome.holds(), [(v.claim.says, v.measured) for v in outcome.verdicts if not v.expected]
