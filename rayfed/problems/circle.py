@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Gt, Lt
 
 from rayfed.errors import ScenarioError
-from rayfed.problems.base import Array, Batch, Floats, Problem
+from rayfed.problems.base import Array, Batch, Floats, Problem, Start
 from rayfed.problems.picture import Picture
 from rayfed.rng import Key
 
@@ -54,7 +54,7 @@ class Circle(Problem):
     name: ClassVar[str] = "circle"
     task: ClassVar[Literal["regression", "binary", "multiclass"]] = "regression"
     convex: ClassVar[bool] = False
-    default_init: ClassVar[Literal["zeros", "normal"]] = "normal"
+    default_init: ClassVar[Start] = "normal"
 
     alpha: Annotated[float, Gt(0), Lt(0.5)] = 0.05
     intercept: bool = False
@@ -67,9 +67,7 @@ class Circle(Problem):
         """Return p = d + 1: a centre and a radius."""
         return features + 1
 
-    def initial(
-        self, kind: Literal["zeros", "normal"], features: int, classes: int, key: Key
-    ) -> Floats:
+    def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
         """Return the first model (p,), with a radius that is not negative."""
         x = super().initial(kind, features, classes, key)
         x[-1] = abs(x[-1])
