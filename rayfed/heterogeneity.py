@@ -15,14 +15,21 @@ from rayfed.solvers import SGD, Descent, Local
 
 @dataclass(frozen=True)
 class Watched(Clients):
-    """Clients whose local models are noted."""
+    """Clients whose local models are noted.
 
-    noted: list[Array] = field(default_factory=list)
+    Attributes
+    ----------
+    common, own : list of (K, p) array
+        Where the local solvers end that start from one model for all clients, and the others.
+    """
+
+    common: list[Array] = field(default_factory=list)
+    own: list[Array] = field(default_factory=list)
 
     def solve(self, x: Array, **terms: Any) -> Local:
-        """Run the local solver, and note where it ends."""
+        """Run the local solver from x, (p,) or (K, p), and note where it ends."""
         local = super().solve(x, **terms)
-        self.noted.append(local.x)
+        (self.common if np.ndim(x) == 1 else self.own).append(local.x)
         return local
 
 
@@ -68,12 +75,16 @@ class Heterogeneity:
         return Upload({"direction": moved / (lr * clients.steps)[:, None]})
 
     def _local_models(self, clients: Clients, client_half: Array, send: State) -> Floats:
-        """Return where the first local solver of a client half ends (K, p), NaN if none runs."""
+        """Return where the local solver of a client half ends (K, p), NaN if none runs.
+
+        Of several it is the one that starts from the global model: personal models are no drift.
+        """
         watched = Watched(**{f.name: getattr(clients, f.name) for f in fields(clients)})
         getattr(self.algorithm, str(client_half))(watched, **send)
-        if not watched.noted:
+        models = [*watched.common, *watched.own]
+        if not models:
             return np.full((len(clients.ids), clients.p), np.nan)
-        return watched.noted[0].astype(np.float64)
+        return models[0].astype(np.float64)
 
 
 def squares(rows: Floats) -> Floats:

@@ -179,6 +179,12 @@ def test_personal_models_are_not_what_gradients_are_taken_at(tmp_path):
         assert rows.client_drift[k] == pytest.approx(expected, rel=1e-11)
 
 
+def test_a_personal_model_beside_the_global_one_is_no_drift(plain, tmp_path):
+    """Ditto's global model is FedAvg's, whatever its clients keep for themselves."""
+    rows = rows_of(quadratic("ditto"), tmp_path)
+    assert rows.client_drift.tolist() == plain.client_drift.tolist()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Unsolved(FedAvg):
     """Gradient descent whose client half runs no local solver."""
