@@ -1,20 +1,18 @@
-"""The command line: run, resume, reproduce, check, list, report, schema."""
+"""The command line: what each command takes and does."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
+from rayfed import tables
 from rayfed.errors import DataMissing, RayfedError, ScenarioError, unknown
 from rayfed.plugins import KINDS
 
@@ -129,19 +127,19 @@ def reproduce(
     from rayfed import reproduce as studies
 
     if name is None:
-        out.print(_studies_table(studies.known()))
+        out.print(tables.studies(studies.known()))
         return
     study = studies.find(name, "full" if full else "short", out_)
     if part is not None and part not in study.claims.parts:
         raise ScenarioError("--part", unknown("part", part, study.claims.parts))
     missing = _run_parts(study, [part] if part else list(study.claims.parts), keep)
     outcome = studies.conclude(study, missing)
-    out.print(_claims_table(outcome))
+    out.print(tables.claims(outcome))
     for where, why in outcome.failed.items():
         _say(f"{where} failed: {why}", err, style="red")
     for where, why in missing.items():
         _say(f"{where} was left out: {why}", err, style="yellow")
-    _say(f"{_count(outcome)}; in detail: {study.home / studies.CLAIMS}")
+    _say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
     raise typer.Exit(0 if outcome.holds(part) else 1)
 
 
@@ -152,13 +150,48 @@ def check(scenario: ScenarioFile, set_: Overrides = None) -> None:
 
     plan = api.prepare(api.read(scenario, set_ or ()))
     _say(_headline(plan))
-    out.print(_runs_table(plan))
+    out.print(tables.runs(plan))
     cost = plan.cost(api.cpus())
     _say(
         f"{cost.actors} client actors, {cost.drivers} driver actors; about "
-        f"{_mib(cost.memory)} of memory (data {_mib(cost.data)}, client state "
-        f"{_mib(cost.state)}, processes {_mib(cost.processes)})"
+        f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
+        f"{tables.mib(cost.state)}, processes {tables.mib(cost.processes)})"
     )
+    if plan.study.topology is not None:
+        from rayfed.topology.summary import line
+
+        _say(line(plan.graphs()))
+
+
+@app.command()
+def topology(
+    scenario: ScenarioFile,
+    set_: Overrides = None,
+    frames: Annotated[
+        int, typer.Option(min=1, help="Graphs at most, spaced evenly over the run.")
+    ] = 5,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Virtual second of the last graph; stop.time_s, or 3600, if not given.",
+        ),
+    ] = None,
+) -> None:
+    """Print what the graphs of a scenario are like, and how fast walks mix on them.
+
+    A line for each graph and each walk that needs no settings: links, degrees, parts, lambda_2 of
+    the transition matrix, and the steps after which the walk is within 1/4 of its stationary law.
+    """
+    from rayfed import api
+    from rayfed.topology.summary import line, regimes, spaced, table
+
+    plan = api.prepare(api.read(scenario, set_ or ()))
+    study, graphs = plan.study, plan.graphs()
+    last_s = until if until is not None else study.stop.time_s or 3600.0
+    _say(line(graphs))
+    out.print(table(regimes(graphs, spaced(frames, study.rounds or 1, last_s))))
 
 
 @app.command("list")
@@ -222,7 +255,7 @@ def best(
 
     results = Results.read(folder)
     found = Best(results, Aim.of(results, by, at, target))
-    out.print(_best_table(found))
+    out.print(tables.best(found))
     paths = found.write()
     for path in paths:
         _say(f"run it by: rayfed run {shlex.quote(str(path))}")
@@ -263,7 +296,7 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
         _say(f"{kept}rayfed resume {shlex.quote(str(folder))}", err)
         raise typer.Exit(130) from None
     failed = [name for name, status in result.outcome.items() if status == "failed"]
-    out.print(_comparison_table(result))
+    out.print(tables.comparison(result))
     for name in failed:
         _say(f"{name} failed: {api.reason(result.folder / name)}", err, style="red")
     _say(f"page: {result.folder / 'report.html'}")
@@ -297,39 +330,6 @@ def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:
     return missing
 
 
-def _studies_table(paths: Mapping[str, Path]) -> Table:
-    from rayfed.study.claims import load_claims
-
-    table = Table("study", "parts", "claims", "source", box=None, pad_edge=False)
-    for name, path in paths.items():
-        held = load_claims(path)
-        cells = (name, ", ".join(held.parts), str(len(held.claims)), held.source)
-        table.add_row(*map(escape, cells))
-    return table
-
-
-_STYLES = {"holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red"}
-
-
-def _claims_table(outcome: Any) -> Table:
-    heads = ("the source says", "where", "measured", "holds")
-    table = Table(*heads, box=None, pad_edge=False, title_justify="left", leading=1)
-    for verdict in outcome.verdicts:
-        said = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
-        if verdict.remark:
-            said += f": {verdict.remark}"
-        cells = (verdict.claim.says, verdict.claim.where, verdict.measured)
-        holds = Text(said, style=_STYLES[verdict.status])
-        table.add_row(*map(escape, cells), holds)
-    return table
-
-
-def _count(outcome: Any) -> str:
-    states = [verdict.status for verdict in outcome.verdicts]
-    told = (f"{states.count(state)} {state}" for state in _STYLES if state in states)
-    return f"{len(states)} claims: {', '.join(told)}"
-
-
 def _headline(plan: Any) -> str:
     study = plan.study
     placed = study.executor.name
@@ -337,51 +337,13 @@ def _headline(plan: Any) -> str:
         from rayfed.api import cpus
 
         cost = plan.cost(cpus())
-        placed = f"{cost.actors} client actors (about {_mib(cost.memory)} in all)"
+        placed = f"{cost.actors} client actors (about {tables.mib(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     rounds = f"{study.rounds} rounds" if study.rounds else "rounds until a rule under stop is met"
     return (
         f"{study.name}: {len(plan.runs)} runs ({len(algorithms)} algorithms, "
         f"{len(study.seeds)} seeds), {plan.clients} clients, {rounds}; {placed}"
     )
-
-
-def _runs_table(plan: Any) -> Table:
-    table = Table("algorithm", "setting", "seeds", "parameters", "rows", box=None, pad_edge=False)
-    seen: dict[tuple[str, str], list[Any]] = {}
-    for each in plan.runs:
-        seen.setdefault((each.label, each.setting), []).append(each)
-    for (label, setting), runs in seen.items():
-        rows = runs[0].views["evaluation"].shards.total()
-        seeds = ", ".join(str(each.seed) for each in runs)
-        cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
-        table.add_row(*map(escape, cells))
-    return table
-
-
-def _best_table(found: Any) -> Table:
-    frame = found.frame()
-    titles = {"rounds_to_target": "rounds", "edges": "at edge"}
-    table = Table(*[titles.get(c, c) for c in frame.columns], box=None, pad_edge=False)
-    for row in frame.to_dict("records"):
-        if row["failed"] == row["tried"]:
-            row["setting"] = "every setting failed"
-        row["edges"] = ", ".join(key.rpartition(".")[2] for key in row["edges"].split())
-        cells = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()]
-        table.add_row(*[escape("never" if cell == "nan" else cell) for cell in cells])
-    return table
-
-
-def _comparison_table(result: Any) -> Table:
-    frame = result.comparison()
-    table = Table(*[str(c) for c in frame.columns], box=None, pad_edge=False)
-    for row in frame.itertuples(index=False):
-        table.add_row(*[escape(str(v)) for v in row])
-    return table
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
 def _say(line: str, console: Console = out, style: str | None = None) -> None:

@@ -59,6 +59,19 @@ class Plan:
         """Number N of clients, the largest of all settings."""
         return max(run.clients.count for run in self.runs)
 
+    def graphs(self) -> Graphs:
+        """Return who is linked with whom under the first seed.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario has no topology.
+        """
+        if self.study.topology is None:
+            text = "nothing found; say who is linked with whom, for example topology: ring"
+            raise ScenarioError("topology", text)
+        return Graphs(self.study.topology, self.clients, self.study.seeds[0])
+
     def cost(self, cpus: int) -> Cost:
         """Return what the placement will cost on so many CPUs."""
         return Cost.of(self, cpus)

@@ -48,6 +48,7 @@ KINDS = {
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),
     "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility.base:Mobility"),
+    "walks": Kind("rayfed.topology.walks", "rayfed.topology.walks.base:Walk"),
 }
 
 _SINGULAR = {"availability": "availability", "topologies": "topology", "mobilities": "mobility"}

@@ -166,6 +166,36 @@ class TestBest:
         assert "every setting failed" in out
 
 
+class TestTopology:
+    def test_a_line_for_each_graph_and_walk(self, shell):
+        status, out, err = shell("topology", "small.yaml", "--set", "topology=ring")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0] == "topology ring: 6 links at first, 2 to a client, 1 part"
+        # an even ring has a period, so the walks are made lazy: (1 + cos 60 degrees) / 2
+        assert re.search(r"^1 +0 +6 +2 \(2 to 2\) +1 +metropolis +0.5 +0.750000 +\d+ *$", out, re.M)
+        assert re.search(r"^ +uniform +0.5 +0.750000 +\d+ *$", out, re.M)
+        assert len(lines) == 4
+
+    def test_graphs_over_time(self, shell):
+        moving = "topology={name: geometric, range_m: 600}"
+        asked = ["--frames", "3", "--until", "200"]
+        out = shell("topology", "small.yaml", "--set", moving, *asked)[1]
+        assert re.findall(r"^\d +(\d+) ", out, re.M) == ["0", "100", "200"]
+
+    def test_check_has_it_in_a_line(self, shell):
+        out = shell("check", "small.yaml", "--set", "topology=star")[1]
+        assert out.splitlines()[-1] == "topology star: 5 links at first, 1.67 to a client, 1 part"
+
+    def test_a_scenario_without_one(self, shell):
+        status, out, err = shell("topology", "small.yaml")
+        assert (status, out) == (2, "")
+        assert err == (
+            "rayfed: topology: nothing found; say who is linked with whom, for example topology: "
+            "ring\n"
+        )
+
+
 class TestList:
     @pytest.mark.parametrize("kind", KINDS)
     def test_every_plug_in_has_a_line(self, shell, kind):

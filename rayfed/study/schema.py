@@ -23,13 +23,8 @@ def whole(schema: JsonSchemaValue) -> JsonSchemaValue:
     """
     parts: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
     beside = {mark[KIND]: mark.pop(BESIDE) for mark in parts.values() if BESIDE in mark}
-    pending, done = _kinds([schema, parts]), set[str]()
-    while pending - done:
-        kind = min(pending - done)
-        made = _schemas(kind, beside.get(kind, {}))
-        parts.update(made)
-        pending |= _kinds(list(made.values()))
-        done.add(kind)
+    for kind in plugins.KINDS:  # those too that only a user's own class has a setting for
+        parts.update(_schemas(kind, beside.get(kind, {})))
     dialect = "https://json-schema.org/draft/2020-12/schema"
     linked: JsonSchemaValue = _linked({"$schema": dialect, **schema, "$defs": parts})
     return linked
@@ -61,16 +56,6 @@ def _schema(cls: type[Any], beside: Mapping[str, JsonSchemaValue]) -> JsonSchema
 
 def _required(cls: type[Any]) -> list[str]:
     return [name for name, field in model_of(cls).model_fields.items() if field.is_required()]
-
-
-def _kinds(schema: Any) -> set[str]:
-    """Return the kinds of plug-in that a schema is marked with."""
-    if isinstance(schema, list):
-        return set().union(*map(_kinds, schema))
-    if not isinstance(schema, dict):
-        return set()
-    own = {schema[KIND]} if KIND in schema else set()
-    return own.union(*map(_kinds, schema.values()))
 
 
 def _linked(schema: Any) -> Any:

@@ -105,6 +105,11 @@ class Graphs:
         """Return which graph, from 0, holds in a round (from 1) at a virtual second."""
         return self._series.epoch(round, time_s)
 
+    @property
+    def fixed(self) -> bool:
+        """Whether there is one graph for good."""
+        return self.epoch(2**31, 1e15) == 0
+
     def at(self, round: int, time_s: float = 0.0) -> Graph:
         """Return the graph that holds in a round (from 1) at a virtual second.
 

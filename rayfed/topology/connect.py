@@ -40,8 +40,11 @@ def parts(graph: Graph) -> Parts:
     """Return the connected components of a graph."""
     from scipy.sparse.csgraph import connected_components
 
-    count, labels = connected_components(graph.matrix, directed=False)
-    return Parts(int(count), labels.astype(np.int64))
+    # every link goes both ways, so strong parts are all there are; weak ones need a transpose
+    count, labels = connected_components(graph.matrix, connection="strong")
+    firsts = np.unique(labels, return_index=True)[1]
+    numbers = np.argsort(np.argsort(firsts))
+    return Parts(int(count), numbers[labels].astype(np.int64))
 
 
 def joined(graph: Listed, found: Parts, key: Key, epoch: int) -> Listed:
@@ -77,16 +80,10 @@ def _drawn(found: Parts, key: Key, epoch: int) -> Ints:
 
 
 def _shortest(positions: Floats, found: Parts) -> Ints:
-    """Return the links of a minimum spanning tree of the parts (Kruskal).
-
-    The shortest link between two sets of points that are all points together is an edge of their
-    Delaunay triangulation: the circle around it is empty, since a point within would make a
-    shorter one. So the triangulation has every candidate.
-    """
+    """Return the links of a minimum spanning tree of the parts (Kruskal)."""
     from networkx.utils import UnionFind
 
-    links = _triangulated(positions)
-    links = links[found.labels[links[:, 0]] != found.labels[links[:, 1]]]
+    links = _candidates(positions, found)
     lengths = np.hypot(*(positions[links[:, 0]] - positions[links[:, 1]]).T)
     trees, kept = UnionFind(range(found.count)), []
     for index in np.lexsort((links[:, 1], links[:, 0], lengths)):
@@ -97,6 +94,24 @@ def _shortest(positions: Floats, found: Parts) -> Ints:
     return np.array(kept, dtype=np.int64)
 
 
+def _candidates(positions: Floats, found: Parts) -> Ints:
+    """Return links (E, 2) between parts among which are those of a minimum spanning tree.
+
+    Such a link is the shortest that leaves some of the parts; let the largest not be one of them.
+    If it ends in the largest, it is the shortest from its start. If not, it is the shortest
+    between two sets of clients outside the largest, hence an edge of their Delaunay triangulation:
+    the circle around it is empty, since a client within would make a shorter link.
+    """
+    from scipy.spatial import cKDTree
+
+    main = found.largest()
+    rest = np.flatnonzero(found.labels != found.labels[main[0]])
+    _, nearest = cKDTree(positions[main]).query(positions[rest])
+    links = rest[_triangulated(positions[rest])]
+    links = links[found.labels[links[:, 0]] != found.labels[links[:, 1]]]
+    return np.concatenate([np.stack([rest, main[nearest]], axis=1), links])
+
+
 def _triangulated(positions: Floats) -> Ints:
     """Return the edges (E, 2) of the Delaunay triangulation; all pairs of few points."""
     if len(positions) < _FEW:
@@ -104,6 +119,5 @@ def _triangulated(positions: Floats) -> Ints:
     from scipy.spatial import Delaunay
 
     # joggled: clients on one line, or in one place, have a triangulation too
-    corners = Delaunay(positions, qhull_options="QJ").simplices
-    edges = np.concatenate([corners[:, [0, 1]], corners[:, [0, 2]], corners[:, [1, 2]]])
-    return np.unique(np.sort(edges, axis=1), axis=0).astype(np.int64)
+    corners = Delaunay(positions, qhull_options="QJ").simplices.astype(np.int64)
+    return np.concatenate([corners[:, [0, 1]], corners[:, [0, 2]], corners[:, [1, 2]]])

@@ -1,0 +1,113 @@
+"""Moves by a matrix of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from zipfile import BadZipFile
+
+import numpy as np
+
+from rayfed.errors import ScenarioError
+from rayfed.plugins import FilePath
+from rayfed.topology.graph import Floats, Graph, Ints
+from rayfed.topology.walks.base import Walk
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from rayfed.topology.base import Graphs
+
+_SURE = 1e-9  # how far from 1 a row may sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix(Walk):
+    """Moves by a transition matrix from a file.
+
+    A move over a link that is not there at the time is not made; the walker stays. If the matrix
+    is reversible with respect to a law, that law stays stationary then.
+
+    Parameters
+    ----------
+    path : str
+        A CSV file of N rows of N numbers without a header, or a sparse matrix (N, N) as
+        ``scipy.sparse.save_npz`` writes it; relative to the scenario. Row i holds the
+        probabilities of the moves from client i.
+    """
+
+    name: ClassVar[str] = "matrix"
+
+    path: FilePath
+
+    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+        """Return the entries of the matrix."""
+        codes, entries = self._entries
+        wanted = np.asarray(here) * self._matrix.shape[0] + there
+        place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        return np.asarray(np.where(codes[place] == wanted, entries[place], 0.0))
+
+    def check(self, graphs: Graphs) -> None:
+        """Refuse a matrix of another size, and moves that no graph will ever allow."""
+        size = self._matrix.shape
+        if size != (graphs.count, graphs.count):
+            found = f"is {size[0]} by {size[1]}, but there are {graphs.count} clients"
+            raise ScenarioError(self.path, f"{found}; give a row and a column for each")
+        if not graphs.fixed:
+            return
+        # keep what no link carries: neither staying nor moves between neighbours
+        left = self._matrix.tocoo()
+        codes = graphs.of(0).matrix.tocoo()
+        linked = np.isin(left.row * size[0] + left.col, codes.row * size[0] + codes.col)
+        for i, j in zip(left.row[~linked], left.col[~linked], strict=True):
+            if i != j:
+                text = f"client {i} moves to {j}, but no link joins them"
+                raise ScenarioError(self.path, f"{text}; set the entry to 0 and add it to another")
+
+    @cached_property
+    def _matrix(self) -> csr_array[Any]:
+        made = _read(Path(self.path))
+        for problem in _problems(made):
+            raise ScenarioError(self.path, problem)
+        return made
+
+    @cached_property
+    def _entries(self) -> tuple[Ints, Floats]:
+        """Codes ``i N + j`` of the entries, ascending, and the entries."""
+        entries = self._matrix.tocoo()
+        codes = entries.row.astype(np.int64) * self._matrix.shape[0] + entries.col
+        order = np.argsort(codes)
+        return codes[order], entries.data[order]
+
+
+def _read(path: Path) -> csr_array[Any]:
+    from scipy.sparse import csr_array, load_npz
+
+    try:
+        if path.suffix == ".npz":
+            held: Any = load_npz(path)
+        else:
+            held = np.loadtxt(path, delimiter=",", ndmin=2)
+    except OSError as error:
+        raise ScenarioError(str(path), f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, BadZipFile) as error:
+        line = str(error).partition("\n")[0].partition(";")[0]
+        raise ScenarioError(str(path), f"holds no matrix ({line}); give numbers alone") from error
+    made: csr_array[Any] = csr_array(held, dtype=np.float64)
+    made.sum_duplicates()
+    made.eliminate_zeros()
+    return made
+
+
+def _problems(matrix: csr_array[Any]) -> list[str]:
+    """Return what keeps a matrix from being one of transitions."""
+    rows = matrix.tocoo().row
+    bad = np.flatnonzero(~(np.isfinite(matrix.data) & (matrix.data >= 0)))
+    if len(bad):
+        entry = matrix.data[bad[0]]
+        return [f"the row of client {rows[bad[0]]} holds {entry:g}; probabilities are 0 to 1"]
+    sums = np.asarray(matrix.sum(axis=1))
+    bad = np.flatnonzero(np.abs(sums - 1.0) > _SURE)
+    return [f"the row of client {i} sums to {sums[i]:.12g}; make it sum to 1" for i in bad[:1]]

@@ -1,0 +1,80 @@
+"""A walker: where it may go from its place, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rayfed.rng import Key
+from rayfed.topology.base import Graphs
+from rayfed.topology.graph import Ints
+from rayfed.topology.walks.base import Walk
+
+
+@dataclass(frozen=True)
+class Walker:
+    """A walk on the graphs of a run.
+
+    Its only state is its position, which whoever owns it keeps; graphs may change under it. Every
+    move is keyed by the run's seed and the round, so that all algorithms of a study whose walks
+    follow the same rule see the same way.
+
+    Parameters
+    ----------
+    graphs : Graphs
+    walk : Walk
+        The rule, as the scenario gives it.
+
+    Examples
+    --------
+    >>> from rayfed.topology.named import Ring
+    >>> from rayfed.topology.walks import Metropolis
+    >>> walker = Walker(Graphs(Ring(), 5, seed=0), Metropolis(lazy=0.2))
+    >>> walker.neighbours(0, round=1).tolist()
+    [0, 1, 4]
+    >>> walker.step(0, round=1) in (0, 1, 4)
+    True
+    """
+
+    graphs: Graphs
+    walk: Walk
+
+    @cached_property
+    def rule(self) -> Walk:
+        """The walk as it is walked; raises as `Walk.settled` does."""
+        return self.walk.settled(self.graphs)
+
+    def first(self) -> int:
+        """Return where the walker starts: each client is as likely."""
+        return int(self._key.sub("first").integers([0], [self.graphs.count], 1)[0, 0])
+
+    def neighbours(self, position: int, round: int, time_s: float = 0.0) -> Ints:
+        """Return a client and who is linked with it (n,), ascending."""
+        around = self.graphs.at(round, time_s).neighbours(position)
+        return np.insert(around, np.searchsorted(around, position), position)
+
+    def step(self, position: int, round: int, time_s: float = 0.0, ask: int = 0) -> int:
+        """Return the next position.
+
+        Parameters
+        ----------
+        position : int
+        round : int
+            From 1; the graph of this round, at virtual second `time_s`, is walked on.
+        ask : int
+            Tells the moves of one round apart.
+        """
+        ids, chances = self.rule.moves(self.graphs.at(round, time_s), position)
+        u = self._key.uniforms([0], round=round, ask=ask)[0]
+        reached = np.cumsum(chances)
+        return int(ids[np.searchsorted(reached, u * reached[-1], side="right")])
+
+    def seconds(self, here: int, there: int, round: int, time_s: float = 0.0) -> float:
+        """Return the virtual seconds of a move; staying takes none."""
+        return self.rule.seconds(self.graphs.at(round, time_s), here, there)
+
+    @property
+    def _key(self) -> Key:
+        return Key(self.graphs.seed, "walk")

@@ -1,0 +1,188 @@
+"""Chains: closed forms, sparse against dense, definitions by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rayfed.topology import Graphs, chain
+from rayfed.topology.chain import Chain
+from rayfed.topology.drawn import Random, SmallWorld
+from rayfed.topology.geometric import Geometric
+from rayfed.topology.mobility import Still
+from rayfed.topology.named import Complete, Grid, Ring, Star
+from rayfed.topology.walks import Metropolis, Uniform
+
+
+def walked(topology, count, walk, seed=0):
+    return Chain(walk.matrix(Graphs(topology, count, seed).of(0)))
+
+
+def given(rows):
+    return Chain(sparse.csr_array(np.array(rows, dtype=np.float64)))
+
+
+ODD, EVEN = 11, 12
+SLEM = {
+    "odd ring": (Ring(), ODD, Uniform(), math.cos(math.pi / ODD)),  # of cos(2 pi k / n)
+    "lazy ring": (Ring(), EVEN, Uniform(lazy=0.5), 0.5 + 0.5 * math.cos(2 * math.pi / EVEN)),
+    "even ring": (Ring(), EVEN, Uniform(), 1.0),
+    "complete": (Complete(), 9, Uniform(), 1 / 8),
+    "lazy complete": (Complete(), 9, Uniform(lazy=0.5), 0.5 - 0.5 / 8),
+    "star": (Star(), 9, Uniform(), 1.0),
+    "lazy star": (Star(), 9, Uniform(lazy=0.5), 0.5),
+    "star, metropolis": (Star(), 9, Metropolis(), 1 - 1 / 8),
+    "two clients": (Ring(), 2, Uniform(lazy=0.3), 0.4),
+    "one client": (Ring(), 1, Uniform(), 0.0),
+}
+
+
+@pytest.mark.parametrize(("topology", "count", "walk", "slem"), SLEM.values(), ids=SLEM.keys())
+def test_the_second_eigenvalue_in_closed_form(topology, count, walk, slem):
+    assert walked(topology, count, walk).slem == pytest.approx(slem, abs=1e-12)
+
+
+@pytest.mark.parametrize("walk", [Uniform(), Metropolis(), Uniform(lazy=0.5)], ids=str)
+@pytest.mark.parametrize(
+    ("topology", "count"),
+    [(Random(p=0.2), 60), (SmallWorld(), 80), (Grid(columns=7), 77), (Ring(), 151)],
+    ids=["random", "small world", "grid", "ring"],
+)
+def test_sparse_is_dense(topology, count, walk, monkeypatch):
+    dense = walked(topology, count, walk)
+    expected = dense.slem
+    monkeypatch.setattr(chain, "DENSE", 1)
+    monkeypatch.setattr(chain, "_KRYLOV", 30)
+    lanczos = walked(topology, count, walk)
+    assert lanczos.slem == pytest.approx(expected, abs=1e-9)
+    np.testing.assert_allclose(lanczos.stationary, dense.stationary, atol=1e-12)
+    if expected < 1:
+        inverted = lanczos._inverted_slem(lanczos._symmetric())
+        assert inverted == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_long_ring_in_closed_form():
+    slem = walked(Ring(), 3000, Uniform(lazy=0.5)).slem
+    assert 1 - slem == pytest.approx(0.5 - 0.5 * math.cos(2 * math.pi / 3000), rel=1e-3)
+
+
+def test_the_stationary_laws():
+    graph = Graphs(Random(p=0.3), 20, 0).of(0)
+    degrees = graph.degrees(np.arange(20))
+    uniform, even = Chain(Uniform().matrix(graph)), Chain(Metropolis().matrix(graph))
+    np.testing.assert_allclose(uniform.stationary, degrees / degrees.sum(), atol=1e-15)
+    np.testing.assert_allclose(even.stationary, 0.05, atol=1e-15)
+    assert uniform.reversible
+    assert even.reversible
+
+
+BIASED = [[0.1, 0.7, 0.2], [0.2, 0.1, 0.7], [0.7, 0.2, 0.1]]  # round and round
+
+
+@pytest.mark.parametrize("most", [500, 2], ids=["dense", "sparse"])
+def test_a_chain_that_is_not_reversible(most, monkeypatch):
+    rows = np.kron(np.full((2, 2), 0.5), BIASED)
+    expected = np.sort(np.abs(np.linalg.eigvals(rows)))[-2]
+    monkeypatch.setattr(chain, "DENSE", most)
+    monkeypatch.setattr(chain, "_KRYLOV", 6)
+    found = given(rows)
+    assert not found.reversible
+    np.testing.assert_allclose(found.stationary, 1 / 6, atol=1e-12)
+    assert found.slem == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(ValueError, match="reversible chains alone"):
+        found.mixing_bounds()
+
+
+def test_a_move_without_a_way_back_is_not_reversible():
+    assert not given([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]).reversible
+
+
+@pytest.mark.parametrize(
+    ("rows", "period"),
+    [
+        ([[0, 1, 0], [0, 0, 1], [1, 0, 0]], 3),
+        ([[0, 1], [1, 0]], 2),
+        ([[0.1, 0.9], [1, 0]], 1),
+        ([[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0, 0, 1], [1, 0, 0, 0]], 2),
+        ([[1]], 1),
+    ],
+)
+def test_periods(rows, period):
+    assert given(rows).period == period
+
+
+def test_the_period_is_that_of_the_largest_part():
+    assert given([[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 1, 0, 0], [0, 0, 0, 1]]).period == 2
+
+
+def test_a_chain_in_parts_never_mixes():
+    parts = given([[1, 0], [0, 1]])
+    assert not parts.whole
+    assert parts.slem == 1.0
+    assert parts.mixing_time() == math.inf
+    assert parts.mixing_bounds() == (math.inf, math.inf)
+    with pytest.raises(ValueError, match="no single stationary law"):
+        _ = parts.stationary
+
+
+@pytest.mark.parametrize("delta", [0.25, 0.01])
+@pytest.mark.parametrize(
+    ("topology", "count", "walk"),
+    [
+        (Ring(), 15, Uniform()),
+        (Complete(), 6, Uniform()),
+        (Grid(), 12, Metropolis()),
+        (Random(p=0.4), 14, Uniform(lazy=0.2)),
+    ],
+)
+def test_the_mixing_time_is_the_first_step_that_is_near(topology, count, walk, delta):
+    found = walked(topology, count, walk)
+    law, step = np.eye(count), 0
+    while np.abs(law - found.stationary).sum(axis=1).max() / 2 > delta:
+        law, step = law @ found.matrix.toarray(), step + 1
+    assert found.mixing_time(delta) == step
+    low, high = found.mixing_bounds(delta)
+    assert low <= step <= high
+
+
+def test_hitting_times_in_closed_form():
+    complete = walked(Complete(), 7, Uniform()).hitting_times()
+    np.testing.assert_allclose(complete, 6 * (1 - np.eye(7)), atol=1e-10)
+    ring = walked(Ring(), 9, Uniform()).hitting_times()
+    gap = np.arange(9)
+    np.testing.assert_allclose(ring[0], gap * (9 - gap), atol=1e-9)
+    star = walked(Star(), 6, Uniform()).hitting_times()  # 2 (n - 1) - 1 from the centre
+    np.testing.assert_allclose(star[0, 1:], 9.0)
+    np.testing.assert_allclose(star[1:, 0], 1.0)
+    np.testing.assert_allclose(walked(Ring(), 9, Uniform(lazy=0.5)).hitting_times(), 2 * ring)
+
+
+def test_hitting_times_of_one_are_those_of_all():
+    found = walked(Random(p=0.3), 20, Metropolis())
+    np.testing.assert_allclose(found.hitting_times_of(7), found.hitting_times()[:, 7], atol=1e-9)
+
+
+def test_cover_times_lie_within_their_bounds():
+    """(n - 1)(1 + ... + 1/(n - 1)) for a complete graph, n (n - 1) / 2 for a ring."""
+    low, high = walked(Complete(), 6, Uniform()).cover_bounds()
+    assert low == pytest.approx(5 * (1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5))
+    assert high == pytest.approx(low)
+    low, high = walked(Ring(), 9, Uniform()).cover_bounds()
+    assert low < 36 < high
+
+
+def test_large_chains_are_not_handled_whole(monkeypatch):
+    monkeypatch.setattr(chain, "DENSE", 3)
+    found = walked(Ring(), 5, Uniform())
+    with pytest.raises(ValueError, match="exact only for up to 3"):
+        found.mixing_time()
+    with pytest.raises(ValueError, match="only for up to 3"):
+        found.hitting_times()
+
+
+def test_of_many_clients_in_range_a_lazy_walk_mixes_half_as_fast():
+    topology = Geometric(range_m=60.0, mobility=Still(), seed=1)
+    plain = walked(topology, 2000, Metropolis())
+    lazy = walked(topology, 2000, Metropolis(lazy=0.5))
+    assert 1 - lazy.slem == pytest.approx((1 - plain.slem) / 2, rel=1e-4)

@@ -1,0 +1,117 @@
+"""Rules of the next move: probabilities by hand, laws that they keep, laziness, seconds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rayfed.errors import ScenarioError
+from rayfed.topology import Graphs, Listed, Near
+from rayfed.topology.drawn import Random
+from rayfed.topology.geometric import Geometric
+from rayfed.topology.mobility import Still
+from rayfed.topology.named import Grid, Ring, Star
+from rayfed.topology.walks import Metropolis, Uniform
+
+RULES = pytest.mark.parametrize(
+    "walk", [Uniform(), Metropolis(), Uniform(lazy=0.3), Metropolis(lazy=0.5)], ids=str
+)
+PAW = Listed(5, [[0, 1], [1, 2], [2, 0], [2, 3]])  # a triangle with a tail, and client 4 alone
+
+
+def test_uniform_moves_by_hand():
+    assert [part.tolist() for part in Uniform().moves(PAW, 2)] == [
+        [0, 1, 2, 3], pytest.approx([1 / 3, 1 / 3, 0, 1 / 3]),
+    ]  # fmt: skip
+    chances = Uniform(lazy=0.4).moves(PAW, 2)[1]
+    assert chances.tolist() == pytest.approx([0.2, 0.2, 0.4, 0.2])
+
+
+def test_metropolis_moves_by_hand():
+    assert [part.tolist() for part in Metropolis().moves(PAW, 0)] == [
+        [0, 1, 2], pytest.approx([1 / 6, 1 / 2, 1 / 3]),
+    ]  # fmt: skip
+    assert Metropolis().moves(PAW, 3)[1].tolist() == pytest.approx([1 / 3, 2 / 3])
+
+
+@RULES
+def test_who_has_no_links_stays(walk):
+    assert [part.tolist() for part in walk.moves(PAW, 4)] == [[4], [1.0]]
+
+
+@RULES
+def test_the_matrix_holds_the_moves(walk):
+    matrix = walk.matrix(PAW).toarray()
+    for client in range(5):
+        ids, chances = walk.moves(PAW, client)
+        np.testing.assert_allclose(matrix[client, ids], chances, atol=1e-15)
+        assert np.delete(matrix[client], ids).tolist() == [0] * (5 - len(ids))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
+def test_rows_sum_to_one_and_the_laws_are_kept_on_any_graph(pairs):
+    graph = Listed(8, np.array(pairs, dtype=np.int64))
+    degrees = graph.degrees(np.arange(8))
+    for walk, law in [(Uniform(), np.maximum(degrees, 1)), (Metropolis(lazy=0.1), np.ones(8))]:
+        matrix = walk.matrix(graph).toarray()
+        assert (matrix >= 0).all()
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+        if walk.name == "metropolis" or degrees.all():
+            np.testing.assert_allclose(law @ matrix, law, atol=1e-12)
+
+
+def test_one_neighbourhood_is_all_that_a_move_asks_for():
+    near = Near(np.random.default_rng(0).random((300, 2)) * 100, 10.0)
+    listed = near.listed()
+    for walk in (Uniform(), Metropolis()):
+        for client in range(0, 300, 17):
+            few, all_ = walk.moves(near, client), walk.moves(listed, client)
+            np.testing.assert_array_equal(few[0], all_[0])
+            np.testing.assert_array_equal(few[1], all_[1])
+    assert set(vars(near)) == {"count", "positions", "range_m", "down", "_tree"}
+
+
+PERIODIC = [(Ring(), 6), (Star(), 5), (Grid(), 9)]
+
+
+@pytest.mark.parametrize(("topology", "count"), PERIODIC)
+def test_a_walk_with_a_period_is_made_lazy(topology, count):
+    assert Uniform().settled(Graphs(topology, count, 0)).lazy == 0.5
+
+
+@pytest.mark.parametrize(("topology", "count"), PERIODIC)
+def test_a_walk_with_a_period_is_refused_where_asked(topology, count):
+    with pytest.raises(ScenarioError) as refused:
+        Uniform(periodic="refuse").settled(Graphs(topology, count, 0))
+    assert str(refused.value) == (
+        "walk: 'uniform' comes back only every 2 moves and never mixes; set lazy, or periodic to "
+        "lazy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("walk", "topology", "count"),
+    [
+        (Uniform(), Ring(), 5),
+        (Metropolis(), Star(), 5),
+        (Uniform(lazy=0.1), Ring(), 6),
+        (Uniform(), Random(p=0.5), 12),
+    ],
+)
+def test_a_walk_without_a_period_stays_as_it_is(walk, topology, count):
+    assert walk.settled(Graphs(topology, count, 0)) is walk
+
+
+def test_a_move_takes_seconds_and_staying_none():
+    walk = Uniform(hop_s=2.5)
+    assert [walk.seconds(PAW, 0, 1), walk.seconds(PAW, 1, 1)] == [2.5, 0.0]
+    graph = Near(np.array([[0.0, 0.0], [30.0, 40.0]]), 60.0)
+    assert Uniform(hop_s=2.5, speed_m_s=10.0).seconds(graph, 0, 1) == 5.0
+
+
+def test_a_speed_needs_positions():
+    with pytest.raises(ScenarioError, match=r"walk.speed_m_s: found 10, but the clients have no"):
+        Uniform(speed_m_s=10.0).settled(Graphs(Ring(), 5, 0))
+    still = Geometric(range_m=900.0, mobility=Still())
+    assert Uniform(speed_m_s=10.0).settled(Graphs(still, 5, 0)).speed_m_s == 10.0
