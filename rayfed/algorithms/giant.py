@@ -37,7 +37,8 @@ class GIANT(Whole):
         Factor on the mean direction; the largest one that is tried by a line search.
     line_search : bool
         Whether a third exchange evaluates F after steps of step, step / 4, ..., step / 4^9: the
-        first that decreases F by a tenth of what the gradient promises is taken, or the last.
+        first that decreases F by a tenth of what the gradient promises is taken. If none does, the
+        model stays where it is, and ``server_lr`` is 0.
     ridge : float
         Added to the diagonal of every H_i; positive where a client has fewer rows than columns.
 
@@ -110,11 +111,11 @@ class GIANT(Whole):
         }
 
     def _search(self, v: Array, slope: float) -> Generator[Ask, Reply, float]:
-        """Return the first trial step along v (p,) with enough decrease, or the last."""
+        """Return the first trial step along v (p,) with enough decrease, or 0."""
         up = {"values": 1 + len(self._trials), SHARE: 1}
         reply = yield Ask("values", send={"v": v}, up=up, cost=0, passes=5)
         now, *found = total(reply, "values").tolist()
         for t, value in zip(self._trials, found, strict=True):
             if value <= now - _SUFFICIENT * t * slope:
                 return t
-        return self._trials[-1]
+        return 0.0

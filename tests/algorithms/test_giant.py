@@ -60,6 +60,12 @@ def test_the_line_search_takes_the_first_step_with_enough_decrease(model):
     assert x == pytest.approx(0.25 * 4.25, rel=1e-14)
 
 
+def test_where_no_step_is_short_enough_the_model_stays(model):
+    """Client 0 has a curvature of 1e-13: steps of 4^-9 of its direction are too long by far."""
+    row, x = model((1e-13, 8.0))
+    assert (row.server_lr, x) == (0, 0)
+
+
 def test_what_a_round_costs(model):
     """In passes of 1 s: gradient 1, Hessian at least 1, line search 5. Numbers of 8 bytes."""
     row, _ = model(H["same"])
