@@ -292,6 +292,7 @@ class _Seed:
             "clients": self.count,
             "scored": self.views.scored,
             "dtype": str(self.dtype),
+            "classes": [str(label) for label in self.views.labels],
         }
 
 

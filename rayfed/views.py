@@ -70,6 +70,8 @@ class Views:
         Names of the tables of ``shards`` and ``server``.
     start : (p,) array, optional
         A first model that comes with the data.
+    labels : tuple
+        What the data calls its classes; empty where they have no names.
     """
 
     problem: Problem
@@ -77,6 +79,7 @@ class Views:
     server: Shards | None
     data: dict[str, str]
     start: Array | None = None
+    labels: tuple[Any, ...] = ()
 
     @property
     def scored(self) -> Scored:
@@ -177,7 +180,7 @@ class Loader:
         server, server_name = self._server(wanted, table, name)
         return Views(
             wanted.problem, with_table(shards, None), server,
-            {"clients": name, "server": server_name}, table.start,
+            {"clients": name, "server": server_name}, table.start, table.labels,
         )  # fmt: skip
 
     def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> Views:

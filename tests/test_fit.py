@@ -1,5 +1,7 @@
 """The fit: which rows are drawn, when, and what happens where there is nothing to draw."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -112,3 +114,9 @@ def test_a_picture_that_fails_is_a_line_in_the_log(tmp_path, monkeypatch):
     assert result.outcome == {"fedavg-seed0": "finished"}
     said = (tmp_path / "o" / "fedavg-seed0" / "log.txt").read_text()
     assert "the fit could not be drawn: ValueError: no colours left" in said
+
+
+def test_a_run_tells_what_the_data_calls_its_classes(tmp_path):
+    result = rayfed.run(study("mushroom", "logistic-regression"), out=tmp_path / "o")
+    told = json.loads((result.folder / "fedavg-seed0" / "run.json").read_text())
+    assert told["classes"] == ["edible", "poisonous"]

@@ -14,8 +14,8 @@ HEIGHT = 420
 HOW = {
     "curve": "The final model among points that it is scored on",
     "numbers": "A dot a row that the final model is scored on; on the dashed line it is right",
-    "classes": "Rows that the final model is scored on; a cell is as dark as the share of the "
-    "class, a row of the figure, that is put there",
+    "classes": "Rows that the final model is scored on; the colour of a cell is as strong "
+    "as the share of the class, a row of the figure, that is put there",
 }
 """How to read each kind of picture."""
 _WRITTEN = 12  # classes up to which every cell has its number
@@ -40,6 +40,9 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
     draw(figure, run.fit, ink)
+    labels = [str(label) for label in run.info.get("classes") or ()]
+    if run.fit.kind == "classes" and len(labels) == len(run.fit.counts):
+        figure.update_traces(x=labels, y=labels)
     return figure
 
 
@@ -90,7 +93,7 @@ def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
 
 
 def _classes(figure: go.Figure, found: Fit, ink: Ink) -> None:
-    """Add a cell for every pair of classes, as dark as the share of the class that is in it."""
+    """Add a cell for every pair of classes, as strong as the share of the class that is in it."""
     rows = np.maximum(found.counts.sum(axis=1, keepdims=True), 1)
     names = [str(label) for label in range(len(rows))]
     few = len(names) <= _WRITTEN
@@ -113,7 +116,7 @@ def _classes(figure: go.Figure, found: Fit, ink: Ink) -> None:
     )
     ticks = {"showgrid": False, "type": "category", "dtick": 1 if few else None}
     figure.update_xaxes(title_text="put into class", **ticks)
-    figure.update_yaxes(title_text="class", autorange="reversed", **ticks)
+    figure.update_yaxes(title_text="class", autorange="reversed", automargin=True, **ticks)
 
 
 def _xy(points: Array) -> dict[str, Array]:

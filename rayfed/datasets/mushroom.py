@@ -64,7 +64,7 @@ class Mushroom(Dataset):
         y = (cells[:, 0] == "p").astype(np.int64)
         if self.standardise:
             X = standardise(X)
-        return Table(X, y, classes=2, names=names, labels=("e", "p"))
+        return Table(X, y, classes=2, names=names, labels=("edible", "poisonous"))
 
 
 def _cells() -> Text:

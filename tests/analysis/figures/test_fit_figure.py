@@ -86,3 +86,12 @@ def test_the_page_asks_what_was_learned_only_where_a_run_tells(study_writer, tmp
     np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **CURVE.arrays())
     said = page(Results.read(folder))
     assert "fedavg found the line y = 2 x + 1" in said
+
+
+def test_classes_have_the_names_of_the_data_where_all_were_seen(tmp_path, run_writer, rows):
+    for label, names in (("a", ["cat", "dog"]), ("b", ["cat", "dog", "cow"])):
+        folder = run_writer(tmp_path, label, 0, rows([2, 1]), classes=names)
+        np.savez(folder / "fit.npz", allow_pickle=False, **CLASSES.arrays())
+    results = Results.read(tmp_path)
+    assert list(part(fit(results, "a", 0), "classes").x) == ["cat", "dog"]
+    assert list(part(fit(results, "b", 0), "classes").x) == ["0", "1"]
