@@ -11,7 +11,7 @@ seeded alike. The data fixes the clients; the rows that the authors hold out are
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -63,13 +63,12 @@ class _Made(Dataset):
         sizes = numpys.lognormal(4, 2, self.clients).astype(np.int64) + 50
         return numpys, pythons, sizes
 
-    def table(self, rows: list[tuple[Array, Array]], **settings: object) -> Table:
+    def table(self, rows: list[tuple[Array, Array]], classes: int = 0) -> Table:
         """Return the table of the rows (X_i, y_i) of every client."""
         return Table(
-            np.concatenate([X for X, _ in rows]), np.concatenate([y for _, y in rows]),
+            np.concatenate([X for X, _ in rows]), np.concatenate([y for _, y in rows]), classes,
             names=tuple(f"x{j}" for j in range(self.features)),
             client=np.repeat(np.arange(self.clients), [len(y) for _, y in rows]),
-            **settings,  # type: ignore[arg-type]
         )  # fmt: skip
 
 
@@ -159,7 +158,7 @@ class FedHybridLogistic(_Made):
         v = stream.normal(0, 1, (n, d))
         rows = [self._client(stream, u[i], v[i], sizes[i]) for i in range(n)]
         start = np.array(START) if d == len(START) else None
-        return self.table(rows, classes=2, labels=(0, 1), start=start)
+        return replace(self.table(rows, classes=2), start=start)
 
     def _client(
         self, stream: np.random.RandomState, u: float, v: Array, size: int
