@@ -189,7 +189,7 @@ class _Seed:
         study.check_cohort(self.count)
         study.check_selection(self.count)
         if study.topology is not None:
-            Graphs(study.topology, self.count, seed).at(round=1)  # refused here, not in a run
+            Graphs(study.topology, self.count, seed).check()  # refused here, not in a run
         self.x0 = self._first_model()
         self.evaluated = self._evaluated()
 

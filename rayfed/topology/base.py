@@ -27,7 +27,15 @@ _KEPT = 2  # graphs that are remembered: the one that holds, and the one before
 
 
 class Series:
-    """The graphs of one population, before links fail and before they are mended."""
+    """The graphs of one population, before links fail and before they are mended.
+
+    Attributes
+    ----------
+    frames : int or None
+        How many there are; None if there is no end of them.
+    """
+
+    frames: int | None = None
 
     def epoch(self, round: int, time_s: float) -> int:
         """Return which graph, from 0, holds in a round (from 1) at a virtual second."""
@@ -108,7 +116,18 @@ class Graphs:
     @property
     def fixed(self) -> bool:
         """Whether there is one graph for good."""
-        return self.epoch(2**31, 1e15) == 0
+        return self._series.frames == 1
+
+    def check(self) -> None:
+        """Make the first graph, and all of them where there is an end of them.
+
+        Raises
+        ------
+        ScenarioError
+            If one is not connected and should be, or cannot be made.
+        """
+        for epoch in range(self._series.frames or 1):
+            self.of(epoch)
 
     def at(self, round: int, time_s: float = 0.0) -> Graph:
         """Return the graph that holds in a round (from 1) at a virtual second.

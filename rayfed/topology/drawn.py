@@ -72,7 +72,7 @@ class Random(Drawn):
         last, hits = -1, []
         while last < pairs:
             gaps = stream.geometric(self.p, size=int(mean + 4 * mean**0.5) + 8)
-            hits.append(last + np.cumsum(gaps))
+            hits.append(last + np.cumsum(np.minimum(gaps, pairs + 1)))  # a sum without overflow
             last = int(hits[-1][-1])
         index = np.concatenate(hits)
         return _pairs(index[index < pairs], count)

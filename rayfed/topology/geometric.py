@@ -53,13 +53,13 @@ class _Snapshots(Series):
 
     def __init__(self, settings: Geometric, count: int, seed: int) -> None:
         self._settings = settings
-        self._fixed = not (settings.mobility.moving or settings.loss)
+        self.frames = None if settings.mobility.moving or settings.loss else 1
         self._tracks = settings.mobility.tracks(
             count, settings.area_m, Key(seed, "topology/positions")
         )
 
     def epoch(self, round: int, time_s: float) -> int:
-        if self._fixed:
+        if self.frames == 1:
             return 0
         step = self._settings.round_s
         now = time_s if step is None else (round - 1) * step

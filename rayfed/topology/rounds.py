@@ -44,6 +44,7 @@ class ByRounds(Topology):
 class _Rounds(Series):
     def __init__(self, make: Callable[[int, int], Graph], every: int | None) -> None:
         self._make, self._every = make, every
+        self.frames = 1 if every is None else None
 
     def epoch(self, round: int, time_s: float) -> int:
         return 0 if self._every is None else (round - 1) // self._every

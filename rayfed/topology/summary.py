@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
@@ -68,6 +69,13 @@ class Pace:
     slem: float
     mixing: float
     exact: bool
+
+    @property
+    def steps(self) -> str:
+        """The mixing time in words."""
+        if math.isinf(self.mixing):
+            return "never"
+        return f"{'' if self.exact else 'at most '}{self.mixing:,.0f}"
 
     @classmethod
     def of(cls, walk: Walk, graph: Graph) -> Pace:
@@ -137,8 +145,7 @@ def table(found: Iterable[Regime]) -> Table:
         degree = f"{shape.mean:.3g} ({shape.least} to {shape.most})"
         graph = (regime.round, f"{regime.time_s:g}", f"{shape.links:,}", degree, shape.parts)
         for k, pace in enumerate(regime.paces):
-            steps = f"{'' if pace.exact else 'at most '}{pace.mixing:,.0f}"
-            walk = (pace.walk.name, f"{pace.walk.lazy:g}", f"{pace.slem:.6f}", steps)
+            walk = (pace.walk.name, f"{pace.walk.lazy:g}", f"{pace.slem:.6f}", pace.steps)
             shown.add_row(*(str(cell) if k == 0 else "" for cell in graph), *walk)
     return shown
 

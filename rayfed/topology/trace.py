@@ -50,6 +50,7 @@ class _Frames(Series):
     def __init__(self, count: int, clock: str, moments: Floats, links: Ints) -> None:
         self._count, self._clock, self._links = count, clock, links
         self._starts, self._first = np.unique(moments, return_index=True)
+        self.frames = len(self._starts)
 
     def epoch(self, round: int, time_s: float) -> int:
         now = time_s if self._clock == "time" else round

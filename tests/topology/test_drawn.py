@@ -55,6 +55,10 @@ def test_every_pair_is_as_likely():
     assert not np.tril(counts).any()
 
 
+def test_links_may_be_as_rare_as_can_be():
+    assert Random(p=1e-300).ends(50, np.random.default_rng(0)).shape == (0, 2)
+
+
 def test_a_sure_link_is_there():
     assert len(Graphs(Random(p=1.0), 9, 0).at(1).links) == 36
 

@@ -61,6 +61,11 @@ class Split(Ring):
         return np.array([[0, 1], [1, 2], [3, 4], [4, 5]])
 
 
+def test_a_graph_in_parts_never_mixes():
+    rows = shown(Graphs(Split(disconnected="allow"), 6, 0), [(1, 0.0)])
+    assert rows[1][-2:] == ["1.000000", "never"]
+
+
 def test_a_line():
     assert line(Graphs(Ring(), 6, 0)) == "topology ring: 6 links at first, 2 to a client, 1 part"
     assert line(Graphs(Split(disconnected="allow"), 6, 0)).endswith(", 2 parts")

@@ -44,6 +44,12 @@ def test_a_trace_in_parts_is_refused_or_mended(trace):
     assert len(trace("time,u,v\n0,0,1\n", disconnected="repair").at(1).links) == 2
 
 
+def test_every_graph_of_a_trace_is_looked_at_before_a_run(trace):
+    with pytest.raises(ScenarioError, match="client 2 has no link in graph 1"):
+        trace(f"{ROWS}9,0,1\n").check()
+    trace(ROWS).check()
+
+
 WRONG = {
     "no number": ("oops,0,2", "row 2: time is 'oops'; give a number of at least 0"),
     "no time": (",0,2", "row 2: time is 'nan'; give a number of at least 0"),

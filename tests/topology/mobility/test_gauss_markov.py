@@ -47,6 +47,11 @@ def test_any_order_of_questions_gets_the_same_positions():
         np.testing.assert_array_equal(other(t), seen[t])
 
 
+def test_a_client_alone_moves_as_it_does_among_others():
+    few, many = MODEL.tracks(3, (100.0, 60.0), KEY), MODEL.tracks(40, (100.0, 60.0), KEY)
+    np.testing.assert_array_equal(few(777.0), many(777.0)[:3])
+
+
 def test_between_steps_the_way_is_straight():
     tracks = MODEL.tracks(30, WIDE, KEY)
     np.testing.assert_allclose(tracks(13.0), (tracks(12.0) + tracks(14.0)) / 2, atol=1e-7)
