@@ -261,6 +261,8 @@ class Engine:
         self, ask: Ask, owner: str, number: int, tally: Tally, drawn: Ints, first: bool = False
     ) -> Reply:
         """Ask clients; the first Ask to an over-selected cohort takes the first replies only."""
+        if ask.vectors and not (owner == "algorithm" and self.run.algorithm.sees_vectors):
+            raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
         ids, counts = _distinct(drawn)
         if not len(ids):
             raise Nobody
@@ -272,7 +274,7 @@ class Engine:
         request = Request(
             owner, ask.work, ask.up, ids, raw.astype(np.float64), timing["steps"],
             self.run.population.group_of(ids), number, tally.ask,
-            vectors=owner == "algorithm" and self.run.algorithm.sees_vectors,
+            vectors=ask.vectors,
             sleep_s=self._sleep(tally, timing),
             plain=ask.plain,
         )  # fmt: skip

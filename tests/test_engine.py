@@ -307,6 +307,44 @@ def test_a_diagnostic_that_is_not_declared_is_refused(mixed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Curious(TwoAsks):
+    """Asks once for means alone, and then for what each client sent."""
+
+    name: ClassVar[str] = "curious"
+    sees_vectors: ClassVar[bool] = True
+
+    def twice(self, clients):
+        return Upload({"ids": np.stack([clients.ids, clients.ids], axis=1).astype(float)})
+
+    def round(self, state):
+        first = yield Ask("twice", send={}, up={"ids": 2})
+        second = yield Ask("twice", send={}, up={"ids": 2}, vectors=True)
+        assert not first.each
+        np.testing.assert_array_equal(second.each["ids"], np.stack([second.ids] * 2, axis=1))
+        np.testing.assert_array_equal(second.mean["ids"], first.mean["ids"])
+        return {"x": state["x"] + 1}, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secretive(Curious):
+    """Does not say so."""
+
+    name: ClassVar[str] = "secretive"
+    sees_vectors: ClassVar[bool] = False
+
+
+def test_the_vectors_of_each_client_are_asked_for_and_declared(mixed):
+    always = mixed()["clients"] | {"availability": "always"}
+    engine = engine_for(mixed(algorithms=[Curious()], clients=always))
+    before, _ = engine.start()
+    after, _, _ = engine.step(before)
+    assert (after.state["x"] == before.state["x"] + 1).all()
+    engine = engine_for(mixed(algorithms=[Secretive()], clients=always))
+    with pytest.raises(RunFailed, match="'twice' asks for vectors; declare `sees_vectors`"):
+        engine.step(engine.start()[0])
+
+
+@dataclass(frozen=True, kw_only=True)
 class Blind(LeastSquares):
     """Cannot predict."""
 

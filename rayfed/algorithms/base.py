@@ -62,6 +62,9 @@ class Ask:
         Names in `up` whose vectors are averaged with weight 1 for every client that answered,
         however large it is and however often it was drawn: what they add up to stays the sum of
         what the clients keep.
+    vectors : bool
+        Whether the server gets the vectors of each client too, in `Reply.each`; only methods that
+        declare `Algorithm.sees_vectors` may.
     """
 
     work: str
@@ -72,6 +75,7 @@ class Ask:
     passes: float | ByClient = 0.0
     clients: Ints | None = None
     plain: tuple[str, ...] = ()
+    vectors: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,8 @@ class Reply:
         Weighted means ``sum_i w_i v_i / sum_i w_i`` of everything uploaded; plain means of
         what the Ask calls `plain`.
     each : mapping of str to (K,) array
-        The per-client scalars, in the order of `ids`; with `Algorithm.sees_vectors` also the
-        vectors ``(K, ...)``.
+        The per-client scalars, in the order of `ids`; with `Ask.vectors` also the vectors
+        ``(K, ...)``.
     steps : (K,) array of int
         Local steps that each client ran.
     population : int
@@ -195,6 +199,8 @@ class Algorithm:
         Clients have models of their own, `models`, which evaluations score beside ``x``.
     has_global : bool
         ``x`` is a model; if not, the personal models are scored in its place.
+    local_steps : bool
+        Clients take steps of `local`.
     """
 
     name: ClassVar[str]
