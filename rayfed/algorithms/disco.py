@@ -113,6 +113,8 @@ class DiSCO(Whole):
     later, the steps end with the v that they have, which is a direction of descent. If nobody
     is left, or client j goes away, the round is lost.
 
+    It is for convex problems; elsewhere its steps may lead to a saddle.
+
     Deviations from the paper: where H is singular or not positive along a direction the steps end
     there, with v so far or, in the first, with P^-1 g (Nocedal and Wright, "Numerical
     Optimization", 2nd ed., Algorithm 7.1). Objectives are not rescaled to be self-concordant.
