@@ -74,7 +74,11 @@ def _value(default: Any) -> str:
     """Return a default as a scenario file would give it."""
     if default is None or isinstance(default, bool):
         return {None: "null", True: "true", False: "false"}[default]
-    return str(list(default)) if isinstance(default, tuple) else str(default)
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(_value, default))}]"
+    if dataclasses.is_dataclass(default):
+        return f"{{{', '.join(f'{key}: {_value(value)}' for key, value in vars(default).items())}}}"
+    return str(default)
 
 
 def _type(hint: Any) -> str:

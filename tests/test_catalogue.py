@@ -117,6 +117,11 @@ def test_settings_have_types_defaults_and_meanings(peeking):
     assert settings["fast"] == ("bool", "true", "Yes or no.")
 
 
+def test_a_default_of_settings_is_shown_as_a_scenario_gives_it():
+    rows = cells(catalogue.details("availability", "diurnal")[1])
+    assert rows[0][:3] == ("zones", "list of Zone | float", "[{utc_h: 0.0, share: 1.0}]")
+
+
 def test_brackets_are_printed():
     said = io.StringIO()
     table = catalogue.details("algorithms", f"{__name__}:Peeking")[1]
