@@ -173,7 +173,7 @@ class TestTopology:
         lines = out.splitlines()
         assert lines[0] == "topology ring: 6 links at first, 2 to a client, 1 part"
         # an even ring has a period, so the walks are made lazy: (1 + cos 60 degrees) / 2
-        assert re.search(r"^1 +0 +6 +2 \(2 to 2\) +1 +metropolis +0.5 +0.750000 +\d+ *$", out, re.M)
+        assert re.search(r"^1 +0 +6 +2 \(2-2\) +1 +metropolis +0.5 +0.750000 +\d+ *$", out, re.M)
         assert re.search(r"^ +uniform +0.5 +0.750000 +\d+ *$", out, re.M)
         assert len(lines) == 4
 

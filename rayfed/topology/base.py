@@ -109,6 +109,9 @@ class Graphs:
     seed: int
     _made: dict[int, Graph] = field(default_factory=dict, init=False, compare=False, repr=False)
 
+    def __reduce__(self) -> tuple[type[Graphs], tuple[Topology, int, int]]:
+        return type(self), (self.topology, self.count, self.seed)  # without what it remembers
+
     def epoch(self, round: int, time_s: float = 0.0) -> int:
         """Return which graph, from 0, holds in a round (from 1) at a virtual second."""
         return self._series.epoch(round, time_s)

@@ -200,6 +200,6 @@ class Near(Graph):
 
 
 def _distinct(codes: Ints) -> Ints:
-    """Return numbers (E,) once each, ascending; `numpy.unique` took 11 ms for 74,000, this 0.5."""
+    """Return numbers (E,) once each, ascending; `numpy.unique` hashes and is slower here."""
     found = np.sort(codes)
     return found[np.append(True, found[1:] != found[:-1])] if len(found) else found

@@ -137,12 +137,14 @@ def line(graphs: Graphs) -> str:
 def table(found: Iterable[Regime]) -> Table:
     """Return a line for each graph and each walk on it."""
     columns = (
-        "round", "second", "links", "degree", "parts", "walk", "lazy", "lambda_2", "mixing time",
+        "round", "second", "links", "degree", "parts", "walk", "lazy", "lambda_2", "mixes in",
     )  # fmt: skip
-    shown = Table(*columns, box=None, pad_edge=False)
+    shown = Table(box=None, pad_edge=False)
+    for column in columns:
+        shown.add_column(column, no_wrap=True)
     for regime in found:
         shape = regime.shape
-        degree = f"{shape.mean:.3g} ({shape.least} to {shape.most})"
+        degree = f"{shape.mean:.3g} ({shape.least}-{shape.most})"
         graph = (regime.round, f"{regime.time_s:g}", f"{shape.links:,}", degree, shape.parts)
         for k, pace in enumerate(regime.paces):
             walk = (pace.walk.name, f"{pace.walk.lazy:g}", f"{pace.slem:.6f}", pace.steps)

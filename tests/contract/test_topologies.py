@@ -45,7 +45,7 @@ def test_graphs_are_the_same_in_any_order_and_in_any_process(name, loss):
     topology = made("topologies", name, loss=loss, disconnected="repair")
     graphs = Graphs(topology, COUNT, 1)
     seen = [graphs.at(*moment).links.tolist() for moment in MOMENTS]
-    other = pickle.loads(pickle.dumps(Graphs(topology, COUNT, 1)))
+    other = pickle.loads(pickle.dumps(graphs))
     assert [other.at(*moment).links.tolist() for moment in reversed(MOMENTS)] == seen[::-1]
 
 

@@ -44,9 +44,9 @@ def test_graphs_that_change_are_told_one_by_one():
 def test_the_table_has_a_line_for_each_graph_and_walk():
     header, first, second = shown(Graphs(Ring(), 6, 0), spaced(3, 10, 0.0))
     assert header[:6] == ["round", "second", "links", "degree", "parts", "walk"]
-    assert header[6:] == ["lazy", "lambda_2", "mixing", "time"]
-    assert first[:6] == ["1", "0", "6", "2", "(2", "to"]
-    assert first[8:11] == ["metropolis", "0.5", "0.750000"]
+    assert header[6:] == ["lazy", "lambda_2", "mixes", "in"]
+    assert first[:6] == ["1", "0", "6", "2", "(2-2)", "1"]
+    assert first[6:9] == ["metropolis", "0.5", "0.750000"]
     assert second[:3] == ["uniform", "0.5", "0.750000"]
 
 
