@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.algorithms.base import Array
+from rayfed.algorithms.base import Algorithm, Array, Probe
 from rayfed.availability import Availability, Cyclic
 from rayfed.diagnosis import BY_GROUP, HETEROGENEITY, Coming, Diagnosis
 from rayfed.evaluation import scores, summarise
@@ -50,18 +50,19 @@ class Asked(Protocol):
         """Whether they say how far the model is from the optimum."""
 
 
-def evaluated(asked: Asked, *, personal: bool, availability: Availability) -> tuple[str, ...]:
+def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability) -> tuple[str, ...]:
     """Return the columns of evaluated rows: those of every run, and those that were asked for."""
     wanted = {
         SCORES: True,
-        PERSONAL: personal,
+        PERSONAL: algorithm.personal,
         FAIRNESS: asked.fairness,
         SKEW: asked.skew,
         DISTANCE: asked.distance,
         HETEROGENEITY: asked.heterogeneity,
         BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
     }
-    return tuple(name for names, given in wanted.items() if given for name in names)
+    columns = (name for names, given in wanted.items() if given for name in names)
+    return (*columns, *algorithm.examined)
 
 
 class Measures:
@@ -81,9 +82,7 @@ class Measures:
     ) -> None:
         self.run, self.exchange = run, exchange
         self.diagnosis = Diagnosis(run, exchange)
-        self.columns = evaluated(
-            run, personal=run.algorithm.personal, availability=run.clients.availability
-        )
+        self.columns = evaluated(run, run.algorithm, availability=run.clients.availability)
         self.at_optimum: Floats | None = None
 
     def of(self, x: Array, coming: Coming, when: str) -> dict[str, float]:
@@ -109,7 +108,18 @@ class Measures:
                 row["distance"] = float(np.linalg.norm(x - run.optimum.x))
         if run.heterogeneity:
             row |= self.diagnosis.of(x, coming, when)
+        if run.algorithm.examined:
+            row |= run.algorithm.examine(coming.state, self._probe(when))
         return row | self._spread(x, when)
+
+    def _probe(self, when: str) -> Probe:
+        """Return what lets the algorithm ask the clients about themselves."""
+        run, best = self.run, self.run.optimum
+
+        def ask(work: str, send: Mapping[str, Array], up: Mapping[str, int]) -> Mapping[str, Array]:
+            return self.exchange(_request("algorithm", work, up, run.evaluated), send, when).sums
+
+        return Probe(ask, None if best is None else best.value, run.clients.count)
 
     def _spread(self, x: Array, when: str) -> dict[str, float]:
         """Return how evenly clients are served, as far as that is asked for."""
@@ -174,10 +184,13 @@ class Measures:
         when: str,
         names: tuple[str, ...] = ("metrics",),
     ) -> Gathered:
-        none = np.zeros(len(ids), dtype=np.int64)
-        up = dict.fromkeys(names, numbers)
-        request = Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
+        request = _request(owner, work, dict.fromkeys(names, numbers), ids)
         return self.exchange(request, {"x": x}, when)
+
+
+def _request(owner: str, work: str, up: Mapping[str, int], ids: Ints) -> Request:
+    none = np.zeros(len(ids), dtype=np.int64)
+    return Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
 
 
 def fairness(accuracies: Floats) -> dict[str, float]:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from rayfed.algorithms.base import Array, Upload
 from rayfed.clients import Clients
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
 from rayfed.host import Request
+from rayfed.minimise import minimise
 from rayfed.problems.base import Floats
 from rayfed.runs import Optimum, Run
 
 _NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in about a second
 _NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wanted there
-_STEPS, _GAIN = 20, 0.5  # Newton steps at most, while each divides the gradient by 2
-
-Oracle: TypeAlias = Callable[[Floats], tuple[float, Floats]]
-"""From x (p,) to value and gradient (p,)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Whole:
         """Return the least value F_i* of every client (K,), searched from x (p,)."""
         newton = clients.problem.has_hessian and clients.p <= _NEWTON_EACH_UP_TO
         found = [
-            _minimise(
+            minimise(
                 partial(_value_and_gradient, one), partial(_hessian, one) if newton else None, x
             )[0]
             for one in (clients.only(k) for k in range(len(clients.ids)))
@@ -96,7 +92,7 @@ def optimum(
     setup = replace(whole.setup(), owners={"optimum": Whole()}, initial={})
     executor.open("optimum", setup)
     function = _Function(executor, run)
-    value, x = _minimise(function.value_and_gradient, function.newton, whole.x0)
+    value, x = minimise(function.value_and_gradient, function.newton, whole.x0)
     return Optimum(value, x, function.least(whole.x0) if of_clients else None)
 
 
@@ -147,28 +143,3 @@ def _value_and_gradient(client: Clients, x: Floats) -> tuple[float, Floats]:
 def _hessian(client: Clients, x: Floats) -> Floats:
     """Return the Hessian of F_i (p, p) of one client."""
     return np.asarray(client.hessian(x.astype(client.shards.dtype))[0], dtype=np.float64)
-
-
-def _minimise(
-    function: Oracle, hessian: Callable[[Floats], Floats] | None, x0: Array
-) -> tuple[float, Floats]:
-    """Return the least value found, and where the gradient was smallest (p,)."""
-    found = minimize(
-        function, x0.astype(np.float64), jac=True, method="L-BFGS-B",
-        options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-16, "gtol": 1e-12},
-    )  # fmt: skip
-    best, x = float(found.fun), np.asarray(found.x)
-    if hessian is None:
-        return best, x
-    slope = function(x)[1]
-    for _ in range(_STEPS):
-        # the step of least norm: none at all along directions in which F does not bend
-        trial = x - np.linalg.lstsq(hessian(x), slope)[0]
-        value, ahead = function(trial)
-        best, left = min(best, value), np.linalg.norm(ahead)
-        before = np.linalg.norm(slope)
-        if left < before:
-            x, slope = trial, ahead
-        if not left < _GAIN * before:  # what is left is rounding
-            break
-    return best, x

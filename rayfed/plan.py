@@ -199,7 +199,8 @@ class _Seed:
         evaluate = self.study.evaluate
         place = evaluate.needs_optimum(self.study.stop)
         of_clients = evaluate.heterogeneity or evaluate.skew
-        if not (place or of_clients):
+        examined = any(run.algorithm.examined for run in runs)
+        if not (place or of_clients or examined):
             return runs
         best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
         return [replace(run, optimum=best) for run in runs]

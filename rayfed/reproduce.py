@@ -333,7 +333,7 @@ def _check_value(value: Value, study: Study) -> None:
     algorithm = study.algorithms[study.labels.index(label)]
     asked = study.evaluate
     availability = study.clients.availability
-    scored = evaluated(asked, personal=algorithm.personal, availability=availability)
+    scored = evaluated(asked, algorithm, availability=availability)
     stops = Stop(**dict(study.stop)).columns
     columns = ("round", "time_s", *COUNTS, *scored, *stops, *algorithm.diagnostics)
     if value.name not in columns:

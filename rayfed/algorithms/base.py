@@ -166,6 +166,26 @@ class Reply:
     round: int = 1
 
 
+@dataclass(frozen=True)
+class Probe:
+    """What `Algorithm.examine` may ask clients in an evaluation; nothing of it is charged.
+
+    Parameters
+    ----------
+    ask : callable
+        From a client half, what goes down and the count of numbers that come up to the plain sums
+        over all evaluated clients, by name.
+    least : float, optional
+        F*, if it is known; then all clients are evaluated.
+    population : int
+        Number N of clients.
+    """
+
+    ask: Callable[[str, Mapping[str, Array], Mapping[str, int]], Mapping[str, Array]]
+    least: float | None
+    population: int
+
+
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
 
 
@@ -260,6 +280,15 @@ class Algorithm:
     def round(self, state: State) -> Round:
         """Run one round: yield Asks, return the new state and the diagnostics."""
         raise NotImplementedError
+
+    @property
+    def examined(self) -> tuple[str, ...]:
+        """The columns of evaluated rows that `examine` returns."""
+        return ()
+
+    def examine(self, state: State, probe: Probe) -> Mapping[str, float]:
+        """Return what a proof of the method is about, where that is asked for."""
+        return {}
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the personal models (K, p) of clients; only where `personal` is true."""

@@ -6,9 +6,10 @@ Transactions on Signal Processing 71, 2023, https://arxiv.org/abs/2106.01279, Al
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -64,6 +65,10 @@ class FedHybrid(Algorithm):
     steps : "given" or "theorem"
         The four steps above, or the longest that are proven to converge (`fedhybrid_steps.Theorem`;
         linear models that are strongly convex).
+    merit : bool
+        Whether evaluated rows have the columns `merit`, the theorem's Delta (NaN where F* is not
+        known), and `contraction`, the factor by which it must fall in every round in which everyone
+        takes part (NaN where the steps are given). Some hundred gradients a client and row.
     local : Solver
         No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
         that ``clients.delay`` gives, and so what a gradient on all rows costs.
@@ -114,6 +119,7 @@ class FedHybrid(Algorithm):
     newton_solver: Literal["cholesky", "cg"] = "cholesky"
     cg_steps: Annotated[int, Ge(1)] = 50
     steps: Literal["given", "theorem"] = "given"
+    merit: bool = False
     local: Solver = field(default_factory=lambda: SGD(steps=1, batch="full"))
 
     def __post_init__(self) -> None:
@@ -143,15 +149,30 @@ class FedHybrid(Algorithm):
                 text = f"found {len(given)} steps for {population.count} clients"
                 raise ScenarioError(f"algorithms.{name}", f"{text}; give one number, or one each")
         if self.steps == "given":
-            return replace(self, newton=ids)
+            return self._watched(math.nan, objective, newton=ids)
         theorem = Theorem(
             *curvatures(shards, objective), np.isin(np.arange(population.count), ids), self.mu
         )
         alpha, beta = (tuple(step.tolist()) for step in theorem.steps)
-        return replace(
-            self, newton=ids, steps="given",
+        return self._watched(
+            theorem.contraction, objective, newton=ids, steps="given",
             alpha_gradient=alpha, alpha_newton=alpha, beta_gradient=beta, beta_newton=beta,
         )  # fmt: skip
+
+    def _watched(self, contraction: float, objective: Objective, **changes: Any) -> FedHybrid:
+        """Return the algorithm with changes, and watched if that is asked for."""
+        if not self.merit:
+            return replace(self, **changes)
+        from rayfed.algorithms.fedhybrid_merit import Watched  # it extends this class
+
+        settings = {f.name: getattr(self, f.name) for f in fields(self)} | changes
+        multiple = 1 if objective.problem.weighting == "sum" else objective.clients
+        return Watched(**settings, contraction=contraction, multiple=multiple)
+
+    @property
+    def examined(self) -> tuple[str, ...]:
+        """Delta and the factor that the theorem guarantees, where they are asked for."""
+        return ("merit", "contraction") if self.merit else ()
 
     def init(self, x0: Array) -> State:
         """x_0, and what rounding cut off of it."""
@@ -210,16 +231,16 @@ class FedHybrid(Algorithm):
 
     def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
         """Return r_i (K, p), the gradient of L in x_i."""
-        slope = _factor(clients) * clients.gradient(x)
+        slope = factor(clients) * clients.gradient(x)
         r: Array = slope - clients.state["dual"] + self.mu * (x - x0)
         return r
 
     def _systems(self, clients: Clients) -> Systems:
         """Return the matrices M_i at the clients' own x_i."""
-        x, factor = clients.state["x"], _factor(clients)
+        x, scale = clients.state["x"], factor(clients)
         if self.newton_solver == "cholesky":
-            return Cholesky(factor[:, :, None] * clients.hessian(x), self.mu)
-        return ConjugateGradients(lambda v: factor * clients.hvp(x, v), self.mu, self.cg_steps)
+            return Cholesky(scale[:, :, None] * clients.hessian(x), self.mu)
+        return ConjugateGradients(lambda v: scale * clients.hvp(x, v), self.mu, self.cg_steps)
 
     def _step(self, name: str, clients: Clients) -> Array | float:
         """Return a step, for all clients or for each (K, 1)."""
@@ -252,10 +273,10 @@ class FedHybrid(Algorithm):
         return mask
 
 
-def _factor(clients: Clients) -> Array:
+def factor(clients: Clients) -> Array:
     """Return f_i / F_i (K, 1)."""
-    factor = clients.objective.relative(clients.mass)
-    return factor.astype(clients.state["x"].dtype)[:, None]
+    relative = clients.objective.relative(clients.mass)
+    return relative.astype(clients.state["x"].dtype)[:, None]
 
 
 def _plus(a: Array, b: Array) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 
 import rayfed
 from rayfed import api
@@ -294,3 +295,74 @@ def test_a_reply_of_all_is_the_plain_mean():
     # 0.1 + 0.2 is not 0.3 in floating point; what is missing is kept
     assert state["x"][0] + state["cut"][0] == state["x"][0]
     assert state["cut"][0] != 0
+
+
+@pytest.mark.parametrize("steps", ["theorem", "given"])
+def test_the_merit_function_is_measured_beside_what_is_guaranteed(terms, tmp_path, steps):
+    task = terms(3, 2, -0.5, seed=6)
+    engine, executor = engine_on(
+        task, tmp_path, {"select": "all"}, newton=[2], mu=0.6, steps=steps, merit=True
+    )
+    moment, row = engine.start()
+    x, dual = np.zeros((3, 2)), np.zeros((3, 2))
+    found = []
+    for _ in range(5):
+        exact = task.merit(x, dual, moment.state["x"], 0.6)
+        assert row["merit"] == pytest.approx(exact, rel=1e-7, abs=1e-9)
+        found.append(row["merit"])
+        moment, row, _ = engine.step(moment)
+        held = executor.snapshot(engine.run.folder)
+        x, dual = held["x"], held["dual"]
+    if steps == "given":
+        assert np.isnan(row["contraction"])
+    else:
+        assert 0 < row["contraction"] < 1
+        assert (np.divide(found[1:], found[:-1]) <= row["contraction"]).all()
+
+
+def test_the_merit_of_a_logistic_regression_against_a_search_over_everything(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(14, 2)), columns=["a", "b"])
+    frame["client"], frame["y"] = np.repeat([0, 1], [4, 10]), rng.integers(0, 2, 14)
+    frame.to_csv(tmp_path / "two.csv", index=False)
+    mu = 0.5
+    scenario = {
+        "rounds": 2, "clients": {}, "participation": {"select": "all"}, "executor": "serial",
+        "problem": {
+            "name": "logistic-regression", "dataset": str(tmp_path / "two.csv"),
+            "l2": 0.3, "intercept": False,
+        },
+        "algorithms": [{"name": "fedhybrid", "newton": [0], "mu": mu, "merit": True}],
+    }  # fmt: skip
+    plan = api.prepare(api.read(scenario))
+    (run,) = plan.runs
+    executor = SerialExecutor(plan.tables, run.data)
+    executor.open(run.folder, run.setup())
+    engine = Engine(run, executor)
+    moment, _ = engine.start()
+    for _ in range(2):
+        moment, row, _ = engine.step(moment)
+    held = executor.snapshot(run.folder)
+    parts = [(g[["a", "b"]].to_numpy(), g.y.to_numpy()) for _, g in frame.groupby("client")]
+
+    def f(i, v):  # n_i over the mean n_j times F_i
+        A, y = parts[i]
+        mean = np.mean(np.logaddexp(0, A @ v) - y * (A @ v)) + 0.15 * v @ v
+        return len(y) / 7 * mean
+
+    def lagrangian(both):
+        z, off = both[:2], [both[:2] - both[2:4], both[:2] - both[4:]]
+        return sum(f(i, z - d) + held["dual"][i] @ d + mu / 2 * d @ d for i, d in enumerate(off))
+
+    least = minimize(lambda v: f(0, v) + f(1, v), np.zeros(2), tol=1e-12).fun
+    dual = minimize(lagrangian, np.zeros(6), tol=1e-12).fun
+    primal = lagrangian(np.concatenate([moment.state["x"], *held["x"]]))
+    assert row["merit"] == pytest.approx(13 * (least - dual) + primal - dual, rel=1e-6)
+
+
+def test_there_is_no_merit_where_the_optimum_is_not_known(tmp_path):
+    scenario = {
+        "rounds": 1, "problem": {"name": "circle", "dataset": "disc"}, "clients": {"count": 3},
+        "algorithms": [{"name": "fedhybrid", "merit": True}], "executor": "serial",
+    }  # fmt: skip
+    assert rayfed.run(scenario, out=tmp_path / "out").rounds.merit.isna().all()
