@@ -23,6 +23,7 @@ from rayfed.measures import SCORES, Measures
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
+from rayfed.selection import Wait
 from rayfed.solvers import Descent
 from rayfed.stopping import Last, distance
 from rayfed.tree import Ints
@@ -152,7 +153,8 @@ class Engine:
             lengths = self.budgets.learn(lengths, reply, number, tally.time_s)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
         after = Moment(number, tally.time_s, state, selection, lengths, window)
-        told = {**self._declared(after, diagnostics), **skew}
+        place = {name: float(selection[name]) for name in run.selection.diagnostics}
+        told = {**self._declared(after, diagnostics), **skew, **place}
         moved = math.nan
         if "model_change" in run.stop.columns and state is not moment.state:
             moved = told["model_change"] = distance(state["x"], moment.state["x"])
@@ -175,9 +177,10 @@ class Engine:
         self, number: int, tally: Tally, moment: Moment
     ) -> tuple[Ints, Mapping[str, Array]]:
         """Return the drawn ids; where nobody is there, jump to when somebody comes."""
+        selection = moment.selection
         while True:
             rule = self.run.selection.select(
-                self._candidates(number, tally, moment.state["x"]), moment.selection
+                self._candidates(number, tally, moment.state["x"]), selection
             )
             try:
                 ids, selection = self._answer_all(rule, "selection", number, tally, None)
@@ -193,17 +196,17 @@ class Engine:
         wanted = pop.count
         if run.cohort is not None:
             wanted = math.ceil(run.cohort * run.over_select - _SLACK)
-        now = tally.time_s
         return Candidates(
             count=pop.count,
             round=number,
-            time_s=now,
+            time_s=tally.time_s,
             wanted=min(wanted, pop.count),
-            available=lambda ids: pop.available(ids, now, number),
+            available=lambda ids: pop.available(ids, tally.time_s, number),
             mass=run.views[""].shards.mass,
             x=x,
             steps=self.budgets.reading,
             seed=run.seed,
+            graphs=run.graphs,
             cache=self.cache,
         )
 
@@ -226,7 +229,7 @@ class Engine:
 
     def _answer_all(
         self,
-        asks: Generator[Ask, Reply, Any],
+        asks: Generator[Ask | Wait, Reply, Any],
         owner: str,
         number: int,
         tally: Tally,
@@ -237,6 +240,9 @@ class Engine:
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)
+                if isinstance(ask, Wait):
+                    tally.time_s, reply = tally.time_s + ask.seconds, None
+                    continue
                 ids = ask.clients if ask.clients is not None else cohort
                 if ids is None:
                     raise RunFailed("a selection must name the clients that it asks")
@@ -428,6 +434,7 @@ class Engine:
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
             **tally.counts,
             **dict.fromkeys((*self.measures.columns, *run.stop.columns), math.nan),
+            **dict.fromkeys(run.selection.diagnostics, math.nan),
             **dict.fromkeys(run.algorithm.diagnostics, math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}

@@ -21,6 +21,7 @@ from rayfed.population import Population
 from rayfed.problems.base import STARTS, Problem
 from rayfed.rng import Key
 from rayfed.runs import Run
+from rayfed.selection import All
 from rayfed.solvers import Solver, block
 from rayfed.stopping import Stop
 from rayfed.study import Study, plain, slug
@@ -188,8 +189,10 @@ class _Seed:
         self.clients = self._population()
         study.check_cohort(self.count)
         study.check_selection(self.count)
+        self.graphs: Graphs | None = None
         if study.topology is not None:
-            Graphs(study.topology, self.count, seed).check()  # refused here, not in a run
+            self.graphs = Graphs(study.topology, self.count, seed)
+            self.graphs.check()  # refused here, not in a run
         self.x0 = self._first_model()
         self.evaluated = self._evaluated()
 
@@ -212,17 +215,18 @@ class _Seed:
         whole = self.views.whole(self.loader.tables)
         algorithm = algorithm.fitted(whole, self.clients, self.views.objective)
         views, data = self.views.of(algorithm, self.loader.tables)
-        weights = algorithm.weights or ("uniform" if part.select.size_weighted else "size")
-        population, cohort = self.clients, part.cohort
+        select = algorithm.select or part.select
+        weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
+        population, cohort = self.clients, None if select.own_cohort else part.cohort
         if algorithm.pooled:  # one machine with an ordinary client's speed, always there
-            delay = self.clients.delay
+            delay, select = self.clients.delay, All()
             population, cohort = Population(1, self.seed, delay, availability=Always()), None
         run = Run(
             label=label, setting=self.setting, seed=self.seed,
             folder=self._folder(label), algorithm=algorithm, weights=weights,
             problem=self.problem, views=views, data=data,
             solvers=self._solvers(index, algorithm), population=population, clients=self.clients,
-            selection=part.select, x0=self.x0, evaluated=self.evaluated,
+            selection=select, x0=self.x0, evaluated=self.evaluated,
             scored=self.views.scored, cohort=cohort, over_select=part.over_select,
             deadline_s=None if algorithm.pooled else part.deadline_s,
             rounds=study.rounds or ENDLESS,
@@ -231,7 +235,7 @@ class _Seed:
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
             fairness=study.evaluate.fairness, skew=study.evaluate.skew,
             heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
-            record=record,
+            graphs=self.graphs if select.needs_graphs else None, record=record,
         )  # fmt: skip
         _check_budget(run)
         _check_end(run)

@@ -335,7 +335,9 @@ def _check_value(value: Value, study: Study) -> None:
     availability = study.clients.availability
     scored = evaluated(asked, algorithm, availability=availability)
     stops = Stop(**dict(study.stop)).columns
-    columns = ("round", "time_s", *COUNTS, *scored, *stops, *algorithm.diagnostics)
+    select = algorithm.select or study.participation.select
+    told = (*stops, *select.diagnostics, *algorithm.diagnostics)
+    columns = ("round", "time_s", *COUNTS, *scored, *told)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"
         raise ScenarioError(key, unknown("column", value.name, columns))

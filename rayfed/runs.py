@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from rayfed.problems.base import Floats, Problem
 from rayfed.selection import Selection
 from rayfed.stopping import Stop
 from rayfed.tree import Ints
+
+if TYPE_CHECKING:
+    from rayfed.topology import Graphs
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Run:
         Whom evaluations ask.
     cohort : int or None
         Clients to a round; all if None.
+    graphs : Graphs or None
+        Who is linked with whom, where the scenario has a topology.
     optimum : Optimum or None
         F* and x*, where something asked for them.
     fairness, skew, heterogeneity, distance : bool
@@ -94,6 +99,7 @@ class Run:
     checkpoint_s: float
     block: int
     wall_scale: float | None = None
+    graphs: Graphs | None = None
     optimum: Optimum | None = None
     fairness: bool = False
     skew: bool = False

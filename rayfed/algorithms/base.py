@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
+from rayfed.selection.base import Selection
 from rayfed.solvers import SGD, Solver
 
 if TYPE_CHECKING:
@@ -202,6 +203,8 @@ class Algorithm:
         itself already prefers large clients.
     evaluate_last : int
         Evaluate the mean of the last k iterates; training goes on from the last one.
+    select : Selection, optional
+        Who takes part, where that is not as ``participation.select`` says for all algorithms.
     local : Solver
         What a client does with its local steps.
 
@@ -235,6 +238,7 @@ class Algorithm:
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
     evaluate_last: Annotated[int, Ge(1)] = 1
+    select: Selection | None = None
     local: Solver = field(default_factory=SGD)
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ class RWSADMM(Algorithm):
 
     The server carries the token y (p,); client j keeps its model x_j (p,) and the multiplier z_j
     (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. Those whom a step asks
-    (select them by ``participation.select: walk``) take local steps along a stochastic gradient g
+    (``select: walk``, or any other selection) take local steps along a stochastic gradient g
     of F_j at x_j,
 
         x_j <- y + z_j / beta - g / beta - epsilon sgn(g),

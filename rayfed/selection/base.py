@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from rayfed.algorithms.base import Ask, Reply
+    from rayfed.topology import Graphs
 
 Array: TypeAlias = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -45,7 +46,7 @@ class View:
     seed : int
         Seed of the run.
     available : callable
-        ``available(ids) -> (K,) bool``.
+        ``available(ids) -> (K,) bool``, at the time when it is called.
     mass : callable
         ``mass(ids) -> (K,) float``: what each client counts for, its training rows n_i unless the
         data says otherwise.
@@ -54,6 +55,8 @@ class View:
     steps : callable
         ``steps(ids, rows) -> (K,) float``: the local steps that are as dear as to look at so many
         rows of each client, or at all of them if None.
+    graphs : Graphs or None
+        Who is linked with whom, where the scenario has a topology.
     cache : dict
         What a run needs to compute once; it lives as long as the run and is no state.
     """
@@ -67,10 +70,18 @@ class View:
     mass: Callable[[Ints], Floats]
     x: Array = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
     steps: Callable[[Ints, int | None], Floats] = _one_step
+    graphs: Graphs | None = None
     cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
-Choice: TypeAlias = "Generator[Ask, Reply, tuple[Ints, State]]"
+@dataclass(frozen=True)
+class Wait:
+    """What a selection yields to let virtual seconds pass; nothing comes back."""
+
+    seconds: float
+
+
+Choice: TypeAlias = "Generator[Ask | Wait, Reply, tuple[Ints, State]]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +95,20 @@ class Selection:
     listens : bool
         It learns from the mean loss of each participant's local steps, which is one number more
         in every upload after local steps.
+    own_cohort : bool
+        It says itself how many take part; ``participation.cohort`` does not.
+    needs_graphs : bool
+        The scenario must have a topology.
+    diagnostics : tuple of str
+        Numbers of its state that every row tells.
     """
 
     name: ClassVar[str]
     size_weighted: ClassVar[bool] = False
     listens: ClassVar[bool] = False
+    own_cohort: ClassVar[bool] = False
+    needs_graphs: ClassVar[bool] = False
+    diagnostics: ClassVar[tuple[str, ...]] = ()
 
     def check(self, wanted: int, count: int) -> None:
         """Refuse settings that do not fit.

@@ -16,7 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from rayfed.algorithms.base import Algorithm
 from rayfed.datasets.partition import Partition
 from rayfed.errors import ScenarioError
-from rayfed.selection import All
+from rayfed.selection import All, Selection
 from rayfed.solvers import Solver, override
 from rayfed.study import fields
 from rayfed.study.dotted import (
@@ -156,9 +156,23 @@ class Study(Settings):
             If it does not.
         """
         part = self.participation
-        if part.cohort is not None:
-            wanted = math.ceil(part.cohort * part.over_select)
-            part.select.check(min(wanted, count), count)
+        self._check_selection("participation.select", part.select, count)
+        for index, algorithm in enumerate(self.algorithms):
+            if algorithm.select is not None:
+                self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
+        if part.cohort is not None and part.select.own_cohort:
+            found = f"found {part.cohort}, but '{part.select.name}' says itself who takes part"
+            raise ScenarioError("participation.cohort", f"{found}; leave it out")
+
+    def _check_selection(self, place: str, select: Selection, count: int) -> None:
+        if select.needs_graphs and self.topology is None:
+            text = f"found '{select.name}' and no topology; say who is linked with whom"
+            raise ScenarioError(place, f"{text}, for example topology: ring")
+        cohort, wanted = self.participation.cohort, count
+        if cohort is not None:
+            wanted = min(math.ceil(cohort * self.participation.over_select), count)
+        if cohort is not None or select.own_cohort:
+            select.check(wanted, count)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved scenario, defaults included, in plain values."""

@@ -18,8 +18,11 @@ each = pytest.mark.parametrize("name", list(find("selections")))
 def planned(mixed, name, **changes):
     made = mixed(**changes)
     made["participation"] |= {"select": {"name": name}}
-    if name == "all":
+    if name == "all" or find("selections")[name].own_cohort:
         made["participation"] |= {"cohort": None}
+    if find("selections")[name].needs_graphs:
+        made["topology"] = {"name": "random", "p": 0.3, "disconnected": "repair", "every": 2}
+        made["clients"] |= {"availability": "always"}  # a whole neighbourhood may be away
     return api.prepare(api.read(made))
 
 

@@ -1,0 +1,80 @@
+"""A server that walks: whoever is linked with the client it visits takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.errors import ScenarioError
+from rayfed.selection.base import Array, Choice, Selection, State, View, Wait
+from rayfed.topology.walks import Metropolis, Walk, Walker
+
+_NOWHERE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walking(Selection):
+    """The server visits one client after another; that one and its neighbours take part.
+
+    It moves over the links of the scenario's ``topology`` before every round but the first, and
+    keeps its place as the graph changes under it. A move takes the virtual seconds that its rule
+    says. The column ``position`` tells where it was.
+
+    Parameters
+    ----------
+    rule : Walk
+        Where it goes next; "metropolis" visits all clients alike.
+    start : int, optional
+        The client that it visits first; drawn by the seed if None.
+    neighbours : bool
+        Whether the neighbours of the visited client take part, or it alone.
+
+    Notes
+    -----
+    A neighbour that is away is left out. Where nobody of the neighbourhood is there, the server
+    waits on the spot until somebody's availability changes; where that depends on the round and
+    not on the clock, the round passes without anybody.
+    """
+
+    name: ClassVar[str] = "walk"
+    own_cohort: ClassVar[bool] = True
+    needs_graphs: ClassVar[bool] = True
+    diagnostics: ClassVar[tuple[str, ...]] = ("position",)
+
+    rule: Walk = field(default_factory=Metropolis)
+    start: Annotated[int, Ge(0)] | None = None
+    neighbours: bool = True
+
+    def check(self, wanted: int, count: int) -> None:
+        """Refuse a first client that does not exist."""
+        if self.start is not None and self.start >= count:
+            found = f"found {self.start}, but clients are 0 to {count - 1}"
+            raise ScenarioError("participation.select.start", found)
+
+    def init(self, count: int) -> State:
+        """Return no place yet, and no round in which the server has come there."""
+        return _state(_NOWHERE, 0)
+
+    def select(self, view: View, state: State) -> Choice:
+        """Move, and return whoever is there, ascending."""
+        assert view.graphs is not None  # the plan has refused a scenario without a topology
+        walker = Walker(view.graphs, self.rule)
+        here = int(state["position"])
+        if here == _NOWHERE:
+            here = walker.first() if self.start is None else self.start
+        elif state["arrived"] < view.round:
+            there = walker.step(here, view.round, view.time_s)
+            seconds = walker.seconds(here, there, view.round, view.time_s)
+            here = there
+            if seconds:
+                yield Wait(seconds)
+        at = view.time_s
+        ids = walker.neighbours(here, view.round, at) if self.neighbours else np.array([here])
+        return ids[view.available(ids)], _state(here, view.round)
+
+
+def _state(position: int, arrived: int) -> dict[str, Array]:
+    return {"position": np.asarray(position), "arrived": np.asarray(arrived)}

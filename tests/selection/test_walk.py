@@ -1,0 +1,107 @@
+"""The walking server: who takes part, what a move costs, and what it refuses."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rayfed
+from rayfed import api
+from rayfed.errors import ScenarioError
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Seven clients of one row each on a ring; a local step takes a second."""
+    rows = pd.DataFrame({"client": range(7), "a": 1.0, "y": np.arange(7.0)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+
+    def make(select=None, **keys):
+        return {
+            "rounds": 40,
+            "problem": {
+                "name": "least-squares", "intercept": False, "dataset": str(tmp_path / "rows.csv"),
+                "test": 0,
+            },
+            "topology": "ring",
+            "clients": {"delay": {"name": "constant", "mean_s": 1.0}},
+            "participation": {"select": {"name": "walk", **(select or {})}},
+            "algorithms": [{"name": "fedavg", "local": {"steps": 1, "batch": "full", "lr": 0.1}}],
+            "executor": "serial",
+        } | keys  # fmt: skip
+
+    return make
+
+
+def walked(scenario, tmp_path):
+    result = rayfed.run(scenario, out=tmp_path / f"out{len(list(tmp_path.iterdir()))}")
+    return result.rounds[result.rounds["round"] > 0], result.events
+
+
+def test_the_visited_client_and_its_neighbours_take_part(study, tmp_path):
+    rounds, events = walked(study({"start": 3}), tmp_path)
+    places = rounds.position.astype(int).tolist()
+    assert places[0] == 3
+    assert set(np.diff(places) % 7) <= {0, 1, 6}  # it stays, or goes one step around
+    assert len(set(places)) > 3
+    for number, place in enumerate(places, 1):
+        asked = events[events["round"] == number].client
+        assert asked.tolist() == sorted({(place - 1) % 7, place, (place + 1) % 7})
+
+
+def test_it_may_ask_the_visited_client_alone(study, tmp_path):
+    rounds, events = walked(study({"neighbours": False}), tmp_path)
+    assert events.client.tolist() == rounds.position.astype(int).tolist()
+
+
+def test_a_move_takes_its_seconds_and_staying_none(study, tmp_path):
+    rounds, _ = walked(study({"rule": {"name": "metropolis", "lazy": 0.5, "hop_s": 10}}), tmp_path)
+    places = rounds.position.to_numpy()
+    moved = np.concatenate([[False], places[1:] != places[:-1]])
+    assert 5 < moved.sum() < 35
+    np.testing.assert_allclose(np.diff(rounds.time_s, prepend=0.0), 1.0 + 10.0 * moved)
+
+
+def test_all_walks_of_a_study_go_the_same_way(study, tmp_path):
+    local = {"steps": 1, "batch": "full", "lr": 0.1}
+    two = [{"name": "fedavg", "local": local}, {"name": "fedexp", "local": local}]
+    rounds, _ = walked(study(algorithms=two), tmp_path)
+    one, other = (rows.position.dropna().tolist() for _, rows in rounds.groupby("label"))
+    assert one == other
+
+
+def test_it_waits_on_the_spot_until_somebody_comes(study, tmp_path):
+    # everybody is there in the first half of every day: moves of five hours miss it at times
+    away = {"name": "diurnal", "zones": [0.0] * 7, "from_h": 0, "to_h": 12}
+    clients = {"delay": {"name": "constant", "mean_s": 1.0}, "availability": away}
+    rule = {"name": "metropolis", "hop_s": 5 * 3600.0}
+    rounds, events = walked(study({"rule": rule}, clients=clients, rounds=12), tmp_path)
+    assert (rounds.participants == 3).all()
+    assert ((events.start_s % 86400) < 12 * 3600).all()
+
+
+def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
+    local = {"steps": 1, "batch": "full", "lr": 0.1}
+    algorithms = [
+        {"name": "rwsadmm", "local": {"steps": 1, "batch": "full"}, "select": "walk"},
+        {"name": "fedavg", "local": local},
+    ]
+    rounds, _ = walked(study(algorithms=algorithms, participation={"cohort": 5}), tmp_path)
+    each = rounds.groupby("label")
+    assert each.participants.unique().map(list).to_dict() == {"fedavg": [5], "rwsadmm": [3]}
+    assert each.position.count().to_dict() == {"fedavg": 0, "rwsadmm": 40}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"topology": None}, "participation.select: found 'walk' and no topology; say who is"),
+        ({"select": {"start": 7}}, "start: found 7, but clients are 0 to 6"),
+        (
+            {"participation": {"select": "walk", "cohort": 3}},
+            "participation.cohort: found 3, but 'walk' says itself who takes part; leave it out",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_clear_line(study, changes, line):
+    with pytest.raises(ScenarioError, match=line):
+        api.prepare(api.read(study(**changes)))
