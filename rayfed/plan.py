@@ -221,6 +221,8 @@ class _Seed:
         if algorithm.pooled:  # one machine with an ordinary client's speed, always there
             delay, select = self.clients.delay, All()
             population, cohort = Population(1, self.seed, delay, availability=Always()), None
+        if self.graphs is not None and select.needs_graphs:
+            select.check_graphs(self.graphs)
         run = Run(
             label=label, setting=self.setting, seed=self.seed,
             folder=self._folder(label), algorithm=algorithm, weights=weights,

@@ -125,6 +125,16 @@ class Selection:
         """
         return
 
+    def check_graphs(self, graphs: Graphs) -> None:
+        """Refuse a topology that it cannot be on; asked only where it `needs_graphs`.
+
+        Raises
+        ------
+        ScenarioError
+            If it cannot.
+        """
+        return
+
     def init(self, count: int) -> State:
         """Return the state before the first round of N = count clients."""
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge
@@ -11,6 +11,9 @@ from annotated_types import Ge
 from rayfed.errors import ScenarioError
 from rayfed.selection.base import Array, Choice, Selection, State, View, Wait
 from rayfed.topology.walks import Metropolis, Walk, Walker
+
+if TYPE_CHECKING:
+    from rayfed.topology import Graphs
 
 _NOWHERE = -1
 
@@ -53,6 +56,13 @@ class Walking(Selection):
         if self.start is not None and self.start >= count:
             found = f"found {self.start}, but clients are 0 to {count - 1}"
             raise ScenarioError("participation.select.start", found)
+
+    def check_graphs(self, graphs: Graphs) -> None:
+        """Refuse graphs that the rule cannot walk on."""
+        try:
+            self.rule.settled(graphs)
+        except ScenarioError as error:
+            raise ScenarioError("participation.select.rule", str(error)) from error
 
     def init(self, count: int) -> State:
         """Return no place yet, and no round in which the server has come there."""

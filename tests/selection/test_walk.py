@@ -95,6 +95,10 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
     ("changes", "line"),
     [
         ({"topology": None}, "participation.select: found 'walk' and no topology; say who is"),
+        (
+            {"topology": "star", "select": {"rule": {"name": "uniform", "periodic": "refuse"}}},
+            "participation.select.rule: .*period",
+        ),
         ({"select": {"start": 7}}, "start: found 7, but clients are 0 to 6"),
         (
             {"participation": {"select": "walk", "cohort": 3}},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rayfed.topology.base import Graphs
 
+_ROUNDING = 1e-12
 _HALF = 0.5  # how lazy a walk is made that has a period
 
 
@@ -84,7 +85,8 @@ class Walk:
         chances = self._kept(self.chances(graph, here, there))
         size = (graph.count, graph.count)
         moves = csr_array((chances, (here, there)), shape=size)
-        stay = np.maximum(0.0, 1.0 - moves.sum(axis=1))
+        stay = 1.0 - moves.sum(axis=1)
+        stay[stay < _ROUNDING] = 0.0  # six times 1/6 is less than 1, and would undo a period
         made = csr_array(moves + diags_array(stay))
         made.eliminate_zeros()
         return made

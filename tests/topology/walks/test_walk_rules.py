@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rayfed.errors import ScenarioError
 from rayfed.topology import Graphs, Listed, Near
+from rayfed.topology.chain import Chain
 from rayfed.topology.drawn import Random
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
@@ -115,3 +116,10 @@ def test_a_speed_needs_positions():
         Uniform(speed_m_s=10.0).settled(Graphs(Ring(), 5, 0))
     still = Geometric(range_m=900.0, mobility=Still())
     assert Uniform(speed_m_s=10.0).settled(Graphs(still, 5, 0)).speed_m_s == 10.0
+
+
+@pytest.mark.parametrize("count", range(3, 14))
+def test_a_star_of_any_size_has_a_period_of_two(count):
+    graph = Graphs(Star(), count, 0).of(0)
+    assert Chain(Uniform().matrix(graph)).period == 2
+    np.testing.assert_allclose(Uniform().matrix(graph).sum(axis=1), 1.0, rtol=1e-15)
