@@ -19,6 +19,7 @@ from rayfed.errors import ScenarioError
 from rayfed.sampling import minibatches
 from rayfed.selection.base import Array, Choice, Floats, Ints, Selection, State, View
 from rayfed.selection.draws import distinct
+from rayfed.selection.simple import Uniform
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -39,12 +40,14 @@ class PowerOfD(Selection):
         Number of candidates; twice the cohort, or as many as there are, if None.
     towards : "high" or "low"
         Whether the largest losses are kept, or the smallest (against clients with wrong labels).
+    first : "ask" or "draw"
+        Whether candidates are asked in the first round too, or its cohort is drawn uniformly
+        without asking anybody, as in the authors' code.
 
     Notes
     -----
     To look at rows costs as much as the local steps that would go through them. Deviations from
-    the paper: equal losses, as of all clients at a zero model, keep the order of the draws; the
-    authors' code draws its first cohort without asking.
+    the paper: equal losses, as of all clients at a zero model, keep the order of the draws.
     """
 
     name: ClassVar[str] = "power-of-d"
@@ -52,6 +55,7 @@ class PowerOfD(Selection):
 
     d: Annotated[int, Ge(1)] | None = None
     towards: Literal["high", "low"] = "high"
+    first: Literal["ask", "draw"] = "ask"
 
     def check(self, wanted: int, count: int) -> None:
         """Refuse fewer candidates than are wanted, or more than there are."""
@@ -65,6 +69,9 @@ class PowerOfD(Selection):
 
     def select(self, view: View, state: State) -> Choice:
         """Draw candidates, rank them by their losses and return the first ids, ascending."""
+        if self.first == "draw" and view.round == 1:
+            ids, _ = yield from Uniform().select(view, {})
+            return ids, state
         drawn = distinct(view, self.candidates(view))
         if len(drawn) > view.wanted:
             ids, losses = yield from self.losses(view, state, np.sort(drawn))
@@ -104,6 +111,8 @@ class ComputationEfficient(PowerOfD):
         Number of candidates; twice the cohort, or as many as there are, if None.
     towards : "high" or "low"
         Whether the largest losses are kept, or the smallest.
+    first : "ask" or "draw"
+        Whether candidates are drawn in the first round too, or its cohort uniformly.
     batch : int
         Rows that a candidate looks at.
     """
@@ -141,6 +150,8 @@ class CommunicationEfficient(PowerOfD):
         Number of candidates; twice the cohort, or as many as there are, if None.
     towards : "high" or "low"
         Whether the largest losses are kept, or the smallest.
+    first : "ask" or "draw"
+        Whether candidates are drawn in the first round too, or its cohort uniformly.
 
     Notes
     -----
@@ -188,6 +199,8 @@ class AdaptivePowerOfD(PowerOfD):
         Number of candidates at first; all clients if None.
     towards : "high" or "low"
         Whether the largest losses are kept, or the smallest.
+    first : "ask" or "draw"
+        Whether candidates are drawn in the first round too, or its cohort uniformly.
     halve_every : int, optional
         Rounds after which the number of candidates is halved, rounded down; never if None.
     last : int, optional

@@ -8,7 +8,7 @@ from rayfed.algorithms.base import Reply
 from rayfed.engine import Engine, Tally
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
-from rayfed.selection import View
+from rayfed.selection import Uniform, View
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (
     AdaptivePowerOfD,
@@ -60,6 +60,15 @@ def test_the_candidates_with_the_largest_losses_are_kept_or_the_smallest(towards
         assert ask.clients.tolist() == sorted(distinct(view, 5))
         ranked = sorted(ask.clients.tolist(), key=lambda i: losses[i], reverse=towards == "high")
         assert ids.tolist() == sorted(ranked[:3])
+
+
+@pytest.mark.parametrize("rule", [PowerOfD, ComputationEfficient, CommunicationEfficient])
+def test_the_first_cohort_may_be_drawn_uniformly_without_asking(rule):
+    ids, _ = unasked(rule(d=8, first="draw"), seen(round=1))
+    uniform, _ = unasked(Uniform(), seen(round=1))
+    assert ids.tolist() == uniform.tolist()
+    ask, _, _ = polled(PowerOfD(d=8, first="draw"), seen(round=2))
+    assert len(ask.clients) == 8
 
 
 def test_a_candidate_downloads_the_model_and_tells_one_number():
