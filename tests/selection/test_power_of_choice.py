@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import rayfed
 from rayfed import api
 from rayfed.algorithms.base import Reply
 from rayfed.engine import Engine, Tally
@@ -69,6 +70,25 @@ def test_the_first_cohort_may_be_drawn_uniformly_without_asking(rule):
     assert ids.tolist() == uniform.tolist()
     ask, _, _ = polled(PowerOfD(d=8, first="draw"), seen(round=2))
     assert len(ask.clients) == 8
+
+
+def test_small_losses_leave_out_clients_with_wrong_labels(tmp_path):
+    rules = [{"name": "power-of-d", "d": 12, "towards": side} for side in ("low", "high")]
+    scenario = {
+        "rounds": 20,
+        "problem": {"name": "logistic-regression", "dataset": "mushroom", "test": 0.2},
+        "partition": {"name": "iid", "flip": 0.3},
+        "clients": {"count": 20},
+        "participation": {"cohort": 4},
+        "algorithms": [{"name": "fedavg", "local": {"steps": 5, "batch": 32, "lr": 0.3}}],
+        "grid": {"participation.select": [{"name": "uniform"}, *rules]},
+        "executor": "serial",
+    }
+    rows = rayfed.run(scenario, out=tmp_path / "out").rounds
+    accuracy = rows[rows["round"] > 10].groupby("setting").accuracy.mean()
+    high, low, uniform = accuracy.sort_index()
+    assert low > uniform + 0.02
+    assert uniform > high + 0.2
 
 
 def test_a_candidate_downloads_the_model_and_tells_one_number():
