@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 Step: TypeAlias = Annotated[float, Gt(0)] | tuple[Annotated[float, Gt(0)], ...]
+HESSIANS = 2**28
+"""Bytes of Hessians that are held at once."""
 STEPS = ("alpha_gradient", "beta_gradient", "alpha_newton", "beta_newton")
 
 
@@ -88,7 +90,7 @@ class FedHybrid(Algorithm):
     also goes beyond the paper: who is away keeps x_i and lambda_i, and the server the last it
     heard. The paper prints a Hessian without iteration; it is that at the old x_i. `inner_steps`
     is of a later study of the same group (https://github.com/ZhijingZeng/fedHybrid-experiment).
-    The dual steps of `theorem` are shorter than those in print, which do not always suffice.
+    The dual steps of `theorem` rest on a bound that is worked out here, not on the printed one.
 
     Examples
     --------
@@ -108,6 +110,7 @@ class FedHybrid(Algorithm):
 
     name: ClassVar[str] = "fedhybrid"
     diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
+    local_steps: ClassVar[bool] = False
 
     newton: Newton = 0
     alpha_gradient: Step = 0.1
@@ -143,6 +146,10 @@ class FedHybrid(Algorithm):
         if ids and not objective.problem.has_hessian:
             text = f"problem '{objective.problem.name}' has no Hessian"
             raise ScenarioError("algorithms.newton", f"{text}; use newton: 0 or another problem")
+        p = objective.problem.size(shards.features, shards.classes)
+        if ids and self.newton_solver == "cholesky" and 8 * p * p > HESSIANS:
+            text = f"found cholesky, but a Hessian of {p} x {p} takes {8 * p * p / 2**30:.1f} GiB"
+            raise ScenarioError("algorithms.newton_solver", f"{text}; use cg")
         for name in STEPS:
             given = getattr(self, name)
             if isinstance(given, tuple) and len(given) != population.count:
@@ -191,8 +198,7 @@ class FedHybrid(Algorithm):
         if not newton.all():
             at = np.flatnonzero(~newton)
             new_x[at], new_dual[at] = self._gradient_type(clients.chosen(at), x)
-        if newton.any():
-            at = np.flatnonzero(newton)
+        for at in self._few(np.flatnonzero(newton), x.size):
             new_x[at], new_dual[at], indefinite[at] = self._newton_type(clients.chosen(at), x)
         values = {"change": (new_x - old_x) - (new_dual - old_dual) / self.mu}
         if len(self._mask):
@@ -228,6 +234,11 @@ class FedHybrid(Algorithm):
         systems = self._systems(clients)
         x = old - alpha * systems.solve(self._residual(clients, old, x0))
         return x, dual + beta * systems.times(x0 - old), systems.indefinite
+
+    def _few(self, at: Ints, p: int) -> list[Ints]:
+        """Return places (K,) in pieces of so many clients as may have their Hessians at once."""
+        size = len(at) if self.newton_solver == "cg" else HESSIANS // (8 * p * p)
+        return [at[k : k + max(size, 1)] for k in range(0, len(at), max(size, 1))]
 
     def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
         """Return r_i (K, p), the gradient of L in x_i."""

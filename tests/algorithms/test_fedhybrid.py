@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 import rayfed
 from rayfed import api
+from rayfed.algorithms import fedhybrid
 from rayfed.algorithms.base import Reply
 from rayfed.algorithms.fedhybrid import FedHybrid
 from rayfed.engine import Engine
@@ -206,6 +207,18 @@ def test_the_bits_do_not_depend_on_how_many_clients_are_stacked(mixed, solver):
     assert models[0] == models[1]
 
 
+def test_no_more_hessians_are_held_than_there_is_room_for(terms, tmp_path, monkeypatch):
+    task, models = terms(5, 3, -1.0, seed=3), []
+    for room in (2**28, 2 * 8 * 3 * 3):  # all at once; two at a time
+        monkeypatch.setattr(fedhybrid, "HESSIANS", room)
+        engine, _ = engine_on(task, tmp_path, {"select": "all"}, newton=[0, 1, 3, 4, 2])
+        moment, _ = engine.start()
+        for _ in range(3):
+            moment, _, _ = engine.step(moment)
+        models.append(moment.state["x"].tobytes())
+    assert models[0] == models[1]
+
+
 def ask_of(**settings):
     algorithm = FedHybrid(newton=(1,), **settings)
     return next(algorithm.round(algorithm.init(np.zeros(6))))
@@ -261,6 +274,11 @@ def test_settings_that_do_not_go_together(mixed, settings, place, message):
     [
         ({"name": "mlp"}, {"newton": 1}, "newton.*'mlp' has no Hessian; use newton: 0"),
         ({"name": "mlp"}, {"steps": "theorem"}, "steps.*nobody knows how curved 'mlp' can be"),
+        (
+            {"dataset": {"name": "synthetic", "features": 2500, "classes": 3, "samples": 12}},
+            {"newton": 1},
+            "newton_solver.*found cholesky.*7503 x 7503 takes 0.4 GiB; use cg",
+        ),
         (
             {"l2": 0.0},
             {"steps": "theorem"},

@@ -100,6 +100,28 @@ def test_the_bound_on_disagreement_is_the_best_there_is_where_mu_is_large():
     assert r @ r / (e @ e) < 0.1 * (m + mu) ** 2
 
 
+@pytest.mark.parametrize(("seed", "mu"), [(7, 10.0), (20, 1.0)])
+def test_a_dual_bound_that_knows_nothing_of_the_primal_step_is_too_long(terms, seed, mu):
+    """min(mu/9, (m + mu)^2 / (21 l)), which the printed theorem can be read as."""
+    task = terms(2, 1, -2.0, seed)
+    bends = task.H[:, 0, 0]
+    theorem = Theorem(bends, bends, np.zeros(2, bool), mu)
+    primal, ours = theorem.steps
+    read = np.full(2, min(mu / 9, (bends.min() + mu) ** 2 / (21 * bends.max())))
+    first = 10 * task.rng.normal(size=(2, 2, 1))
+    factors = []
+    for second in (ours, read):
+        x, dual = first
+        x0 = x.mean(axis=0) - dual.mean(axis=0) / mu
+        merits = []
+        for _ in range(25):
+            merits.append(task.merit(x, dual, x0, mu))
+            x, dual, x0 = task.round(x, dual, x0, mu, theorem.newton, primal, second)
+        factors.append(max(np.divide(merits[1:], merits[:-1])))
+    assert factors[0] <= theorem.contraction
+    assert factors[1] > 1.02
+
+
 SIZES = (8, 9, 12)
 
 
