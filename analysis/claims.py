@@ -35,8 +35,8 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 def section(told: Mapping[str, Any]) -> str:
     """Return the claims as HTML: what the source says, what was measured, whether it holds."""
-    heads = ("the source says", "where", "measured", "holds")
-    rows = [(c["says"], c["where"], c["measured"], _holds(c)) for c in told["claims"]]
+    heads = ("the source says", "holds", "measured", "where")
+    rows = [(c["says"], _holds(c), c["measured"], c["where"]) for c in told["claims"]]
     how = f"Source: {escape(str(told['source']))}."
     if told.get("length") == "short":
         how += " Runs of the source's full length, where they are longer, come with --full."

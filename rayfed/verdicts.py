@@ -172,7 +172,20 @@ def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Recorded]) -> Ver
     except Unmeasured as error:
         return Verdict(claim, False, str(error))
     flat = tuple(float(v) for v in np.concatenate(values))
-    return Verdict(claim, compare(check, flat), text(flat), flat)
+    return Verdict(claim, compare(check, flat), text(flat) + claimed(check), flat)
+
+
+def claimed(check: Check) -> str:
+    """Return the numbers that a check compares with, in brackets; empty if there are none."""
+    if check.equals is not None:
+        said = text(np.atleast_1d(np.asarray(check.equals, dtype=float)))
+    elif check.between is not None:
+        said = f"{number(check.between[0])} to {number(check.between[1])}"
+    elif check.form in ("below", "above"):
+        said = f"{check.form} {number(getattr(check, check.form))}"
+    else:
+        said = f"{number(check.by)} times" if check.by is not None else ""
+    return f" (claimed: {said})" if said else ""
 
 
 def compare(check: Check, values: Sequence[float]) -> bool:

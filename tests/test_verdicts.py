@@ -176,6 +176,21 @@ def test_what_cannot_be_measured_does_not_hold_and_says_why(check, why):
     assert found.measured.startswith(why)
 
 
+@pytest.mark.parametrize(
+    ("check", "measured"),
+    [
+        ({"value": value(at=[1, 2]), "equals": [3, 1]}, "3, 1.5 (claimed: 3, 1)"),
+        ({"value": value(), "below": 0.4}, "0.375 (claimed: below 0.4)"),
+        ({"value": value(), "above": 0.4}, "0.375 (claimed: above 0.4)"),
+        ({"value": value(), "between": [0.3, 0.4]}, "0.375 (claimed: 0.3 to 0.4)"),
+        ({"descending": [value(of="slow"), value()]}, "3, 0.375"),
+        ({"descending": [value(of="slow"), value()], "by": 2}, "3, 0.375 (claimed: 2 times)"),
+    ],
+)
+def test_what_was_measured_stands_beside_what_was_claimed(check, measured):
+    assert verdict(check).measured == measured
+
+
 def test_a_claim_that_is_marked():
     marked = verdict({"value": value(), "above": 1}, because="other data")
     assert (marked.status, marked.expected) == ("not reproduced", True)
@@ -189,7 +204,8 @@ def test_it_is_told_in_plain_values():
     told = verdict({"value": to(1.0, "slow"), "above": 4}).told()
     assert told["values"] == ["never"]
     assert told["check"] == {"value": {"of": "slow", "rounds_to": {"loss": 1.0}}, "above": 4.0}
-    assert (told["measured"], told["status"], told["holds"]) == ("never", "holds", True)
+    assert (told["measured"], told["holds"]) == ("never (claimed: above 4)", True)
+    assert told["status"] == "holds"
     assert isinstance(Claim.model_validate({**RAW_CLAIM, "check": told["check"]}), Claim)
 
 
@@ -211,7 +227,7 @@ def test_parameters_are_those_of_the_final_model_and_a_mean_over_seeds(tmp_path)
 
     found = {"parameters": [2, 0], "of": "fast"}
     assert judged({"value": found, "equals": [4, 2]}).holds
-    assert judged({"value": found, "equals": [4, 3]}).measured == "4, 2"
+    assert judged({"value": found, "equals": [4, 3]}).measured == "4, 2 (claimed: 4, 3)"
     other = judged({"value": {"parameters": [3], "of": "fast"}, "above": 0})
     assert other.holds is False
     assert other.measured == "fast, seed 0 has 3 parameters, counted from 0"

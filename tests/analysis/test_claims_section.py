@@ -38,6 +38,6 @@ def test_the_page_tells_which_claims_hold(tmp_path, run_writer, rows):
     (tmp_path / "claims.json").write_text(json.dumps(TOLD))
     text = page(Results.read(tmp_path))
     assert "1 of 3 claims of the source hold; failing: 1; not reproduced: 1" in text
-    assert "<td>Fast is &lt;fast&gt;.</td><td>t. 1</td><td>3, 2</td><td>yes</td>" in text
+    assert "<td>Fast is &lt;fast&gt;.</td><td>yes</td><td>3, 2</td><td>t. 1</td>" in text
     assert "<td>not reproduced: other data</td>" in text
     assert "Source: A. &lt;Author&gt;, 2024." in text
