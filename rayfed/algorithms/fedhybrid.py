@@ -48,10 +48,10 @@ class FedHybrid(Algorithm):
 
     Parameters
     ----------
-    newton : int, float, list of int, mapping or "all"
+    newton : int, float, list of int, "all" or "fastest 25%"
         Whose steps are Newton's: so many clients, or (0.25) such a share, which the seed chooses;
-        the clients with these ids; ``{fastest: 0.25}`` or ``{fastest: 5}``, by their seconds per
-        step; or all. The others take gradient steps.
+        the clients with these ids; all; or the fastest ("fastest 5", "fastest 25%"), by their
+        seconds per step. The others take gradient steps.
     alpha_gradient, beta_gradient : float or list of float
         Primal and dual step of gradient clients; a list has a step for each of all clients.
     alpha_newton, beta_newton : float or list of float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
@@ -21,44 +22,52 @@ Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 _TOGETHER = 64  # clients whose rows are looked at together
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fastest:
-    """The clients whose steps take the least time on average, stragglers' slowdown included.
+Newton: TypeAlias = Annotated[int, Ge(0)] | Share | tuple[Annotated[int, Ge(0)], ...] | str
+_FASTEST = re.compile(r"fastest (?:(\d+)|(\d+(?:\.\d+)?) ?%)")
 
-    Parameters
-    ----------
-    fastest : int or float
-        How many, or which share of all clients. Among equally fast ones low ids come first.
+
+def fastest(text: str) -> int | float | None:
+    """Return how many, or which share, "fastest 5" or "fastest 25%" asks for; None of other texts.
+
+    Examples
+    --------
+    >>> fastest("fastest 5"), fastest("fastest 25%"), fastest("slowest 5")
+    (5, 0.25, None)
     """
-
-    fastest: Annotated[int, Ge(1)] | Share
-
-
-Newton: TypeAlias = (
-    Annotated[int, Ge(0)] | Share | tuple[Annotated[int, Ge(0)], ...] | Fastest | Literal["all"]
-)
+    found = _FASTEST.fullmatch(text)
+    if found is None:
+        return None
+    count, percent = found.groups()
+    return int(count) if count else float(percent) / 100
 
 
 def newton_clients(newton: Newton, population: Population) -> tuple[int, ...]:
     """Return the ids of the clients that take Newton steps, ascending.
 
+    The fastest are those whose steps take the least time on average, stragglers' slowdown
+    included; among equally fast ones low ids come first.
+
     Raises
     ------
     ScenarioError
-        If there are not so many clients, or an id is no client's or listed twice.
+        If there are not so many clients, an id is no client's or listed twice, or a text is none
+        of those that are known.
     """
     n = population.count
     if newton == "all":
         return tuple(range(n))
     if isinstance(newton, tuple):
         return _listed(newton, n)
-    asked = newton.fastest if isinstance(newton, Fastest) else newton
+    asked = fastest(newton) if isinstance(newton, str) else newton
+    if asked is None:
+        text = f"found '{newton}'; give a number, a share, ids, all, fastest 5 or fastest 25%"
+        raise ScenarioError("algorithms.newton", text)
     count = asked if isinstance(asked, int) else round(asked * n)
     if count > n:
         found = f"found {count} Newton clients of {n}; give at most {n}"
         raise ScenarioError("algorithms.newton", found)
     everyone = np.arange(n)
-    if isinstance(newton, Fastest):
+    if isinstance(newton, str):
         pace = population.mean_seconds_per_step(everyone)
         chosen = np.argsort(pace, kind="stable")[:count]
     else:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.algorithms.fedhybrid_steps import Fastest, Theorem, newton_clients
+from rayfed.algorithms.fedhybrid_steps import Theorem, newton_clients
 from rayfed.delay import Constant
 from rayfed.errors import ScenarioError
 from rayfed.population import Group, Population, Stragglers
@@ -40,22 +40,26 @@ def test_ids_are_taken_as_they_are():
 def test_the_fastest_have_the_shortest_steps_and_ties_go_to_low_ids():
     fast = Group(ids=(7, 11), delay=Constant(mean_s=0.1))
     crowd = replace(CROWD, groups=(fast,))
-    assert newton_clients(Fastest(fastest=2), crowd) == (7, 11)
-    assert newton_clients(Fastest(fastest=0.2), crowd) == (0, 1, 7, 11)
+    assert newton_clients("fastest 2", crowd) == (7, 11)
+    assert newton_clients("fastest 20%", crowd) == (0, 1, 7, 11)
 
 
 def test_stragglers_are_not_the_fastest():
     crowd = replace(CROWD, stragglers=Stragglers(fraction=0.5, slowdown=3))
     slow = np.flatnonzero(crowd.straggles(np.arange(N)))
     assert len(slow) == 10
-    assert not set(newton_clients(Fastest(fastest=0.5), crowd)) & set(slow.tolist())
+    assert not set(newton_clients("fastest 50%", crowd)) & set(slow.tolist())
 
 
 @pytest.mark.parametrize(
     ("newton", "message"),
     [
         (21, "found 21 Newton clients of 20; give at most 20"),
-        (Fastest(fastest=21), "found 21 Newton clients of 20"),
+        ("fastest 21", "found 21 Newton clients of 20"),
+        (
+            "slowest 3",
+            "found 'slowest 3'; give a number, a share, ids, all, fastest 5 or fastest 25%",
+        ),
         ((3, 20), "found client 20; ids go from 0 to 19"),
         ((3, 1, 3), "found client 3 twice; list it once"),
     ],
