@@ -80,17 +80,20 @@ def _last(results: Results, name: str, column: str) -> float:
 
 def _of_grid(results: Results) -> Sweep | None:
     """Return the sweep of a grid: its keys are what differs between settings of one label."""
-    facts: dict[str, dict[str, Any]] = {}
-    for label in dict.fromkeys(run.label for run in results.runs_found):
-        mine = {_setting(run): _facts(run) for run in results.runs_found if run.label == label}
-        for key in _differing(mine):
-            for setting, values in mine.items():
-                facts.setdefault(setting, {})[key] = values.get(key)
     first = {run.name: run for run in reversed(results.runs_found)}
+    own: dict[str, dict[str, dict[str, Any]]] = {}
+    for label in dict.fromkeys(run.label for run in first.values()):
+        mine = {_setting(run): _facts(run) for run in first.values() if run.label == label}
+        keys = _differing(mine)
+        own[label] = {name: {key: facts.get(key) for key in keys} for name, facts in mine.items()}
+    shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
+    for settings in own.values():
+        for setting, values in settings.items():
+            shared[setting] = values | shared.get(setting, {})
     rows = [
-        {"series": run.label, "name": name, **facts.get(_setting(run), {})}
-        for name in results.names
-        for run in (first[name],)
+        {"series": run.label, "name": name, **shared[setting], **own[run.label][setting]}
+        for name, run in ((name, first[name]) for name in results.names)
+        for setting in (_setting(run),)
     ]
     return _sweep(pd.DataFrame(rows))
 

@@ -320,7 +320,7 @@ def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:
         for warning in api.differences(plan, folder) if kept else ():
             _say(f"warning: {warning}", err, style="yellow")
         waiting = len(plan.runs) - (len(api.ended(plan, folder)) if kept else 0)
-        _say(_headline(plan) + (f"; {waiting} of the runs to go on with" if kept else ""))
+        _say(_headline(plan) + (f"; {waiting} of them to go on with" if kept else ""))
         try:
             result = studies.execute(study, part, plan, kept, watch(waiting, err))
         except KeyboardInterrupt:

@@ -199,7 +199,7 @@ class Outcome:
     verdicts : tuple of Verdict
         One for each claim of the length.
     failed : mapping of str to str
-        Why runs failed, by part and run folder; without those that a claim expects to diverge.
+        Why runs failed, by "part: label setting seed"; without those that a claim expects to.
     missing : mapping of str to str
         Why parts were left out.
     """
@@ -212,7 +212,8 @@ class Outcome:
     def holds(self, part: str | None = None) -> bool:
         """Return whether every claim stands as its file expects, those of one part or all."""
         verdicts = [v for v in self.verdicts if part in (None, v.claim.part)]
-        return not (self.failed or self.missing) and all(v.expected for v in verdicts)
+        failed = [run for run in self.failed if part is None or run.startswith(f"{part}: ")]
+        return not (failed or self.missing) and all(v.expected for v in verdicts)
 
     def told(self, part: str | None = None) -> dict[str, Any]:
         """Return it as plain values, the claims of one part or all."""

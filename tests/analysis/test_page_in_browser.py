@@ -405,6 +405,35 @@ def test_all_drawn_rounds_can_be_seen(page):
     wait(page, f"document.getElementById('timeline').layout.xaxis.range[1] > {narrow}")
 
 
+@pytest.fixture
+def swept(page, tmp_path, run_writer, rows):
+    """The page of a sweep over two numbers, in a window of its own."""
+    for lr in (1, 10):
+        for tau in (2, 4):
+            accuracy = [0.1, 1 / (lr + tau)]
+            run_writer(
+                tmp_path, "fedavg", 0, rows([1.0, lr / tau], accuracy=accuracy),
+                folder=f"{lr}-{tau}", setting=f"lr={lr}, tau={tau}", scenario={},
+                settings={"lr": lr, "tau": tau},
+            )  # fmt: skip
+    report.write(tmp_path)
+    before = page.current_window_handle
+    page.switch_to.new_window("tab")
+    open_page(page, Results.read(tmp_path))
+    yield page
+    page.close()
+    page.switch_to.window(before)
+
+
+def test_the_map_of_a_sweep_follows_the_column(swept):
+    cells = "document.getElementById('sweep-0').data[0].text.join(' ')"
+    assert swept.execute_script(f"return {cells}") == "0.5,5 0.25,2.5"
+    assert title(swept, "sweep").startswith("The best final loss, 0.25, is fedavg's with lr 1 and")
+    press(swept, "[data-y=accuracy]")
+    wait(swept, f"{cells} === '0.33,0.083 0.2,0.071'")
+    assert title(swept, "sweep").startswith("The best final accuracy, 0.333, is fedavg's with lr")
+
+
 def test_every_control_is_reached_by_the_keyboard(page):
     reached = set()
     page.execute_script("document.body.tabIndex = -1; document.body.focus()")

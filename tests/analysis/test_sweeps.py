@@ -57,6 +57,17 @@ def test_an_algorithm_that_does_not_change_has_the_points_of_the_grid(swept):
     assert found.firsts == ("A (lr=0.1)", "B (lr=0.1)")
 
 
+def test_algorithms_that_the_grid_changes_each_for_itself_keep_their_own_values(swept):
+    runs = [
+        (label, f"A={a}, B={b}", {"lr": own}, {}, 1.0)
+        for a, b in ((1, 20), (2, 20), (4, 10))
+        for label, own in (("A", a), ("B", b))
+    ]
+    points = sweeps.find(swept(*runs)).points
+    assert points[points["series"] == "A"]["lr"].tolist() == [1, 2, 4]
+    assert points[points["series"] == "B"]["lr"].tolist() == [20, 20, 10]
+
+
 def test_algorithms_of_one_kind_without_a_grid(swept):
     runs = [(f"step {v}", "", {"label": f"step {v}", "lr": v}, {}, v) for v in (1, 2, 4)]
     found = sweeps.find(swept(*runs))

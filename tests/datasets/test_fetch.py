@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rayfed.datasets.fetch import File, at_hand, read
-from rayfed.errors import ScenarioError
+from rayfed.errors import DataMissing, ScenarioError
 
 CONTENT = b"1,2\n3,4\n"
 PACKED = gzip.compress(CONTENT, mtime=1)
@@ -104,7 +104,7 @@ def test_a_download_with_another_checksum_is_not_kept(site, cache):
 
 
 def test_without_a_network_one_line_says_what_to_do():
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(DataMissing) as error:
         read(NOWHERE, None)
     assert str(error.value) == (
         "problem.dataset: file 'toy/table.csv.gz' is not at hand and could not be downloaded "

@@ -37,6 +37,12 @@ def test_later_overrides_see_earlier_ones():
     }
 
 
+def test_overrides_may_be_a_mapping_or_pairs_too():
+    changed = {"a": {"b": 2, "c": RAW["a"]["c"]}, "f": "x=1"}
+    assert apply_overrides(RAW, {"a.b": 2, "f": "x=1"}) == changed
+    assert apply_overrides(RAW, [("a.b", 2), ("f", "x=1")]) == changed
+
+
 def test_a_value_of_a_plugin_is_opened():
     changed = put({"delay": Exponential(mean_s=3.0)}, "delay.mean_s", 4.0)
     assert changed == {"delay": {"name": Exponential, "mean_s": 4.0}}
