@@ -24,6 +24,7 @@ from rayfed.executors.base import Executor, HostLost, Progress
 from rayfed.problems.base import Array
 from rayfed.records import Records, log, status, write_npz, write_parquet
 from rayfed.runs import Run
+from rayfed.walked import WALK, Way, walked
 
 VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
@@ -181,6 +182,7 @@ class Driver:
         self.records.finish()
         write_parquet(self._clients(moment), self.records.folder / "clients.parquet")
         write_parquet(self._away(), self.records.folder / "away.parquet")
+        self._walk()
 
     def _clients(self, moment: Moment) -> pa.Table:
         """Return a row for each client that took part."""
@@ -210,6 +212,7 @@ class Driver:
                 "used": times,
                 "loss": each.get("loss", none),
                 "accuracy": each.get("accuracy", none),
+                "model_distance": each.get("distance", none),
             }
         )
 
@@ -219,6 +222,29 @@ class Driver:
         rounds = pq.read_table(self.records.folder / "rounds.parquet", columns=["time_s"])
         few = ids.to_numpy()[:AWAY_CLIENTS]
         return pa.table(away(self.run.population, few, rounds["time_s"].to_numpy()))
+
+    def _walk(self) -> None:
+        """Write where a walking server went; a failure is a line in the log, not the run's end."""
+        graphs = self.run.graphs
+        if graphs is None or self.records.rounds.rows < 2:  # row 0 is before the first round
+            return
+        try:
+            rule = self.run.selection.walk_on(graphs)
+            if rule is not None:
+                write_npz(self.records.folder / WALK, walked(graphs, rule, self._way()))
+        except Exception as error:
+            self.records.log(f"the walk could not be recorded: {_line(error)}")
+
+    def _way(self) -> Way:
+        """Return where the server was in each round, and when it asked whom."""
+        folder = self.records.folder
+        rounds = pq.read_table(folder / "rounds.parquet", columns=["time_s", "position"])
+        places = rounds["position"].to_numpy()[1:]
+        events = pq.read_table(folder / "events.parquet", columns=["round", "client", "start_s"])
+        numbers, first = np.unique(events["round"].to_numpy(), return_index=True)
+        times = rounds["time_s"].to_numpy()[1:].copy()  # of rounds that nobody was asked in
+        times[numbers - 1] = events["start_s"].to_numpy()[first]
+        return Way(places.astype(np.int64), times, events["client"].to_numpy())
 
     def _fail(self, reason: str, trace: str, retry: bool = False) -> str:
         """Keep what was recorded, as far as the disk takes it, and say why the run ended."""

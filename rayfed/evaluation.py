@@ -43,11 +43,16 @@ class Evaluation:
     def each(self, clients: Clients, x: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).
 
-        NaN where there is none.
+        Accuracy is NaN where there are no rows. Where there is a global model too, ``distance`` is
+        how far the client's own is from it, in Euclidean norm.
         """
         models = self._own(clients, x)
         _, right, rows = _scores(clients, models, self._scored(clients))
-        return Upload({"loss": _losses(clients, models), "accuracy": _share(right, rows)})
+        told = {"loss": _losses(clients, models), "accuracy": _share(right, rows)}
+        if "distance" in each_of(self.algorithm):
+            apart = models - x
+            told["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
+        return Upload(told)
 
     def spread(self, clients: Clients, x: Array) -> Upload:
         """Return every client's accuracy on its own rows (K,), NaN where it has none.
@@ -97,6 +102,12 @@ class Evaluation:
             own_losses, np.ones_like(losses), accuracy, rows > 0,
         )  # fmt: skip
         return np.stack(terms, axis=1)
+
+
+def each_of(algorithm: Algorithm) -> tuple[str, ...]:
+    """Return what is told of every client at the end of a run."""
+    apart = algorithm.personal and algorithm.has_global
+    return ("loss", "accuracy", "distance") if apart else ("loss", "accuracy")
 
 
 def _losses(clients: Clients, models: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rayfed.algorithms.base import Algorithm, Array, Probe
 from rayfed.availability import Availability, Cyclic
 from rayfed.diagnosis import BY_GROUP, HETEROGENEITY, Coming, Diagnosis
-from rayfed.evaluation import scores, summarise
+from rayfed.evaluation import each_of, scores, summarise
 from rayfed.executors.base import Gathered
 from rayfed.host import Request
 from rayfed.runs import Run
@@ -135,8 +135,11 @@ class Measures:
         return row
 
     def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
-        """Return loss and accuracy of clients (K,) each, of their own models if they have any."""
-        return self._ask("evaluation", "each", 1, ids, x, when, ("loss", "accuracy")).each
+        """Return loss and accuracy of clients (K,) each, of their own models if they have any.
+
+        With models of their own come their distances from the model that all share.
+        """
+        return self._ask("evaluation", "each", 1, ids, x, when, each_of(self.run.algorithm)).each
 
     def skew(self, x: Array, ids: Ints, when: str) -> dict[str, float]:
         """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from rayfed.algorithms.base import Ask, Reply
     from rayfed.topology import Graphs
+    from rayfed.topology.walks import Walk
 
 Array: TypeAlias = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -134,6 +135,13 @@ class Selection:
             If it cannot.
         """
         return
+
+    def walk_on(self, graphs: Graphs) -> Walk | None:
+        """Return the walk by which it moves on these graphs, as walked; None if it does not.
+
+        One that walks tells its place as the diagnostic ``position``.
+        """
+        return None
 
     def init(self, count: int) -> State:
         """Return the state before the first round of N = count clients."""

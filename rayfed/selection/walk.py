@@ -60,9 +60,13 @@ class Walking(Selection):
     def check_graphs(self, graphs: Graphs) -> None:
         """Refuse graphs that the rule cannot walk on."""
         try:
-            self.rule.settled(graphs)
+            self.walk_on(graphs)
         except ScenarioError as error:
             raise ScenarioError("participation.select.rule", str(error)) from error
+
+    def walk_on(self, graphs: Graphs) -> Walk:
+        """Return the rule, made lazy where it would have a period."""
+        return self.rule.settled(graphs)
 
     def init(self, count: int) -> State:
         """Return no place yet, and no round in which the server has come there."""
@@ -72,17 +76,16 @@ class Walking(Selection):
         """Move, and return whoever is there, ascending."""
         assert view.graphs is not None  # the plan has refused a scenario without a topology
         walker = Walker(view.graphs, self.rule)
-        here = int(state["position"])
+        here, now = int(state["position"]), view.time_s
         if here == _NOWHERE:
             here = walker.first() if self.start is None else self.start
         elif state["arrived"] < view.round:
-            there = walker.step(here, view.round, view.time_s)
-            seconds = walker.seconds(here, there, view.round, view.time_s)
-            here = there
+            there = walker.step(here, view.round, now)
+            seconds = walker.seconds(here, there, view.round, now)
+            here, now = there, now + seconds  # clients have moved on meanwhile
             if seconds:
                 yield Wait(seconds)
-        at = view.time_s
-        ids = walker.neighbours(here, view.round, at) if self.neighbours else np.array([here])
+        ids = walker.neighbours(here, view.round, now) if self.neighbours else np.array([here])
         return ids[view.available(ids)], _state(here, view.round)
 
 
