@@ -63,7 +63,7 @@ def test_a_run_that_loses_its_clients_ends_with_the_same_bytes(
 
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(plan, tmp_path, assert_same):
-    finish(plan, tmp_path / "calm")
+    calm = finish(plan, tmp_path / "calm")
     driver = drive(plan, tmp_path / "stopped")
 
     def stop(progress):
@@ -76,7 +76,8 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(plan, tmp_path, assert_
     assert told["status"] == "running"
     again = drive(plan, tmp_path / "stopped")
     assert again.execute(resume=True) == "finished"
-    assert again.executor.calls < 20  # the first five rounds were not run again
+    # of twelve rounds the first five were not run again
+    assert again.executor.calls < 0.7 * calm.executor.calls
     assert_same(tmp_path / "calm", tmp_path / "stopped")
 
 

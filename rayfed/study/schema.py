@@ -9,6 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from rayfed import plugins
 from rayfed.study.fields import BESIDE, KIND, UNNAMED, model_of
+from rayfed.study.yamlfile import POWER
 
 _OWN = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
 
@@ -65,6 +66,8 @@ def _linked(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     linked = {key: _linked(item) for key, item in schema.items() if key not in (KIND, UNNAMED)}
+    if schema.get("type") in ("number", "integer"):
+        return _or_power(linked)
     if KIND not in schema:
         return linked
     reference = {"$ref": f"#/$defs/{schema[KIND]}"}
@@ -72,3 +75,13 @@ def _linked(schema: Any) -> Any:
         return linked | reference
     unnamed = {"$ref": f"#/$defs/{schema[KIND]}.{schema[UNNAMED]}.unnamed"}
     return linked | {"anyOf": [reference, unnamed]}
+
+
+def _or_power(number: JsonSchemaValue) -> JsonSchemaValue:
+    """Return the schema of a number, which a scenario may also give as a power such as 2^-7."""
+    either: list[JsonSchemaValue] = [number, {"type": "string", "pattern": POWER}]
+    linked: JsonSchemaValue = {"anyOf": either}
+    for key in ("title", "description", "default"):
+        if key in number:
+            linked[key] = number.pop(key)
+    return linked

@@ -10,6 +10,9 @@ import yaml
 
 from rayfed.errors import ScenarioError
 
+POWER = r"^\d+\^[-+]?\d+$"
+"""What a power such as ``2^-7`` looks like."""
+
 
 class _Strict(yaml.SafeLoader):
     """The safe loader, which also refuses a key that is given twice: YAML would take the last."""
@@ -35,7 +38,7 @@ def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
     return int(value) if exponent >= 0 and value <= 2**53 else value
 
 
-_Strict.add_implicit_resolver("!power", re.compile(r"^\d+\^[-+]?\d+$"), list("0123456789"))
+_Strict.add_implicit_resolver("!power", re.compile(POWER), list("0123456789"))
 _Strict.add_constructor("!power", _power)
 
 

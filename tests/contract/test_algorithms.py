@@ -109,8 +109,9 @@ def test_it_is_a_frozen_value_that_says_where_it_comes_from(name):
 def test_after_kill_9_at_a_random_moment_resume_ends_with_the_same_bytes(
     mixed, tmp_path, assert_same
 ):
-    names = [name for name, cls in find("algorithms").items() if not cls.pooled]
-    made = mixed(rounds=150, algorithms=[{"name": n, "local": LOCAL} for n in names])
+    found = [name for name, cls in find("algorithms").items() if not cls.pooled]
+    names = random.sample(found, 5)  # each of them is stopped and resumed above
+    made = mixed(rounds=100, algorithms=[{"name": n, "local": LOCAL} for n in names])
     made["checkpoint"] = {"every_s": 0.05}
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(made))
