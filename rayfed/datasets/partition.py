@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le
 
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Array, Ints
-from rayfed.datasets.sizes import Law, Shares
+from rayfed.datasets.sizes import Law, Shares, apportion
 from rayfed.errors import ScenarioError, unknown
 from rayfed.rng import Key
 
@@ -155,20 +155,23 @@ class Labels(Partition):
     """Every client has rows of k classes only.
 
     Classes are dealt at random, each to as equal a number of clients as can be; the rows of a
-    class are shared equally by its clients. After McMahan et al., "Communication-Efficient
-    Learning of Deep Networks from Decentralized Data", AISTATS 2017,
-    https://arxiv.org/abs/1602.05629, who deal two sorted blocks to each client.
+    class are shared by its clients. After McMahan et al., "Communication-Efficient Learning of
+    Deep Networks from Decentralized Data", AISTATS 2017, https://arxiv.org/abs/1602.05629, who
+    deal two sorted blocks to each client.
 
     Parameters
     ----------
     per_client : int
         Number k of classes.
+    sigma : float
+        How uneven the shares of a class are: in proportion to exp(N(0, sigma^2)), 0 for equal.
     """
 
     name: ClassVar[str] = "labels"
     remedy: ClassVar[str] = "use fewer clients or a larger per_client"
 
     per_client: Annotated[int, Ge(1)] = 2
+    sigma: Annotated[float, Ge(0)] = 0.0
 
     def assign(self, table: Table, clients: int, seed: int) -> Ints:
         """Return the client of each row (n,)."""
@@ -179,8 +182,15 @@ class Labels(Partition):
         owner = np.empty(len(table.y), np.int64)
         for label, rows in enumerate(classes):
             who = stream.permutation(np.flatnonzero(holders[:, label]))
-            owner[stream.permutation(rows)] = who[np.arange(len(rows)) % len(who)]
+            owner[stream.permutation(rows)] = self._dealt(who, len(rows), stream)
         return owner
+
+    def _dealt(self, who: Ints, rows: int, stream: np.random.Generator) -> Ints:
+        """Return the client of each of so many rows of a class that these clients share."""
+        if not self.sigma or rows < len(who):
+            return who[np.arange(rows) % len(who)]
+        weights = np.exp(self.sigma * stream.standard_normal(len(who)))
+        return np.repeat(who, apportion(weights, rows))
 
     def _check(self, classes: int, clients: int) -> None:
         if self.per_client > classes:

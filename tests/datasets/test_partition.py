@@ -33,7 +33,7 @@ def sizes(owner, clients):
 ANY = st.one_of(
     st.builds(IID),
     st.builds(Dirichlet, alpha=st.floats(0.5, 100), balance=st.booleans(), min_size=st.just(0)),
-    st.builds(Labels, per_client=st.integers(1, 3)),
+    st.builds(Labels, per_client=st.integers(1, 3), sigma=st.sampled_from([0.0, 1.0])),
     st.builds(Sorted, law=st.sampled_from(["equal", "uniform", "power"])),
     st.builds(Sizes, law=st.sampled_from(["lognormal", "power", "equal"])),
 )
@@ -167,6 +167,16 @@ def test_labels_gives_each_client_k_classes_and_each_class_as_many_clients(clien
     for label in range(data.classes):  # the rows of a class are shared equally
         shared = counts[held[:, label], label]
         assert shared.max() - shared.min() <= 1
+
+
+def test_labels_may_share_a_class_unevenly():
+    data = table(40_000, classes=4)
+    owner = Labels(per_client=2, sigma=0.5).assign(data, 400, 0)
+    counts = np.histogram2d(owner, data.y, bins=(400, 4))[0]
+    assert ((counts > 0).sum(axis=1) == 2).all()
+    for label in range(4):  # 200 shares of each class, whose logarithms have the deviation asked for
+        shares = np.log(counts[counts[:, label] > 0, label])
+        assert abs(shares.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * 200)
 
 
 def test_labels_that_do_not_fit_are_refused():
