@@ -202,7 +202,7 @@ class _Seed:
         evaluate = self.study.evaluate
         place = evaluate.needs_optimum(self.study.stop)
         of_clients = evaluate.heterogeneity or evaluate.skew
-        examined = any(run.algorithm.examined for run in runs)
+        examined = any(run.algorithm.examined and run.algorithm.needs_least for run in runs)
         if not (place or of_clients or examined):
             return runs
         best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)

@@ -177,7 +177,7 @@ class Probe:
         From a client half, what goes down and the count of numbers that come up to the plain sums
         over all evaluated clients, by name.
     least : float, optional
-        F*, if it is known; then all clients are evaluated.
+        F*, if it is known and the method `needs_least`; then all clients are evaluated.
     population : int
         Number N of clients.
     """
@@ -224,6 +224,8 @@ class Algorithm:
         ``x`` is a model; if not, the personal models are scored in its place.
     local_steps : bool
         Clients take steps of `local`.
+    needs_least : bool
+        `examine` wants to know F*.
     """
 
     name: ClassVar[str]
@@ -234,6 +236,7 @@ class Algorithm:
     personal: ClassVar[bool] = False
     has_global: ClassVar[bool] = True
     local_steps: ClassVar[bool] = True
+    needs_least: ClassVar[bool] = False
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None

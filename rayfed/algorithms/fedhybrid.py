@@ -111,6 +111,7 @@ class FedHybrid(Algorithm):
     name: ClassVar[str] = "fedhybrid"
     diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
     local_steps: ClassVar[bool] = False
+    needs_least: ClassVar[bool] = True
 
     newton: Newton = 0
     alpha_gradient: Step = 0.1

@@ -9,17 +9,15 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from rayfed.algorithms.base import Array, Floats, Ints
-from rayfed.clients import Clients
+from rayfed.algorithms.base import Array, Floats
+from rayfed.curvature import curvature
 from rayfed.datasets.shards import Shards
 from rayfed.errors import ScenarioError
 from rayfed.population import Population
 from rayfed.problems.objective import Objective
 from rayfed.rng import Key
-from rayfed.solvers import SGD
 
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
-_TOGETHER = 64  # clients whose rows are looked at together
 
 
 Newton: TypeAlias = Annotated[int, Ge(0)] | Share | tuple[Annotated[int, Ge(0)], ...] | str
@@ -160,40 +158,13 @@ def curvatures(shards: Shards, objective: Objective) -> tuple[Floats, Floats]:
     ScenarioError
         If the problem knows no bounds, or F is not strongly convex.
     """
-    problem = objective.problem
-    parts = [_bounds(shards, objective, ids) for ids in _stacks(shards)]
-    if any(part is None for part in parts):
-        text = f"found theorem, but nobody knows how curved '{problem.name}' can be"
-        raise ScenarioError("algorithms.steps", f"{text}; give the steps instead")
-    ids, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(ids)
-    if low.min() <= 1e-12 * high.max():
-        text = f"found theorem, but client {ids[low.argmin()]} has a flat direction"
-        raise ScenarioError("algorithms.steps", f"{text}; give problem.l2, or the steps instead")
-    return low[order], high[order]
-
-
-def _stacks(shards: Shards) -> list[Ints]:
-    """Return all ids, in stacks of clients with the same padded width."""
-    everyone = np.arange(shards.clients)
-    widths = shards.widths(everyone)
-    return [
-        ids[first : first + _TOGETHER]
-        for width in np.unique(widths)
-        for ids in [everyone[widths == width]]
-        for first in range(0, len(ids), _TOGETHER)
-    ]
-
-
-def _bounds(shards: Shards, objective: Objective, ids: Ints) -> tuple[Ints, Floats, Floats] | None:
-    problem = objective.problem
-    clients = Clients(
-        problem=problem, objective=objective, shards=shards, solver=SGD(), ids=ids,
-        sizes=shards.sizes(ids), steps=np.zeros_like(ids), seed=0, round=0, ask=0,
-        p=problem.size(shards.features, shards.classes),
-    )  # fmt: skip
-    found = problem.curvature(clients.data)
+    found = curvature(shards, objective)
     if found is None:
-        return None
-    factor = objective.relative(clients.mass)
-    return ids, factor * found[0].astype(np.float64), factor * found[1].astype(np.float64)
+        text = f"found theorem, but nobody knows how curved '{objective.problem.name}' can be"
+        raise ScenarioError("algorithms.steps", f"{text}; give the steps instead")
+    factor = objective.relative(shards.mass(np.arange(shards.clients)))
+    low, high = factor * found[0], factor * found[1]
+    if low.min() <= 1e-12 * high.max():
+        text = f"found theorem, but client {low.argmin()} has a flat direction"
+        raise ScenarioError("algorithms.steps", f"{text}; give problem.l2, or the steps instead")
+    return low, high

@@ -9,8 +9,9 @@ Decentralized Optimization", IEEE Transactions on Signal Processing 68, 2020.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
 
-Formulation = Literal["sound", "printed", "released-code"]
+Formulation = Literal["sound", "descent", "printed", "released-code"]
+SOUND = ("sound", "descent")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,15 @@ class RWSADMM(Algorithm):
 
     S the soft threshold at beta epsilon, and upload how x_j - z_j / beta + epsilon sgn(z_j) has
     changed; y moves by the sum of the changes over the number of clients. The x-step is the
-    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2.
+    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2. That
+    does not bend within the room: the sign of a stochastic gradient throws x_j from one edge to the
+    other. "descent" goes down the augmented Lagrangian from where x_j is,
+
+        x_j <- x_j - (g - S(z_j + beta (y - x_j))) / beta,
+
+    so that local steps add up, and y is the mean of the y - S(z_j + beta (y - x_j)) / beta, the
+    points nearest to y that leave room for the x_j: the minimiser of squares that lie above the
+    Lagrangian and touch it at y. Without room both are Walkman.
 
     Parameters
     ----------
@@ -57,13 +67,19 @@ class RWSADMM(Algorithm):
         Step of the multipliers.
     kappa_decay : float
         Factor on kappa from round to round (0.99 in the paper, whose kappa begins at 0.001).
-    formulation : "sound" or "printed" or "released-code"
-        The update above; that of the paper's slides as printed, which diverges; or what the
+    formulation : "sound" or "descent" or "printed" or "released-code"
+        The updates above; that of the paper's slides as printed, which diverges; or what the
         authors' code does, which is nearer to a proximal FedAvg.
     mix : float
         With "released-code": the share of the mean of the x_j in the server's next model.
     users : int
         With "released-code": the number M by which it divides changes of its token.
+    watch : bool
+        Whether evaluated rows have the columns `lagrangian`, the mean over clients of
+        F_j(x_j) + beta/2 dist(...)^2 - ||z_j||^2 / (2 beta); `stationarity`, the norm of the
+        gradient of their sum in all x_j, z_j and y; and `beta_bound`, what beta should be above,
+        with the largest L of all clients. NaN where L is not known, or not all clients are
+        evaluated. It costs no simulated time, but a gradient on all rows a client and row.
 
     Notes
     -----
@@ -72,7 +88,8 @@ class RWSADMM(Algorithm):
 
     Deviations from the paper: as printed, the signs, the factor of epsilon and the scaling of the
     token's change do not follow from the sub-problems, and the inequality is treated as an
-    equation; "sound" is what does follow. One token is kept, not one for each neighbourhood. In
+    equation; "sound" is what does follow, "descent" is ours. One token is kept, not one for each
+    neighbourhood. In
     "released-code" only those who are asked train, and its kappa decays with every local step, as
     in the code.
 
@@ -93,6 +110,13 @@ class RWSADMM(Algorithm):
     formulation: Formulation = "sound"
     mix: Annotated[float, Interval(ge=0, le=1)] = 0.9
     users: Annotated[int, Ge(1)] = 10
+    watch: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.watch and self.formulation not in SOUND:
+            found = f"found true, but '{self.formulation}' follows from no Lagrangian"
+            raise ScenarioError("watch", f"{found}; use sound or descent, or leave it out")
 
     def check_solver(self, solver: Solver) -> None:
         """Refuse local steps that are not plain ones."""
@@ -105,11 +129,21 @@ class RWSADMM(Algorithm):
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
             found = f"found {len(self.epsilon)} widths for {shards.clients} clients"
             raise ScenarioError("epsilon", f"{found}; give one for each, or a number for all")
-        return self
+        if not self.watch:
+            return self
+        from rayfed.algorithms.rwsadmm_watch import watched  # it extends this class
+
+        return watched(self, shards, objective)
+
+    @property
+    def examined(self) -> tuple[str, ...]:
+        """The Lagrangian, its gradient and the bound on beta, where they are asked for."""
+        return ("lagrangian", "stationarity", "beta_bound") if self.watch else ()
 
     def client_state(self, x0: Array) -> State:
-        """Every client's model x_j (p,) and multiplier z_j (p,)."""
-        return {"x": x0, "z": np.zeros_like(x0)}
+        """Every client's model x_j (p,) and multiplier z_j (p,); with "descent" its part of y."""
+        own = {"x": x0, "z": np.zeros_like(x0)}
+        return own | ({"part": x0} if self.formulation == "descent" else {})
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return x_j (K, p)."""
@@ -120,13 +154,14 @@ class RWSADMM(Algorithm):
         y, p = state["x"], state["x"].size
         work, names = {
             "sound": ("walk", ("change",)),
+            "descent": ("walk_down", ("change",)),
             "printed": ("walk_as_printed", ("new", "old")),
             "released-code": ("walk_as_released", ("mean",)),
         }[self.formulation]
         up = {**dict.fromkeys(names, p), "distance": 1}
         reply = yield Ask(work, send={"y": y}, up=up, plain=() if names == ("mean",) else names)
         asked, share = len(reply.ids), len(reply.ids) / reply.population
-        if self.formulation == "sound":
+        if self.formulation in SOUND:
             y = y + share * reply.mean["change"]
         elif self.formulation == "printed":  # only the new part is divided by N
             y = y + share * reply.mean["new"] - asked * reply.mean["old"]
@@ -138,26 +173,42 @@ class RWSADMM(Algorithm):
 
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
-        room, kappa = self._room(clients), self._kappa(clients.round)
-        wide = self.beta * room
-        before = self._part(clients.state["x"], clients.state["z"], room)
-        z = clients.state["z"].copy()
-
-        def follow(x: Array, who: Ints) -> None:
-            pulled = z[who] + self.beta * (y - x)
-            soft = np.sign(pulled) * np.maximum(np.abs(pulled) - wide[who], 0)
-            z[who] += kappa * (soft - z[who])
+        room, z = self.room(clients), clients.state["z"].copy()
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            return g - z[who] + self.beta * (x - y) + wide[who] * np.sign(g)
+            return g - z[who] + self.beta * (x - y + room[who] * np.sign(g))
 
-        local = self._steps(clients, slope, follow)
-        change = self._part(local.x, z, room) - before
-        return self._upload(local, z, y, {"change": change})
+        def part(x: Array, z: Array) -> Array:
+            return np.asarray(x - z / self.beta + room * np.sign(z))
+
+        old = part(clients.state["x"], z)
+        local = self._steps(clients, slope, self._following(clients, z, y))
+        return self._upload(local, z, y, {"change": part(local.x, z) - old})
+
+    def walk_down(self, clients: Clients, y: Array) -> Upload:
+        """Client half of "descent": x_j, z_j and the client's part of y (K, p) as above."""
+        room, z = self.room(clients), clients.state["z"].copy()
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            return np.asarray(g - self.pull(x, z[who], y, room[who]))
+
+        local = self._steps(clients, slope, self._following(clients, z, y))
+        part = y - self.pull(local.x, z, y, room) / self.beta
+        change = {"change": part - clients.state["part"]}
+        return self._upload(local, z, y, change, {"part": part})
+
+    def _following(self, clients: Clients, z: Array, y: Array) -> Callable[[Array, Ints], None]:
+        """Return what moves the multipliers z (K, p) in place after a step."""
+        room, kappa = self.room(clients), self._kappa(clients.round)
+
+        def follow(x: Array, who: Ints) -> None:
+            z[who] += kappa * (self.pull(x, z[who], y, room[who]) - z[who])
+
+        return follow
 
     def walk_as_printed(self, clients: Clients, y: Array) -> Upload:
         """Client half of the printed formulas: z >= 0 stands in z_j, s = sgn(y - x) throughout."""
-        room, kappa = self._room(clients), self._kappa(clients.round)
+        room, kappa = self.room(clients), self._kappa(clients.round)
         x0, z = clients.state["x"], clients.state["z"].copy()
 
         def part(x: Array, z: Array) -> Array:
@@ -175,7 +226,7 @@ class RWSADMM(Algorithm):
 
     def walk_as_released(self, clients: Clients, y: Array) -> Upload:
         """Client half of the released code: a token of its own moves along with every step."""
-        room = self._room(clients)
+        room = self.room(clients)
         x0, z = clients.state["x"], clients.state["z"].copy()
         token, last = np.broadcast_to(y, x0.shape).copy(), x0 - z / self.beta
         taken = np.zeros(len(x0), dtype=np.int64)
@@ -218,17 +269,25 @@ class RWSADMM(Algorithm):
         follow(local.x, np.arange(len(clients.ids)))
         return local
 
-    def _upload(self, local: Local, z: Array, y: Array, values: dict[str, Array]) -> Upload:
+    def _upload(
+        self,
+        local: Local,
+        z: Array,
+        y: Array,
+        values: Mapping[str, Array],
+        kept: Mapping[str, Array] = MappingProxyType({}),
+    ) -> Upload:
         apart = local.x - y
         distance = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
-        values = {**values, "distance": distance}
-        return Upload(values, state={"x": local.x, "z": z}, loss=local.loss)
+        state = {"x": local.x, "z": z, **kept}
+        return Upload({**values, "distance": distance}, state=state, loss=local.loss)
 
-    def _part(self, x: Array, z: Array, room: Array) -> Array:
-        """Return what y is the mean of (K, p)."""
-        return np.asarray(x - z / self.beta + room * np.sign(z))
+    def pull(self, x: Array, z: Array, y: Array, room: Array) -> Array:
+        """Return S(z + beta (y - x)) (K, p), with which the room's edge pulls at x."""
+        pulled = z + self.beta * (y - x)
+        return np.sign(pulled) * np.maximum(np.abs(pulled) - self.beta * room, 0)
 
-    def _room(self, clients: Clients) -> Array:
+    def room(self, clients: Clients) -> Array:
         """Return epsilon of each client (K, 1)."""
         dtype = clients.shards.dtype
         if isinstance(self.epsilon, tuple):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize_scalar
 
 import rayfed
 from rayfed.algorithms.rwsadmm import RWSADMM
@@ -30,7 +31,7 @@ class Points:
         return np.ones((len(ids), 1, 1)), self.targets[ids][:, None]
 
 
-def points(targets, x, z, steps=1):
+def points(targets, x, z, steps=1, **kept):
     """Clients with F_j(x) = (x - m_j)^2 / 2, at models x and with multipliers z (K,)."""
     problem, k = LeastSquares(intercept=False), len(targets)
     solver = SGD(steps=steps, batch="full")
@@ -38,7 +39,7 @@ def points(targets, x, z, steps=1):
         problem=problem, objective=Objective(problem, clients=k, samples=k, features=1),
         shards=Points(targets), solver=solver, ids=np.arange(k), sizes=np.ones(k, dtype=np.int64),
         steps=np.full(k, steps), seed=0, round=1, ask=0, p=1,
-        state={"x": x[:, None], "z": z[:, None]},
+        state={name: rows[:, None] for name, rows in {"x": x, "z": z, **kept}.items()},
     )  # fmt: skip
 
 
@@ -79,16 +80,43 @@ def test_two_steps_by_hand():
     assert upload.values["distance"].item() == pytest.approx(0.75, rel=1e-14)
 
 
+def test_two_steps_down_by_hand():
+    # m = 5, x = 1, z = 2, y = 0, beta 2, room 1/2, kappa 1/2. g = -4, S(2 - 2) = 0: x <- 1 + 2 = 3;
+    # z <- 2 + (S(2 - 6) - 2) / 2 with S(-4) = -3: z = -1/2. g = -2, S(-1/2 - 6) = -5.5:
+    # x <- 3 - (-2 + 5.5) / 2 = 1.25; z <- -1/2 + (S(-1/2 - 2.5) + 1/2) / 2 = -1/2 + (-2 + 1/2) / 2.
+    method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.5, formulation="descent")
+    one = np.ones(1)
+    clients = points(5 * one, one, 2 * one, steps=2, part=0.25 * one)
+    upload = method.walk_down(clients, np.zeros(1))
+    assert upload.state["x"].item() == pytest.approx(1.25, rel=1e-14)
+    assert upload.state["z"].item() == pytest.approx(-1.25, rel=1e-14)
+    # the part is y - S(-1.25 - 2.5) / 2 = 2.75 / 2, before it was 1/4
+    assert upload.state["part"].item() == pytest.approx(1.375, rel=1e-14)
+    assert upload.values["change"].item() == pytest.approx(1.125, rel=1e-14)
+
+
+@pytest.mark.parametrize(("formulation", "half"), [("sound", "walk"), ("descent", "walk_down")])
+def test_bits_do_not_depend_on_who_else_is_there(formulation, half):
+    m, x, z, part = np.random.default_rng(1).standard_normal((4, 7))
+    method = RWSADMM(beta=3.0, epsilon=0.2, kappa=0.7, formulation=formulation)
+    work, y = getattr(method, half), np.array([0.1])
+    stack = work(points(m, x, z, steps=3, part=part), y)
+    for k in range(7):
+        alone = work(points(m[k:][:1], x[k:][:1], z[k:][:1], steps=3, part=part[k:][:1]), y)
+        for name, rows in alone.state.items():
+            assert rows.tobytes() == stack.state[name][k].tobytes()
+        assert alone.values["change"].tobytes() == stack.values["change"][k].tobytes()
+
+
 @pytest.fixture
 def study(tmp_path):
-    """20 clients with F_j(x) = ||x - c_j||^2 / 2 in five dimensions, eight of them a round."""
+    """Clients with F_j(x) = ||x - c_j||^2 / 2 in five dimensions: 20, eight of them a round."""
     centres = np.random.default_rng(0).standard_normal((20, 5))
-    rows = pd.DataFrame(np.tile(np.eye(5), (20, 1)), columns=list("abcde"))
-    rows.assign(client=np.repeat(np.arange(20), 5), y=centres.ravel()).to_csv(
-        tmp_path / "centres.csv", index=False
-    )
 
-    def run(rounds, **settings):
+    def run(rounds, scenario_keys=None, clients=20, **settings):
+        rows = pd.DataFrame(np.tile(np.eye(5), (clients, 1)), columns=list("abcde"))
+        rows["client"], rows["y"] = np.repeat(np.arange(clients), 5), centres[:clients].ravel()
+        rows.to_csv(tmp_path / "centres.csv", index=False)
         scenario = {
             "rounds": rounds,
             "problem": {
@@ -100,7 +128,7 @@ def study(tmp_path):
             "evaluate": {"every": rounds},
             "algorithms": [{"name": "rwsadmm", "local": ONE, **settings}],
             "executor": "serial",
-        }  # fmt: skip
+        } | (scenario_keys or {})  # fmt: skip
         return rayfed.run(scenario, out=tmp_path / "out")
 
     return centres, run
@@ -111,6 +139,56 @@ def test_without_room_it_is_walkman_and_finds_the_consensus(study):
     result = run(700, epsilon=0.0, beta=10.0)
     assert np.abs(result.model("rwsadmm-seed0") - centres.mean(axis=0)).max() < 1e-12
     assert result.rounds.token_distance.iloc[-1] < 1e-12
+
+
+@pytest.mark.parametrize("formulation", ["sound", "descent"])
+def test_walking_around_a_ring_it_finds_the_consensus(study, formulation):
+    centres, run = study
+    rule = {"name": "metropolis", "lazy": 0.1}
+    walk = {"topology": "ring", "participation": {"select": {"name": "walk", "rule": rule}}}
+    result = run(600, walk, clients=6, formulation=formulation, beta=6.0)
+    mean = centres[:6].mean(axis=0)
+    assert np.abs(result.model("rwsadmm-seed0") - mean).max() < 1e-12
+    assert result.rounds.participants.dropna().iloc[1:].unique().tolist() == [3]
+
+
+def test_going_down_ends_in_the_least_loss_that_the_room_allows(study):
+    centres, run = study
+    result = run(500, formulation="descent", epsilon=0.5, beta=6.0)
+
+    def least(c):  # of a coordinate: x_j is as near to c_j as the room around y allows
+        def loss(y):
+            return np.mean(np.maximum(np.abs(c - y) - 0.5, 0) ** 2) / 2
+
+        return minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-9}).fun
+
+    known = sum(least(c) for c in centres.T)
+    assert result.rounds.personal_loss.iloc[-1] == pytest.approx(known, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5])
+def test_the_lagrangian_that_it_goes_down_is_measured(study, epsilon):
+    centres, run = study
+    settings = {"formulation": "descent", "epsilon": epsilon, "beta": 6.0, "watch": True}
+    rows = run(300, {"evaluate": {"every": 1}}, **settings).rounds
+    squares = np.sum(centres**2)
+    # at first x_j = y = z_j = 0: the mean loss, and gradients -c_j in x_j alone
+    assert rows.lagrangian[0] == pytest.approx(squares / 40, rel=1e-12)
+    assert rows.stationarity[0] == pytest.approx(squares**0.5, rel=1e-12)
+    assert (rows.beta_bound == 5.0).all()  # 2 L^2 + L + 2 with L = 1, below beta
+    known = rows.lagrangian[20:]  # everybody has been asked
+    # steps along gradients at the last x_j may raise it, by a second difference of x_j
+    assert np.diff(known).max() < 1e-5 * (known.iloc[0] - known.iloc[-1])
+    assert rows.stationarity.iloc[-1] < 1e-3 * rows.stationarity[0]
+    assert known.iloc[-1] == pytest.approx(rows.personal_loss.iloc[-1], rel=1e-6)
+
+
+def test_what_is_watched_needs_a_lagrangian_and_all_clients(study):
+    _, run = study
+    with pytest.raises(ScenarioError, match="watch: found true, but 'printed' follows from no"):
+        RWSADMM(formulation="printed", watch=True)
+    rows = run(1, {"evaluate": {"clients": 5}}, watch=True).rounds
+    assert rows[["lagrangian", "stationarity"]].isna().all(axis=None)
 
 
 def test_room_lets_models_differ_about_so_much_and_lowers_their_losses(study):

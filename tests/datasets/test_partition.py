@@ -174,7 +174,9 @@ def test_labels_may_share_a_class_unevenly():
     owner = Labels(per_client=2, sigma=0.5).assign(data, 400, 0)
     counts = np.histogram2d(owner, data.y, bins=(400, 4))[0]
     assert ((counts > 0).sum(axis=1) == 2).all()
-    for label in range(4):  # 200 shares of each class, whose logarithms have the deviation asked for
+    for label in range(
+        4
+    ):  # 200 shares of each class, whose logarithms have the deviation asked for
         shares = np.log(counts[counts[:, label] > 0, label])
         assert abs(shares.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * 200)
 

@@ -1,0 +1,71 @@
+"""RWSADMM, watched: the augmented Lagrangian that its steps descend, measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayfed.algorithms.base import Array, Probe, State, Upload
+from rayfed.algorithms.rwsadmm import RWSADMM
+from rayfed.curvature import curvature
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.problems.objective import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched(RWSADMM):
+    """RWSADMM whose evaluated rows have its augmented Lagrangian and the norm of its gradient.
+
+    Parameters
+    ----------
+    beta_bound : float
+        ``2 L^2 + L + 2``; NaN where L is not known.
+    """
+
+    beta_bound: float
+
+    def lagrangian(self, clients: Clients, y: Array) -> Upload:
+        """Client half: value, squared gradient in x_j and z_j, and 1 (K, 3); gradient in y (K, p).
+
+        With P_j = S(z_j + beta (y - x_j)) they are F_j(x_j) + (||P_j||^2 - ||z_j||^2) / (2 beta),
+        ||grad F_j(x_j) - P_j||^2 + ||(P_j - z_j) / beta||^2, and P_j.
+        """
+        x, z = clients.state["x"], clients.state["z"]
+        pull = self.pull(x, z, y, self.room(clients))
+        value = clients.value(x) + (_squares(pull) - _squares(z)) / (2 * self.beta)
+        slope = _squares(clients.gradient(x) - pull) + _squares((pull - z) / self.beta)
+        terms = np.stack([value, slope, np.ones_like(value)], axis=1)
+        return Upload({"terms": terms, "pull": pull})
+
+    def examine(self, state: State, probe: Probe) -> Mapping[str, float]:
+        """Return the Lagrangian, the norm of its gradient, and the bound on beta."""
+        y, told = state["x"], {"beta_bound": self.beta_bound}
+        sums = probe.ask("lagrangian", {"y": y}, {"terms": 3, "pull": y.size})
+        value, slope, asked = sums["terms"].tolist()
+        if asked < probe.population:
+            return told | {"lagrangian": math.nan, "stationarity": math.nan}
+        norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
+        return told | {"lagrangian": value / asked, "stationarity": norm}
+
+
+def watched(algorithm: RWSADMM, shards: Shards, objective: Objective) -> Watched:
+    """Return the algorithm, watched; all rows are read once for L."""
+    found, bound = curvature(shards, objective), math.nan
+    if found is not None:
+        steepest = float(found[1].max())
+        bound = 2 * steepest**2 + steepest + 2
+    settings = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    return Watched(**settings, beta_bound=bound)
+
+
+def _squares(v: Array) -> Array:
+    """Return ||v_j||^2 (K,)."""
+    squares: Array = np.vecdot(v, v).astype(np.float64)
+    return squares
