@@ -285,7 +285,8 @@ class RWSADMM(Algorithm):
     def pull(self, x: Array, z: Array, y: Array, room: Array) -> Array:
         """Return S(z + beta (y - x)) (K, p), with which the room's edge pulls at x."""
         pulled = z + self.beta * (y - x)
-        return np.sign(pulled) * np.maximum(np.abs(pulled) - self.beta * room, 0)
+        out: Array = np.sign(pulled) * np.maximum(np.abs(pulled) - self.beta * room, 0)
+        return out
 
     def room(self, clients: Clients) -> Array:
         """Return epsilon of each client (K, 1)."""
