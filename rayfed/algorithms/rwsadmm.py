@@ -176,7 +176,7 @@ class RWSADMM(Algorithm):
         room, z = self.room(clients), clients.state["z"].copy()
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            return g - z[who] + self.beta * (x - y + room[who] * np.sign(g))
+            return np.asarray(g - z[who] + self.beta * (x - y + room[who] * np.sign(g)))
 
         def part(x: Array, z: Array) -> Array:
             return np.asarray(x - z / self.beta + room * np.sign(z))
