@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.away import AWAY_CLIENTS, away
-from rayfed.engine import Engine, Moment, Row, at
+from rayfed.engine import Engine
 from rayfed.errors import RayfedError, RunFailed
 from rayfed.executors.base import Executor, HostLost, Progress
+from rayfed.moment import Moment, Row, at
 from rayfed.problems.base import Array
 from rayfed.records import Records, log, status, write_npz, write_parquet
 from rayfed.runs import Run

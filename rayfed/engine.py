@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rayfed.algorithms.base import Array, Ask, Reply
 from rayfed.budgets import Budgets
+from rayfed.clock import Clock
 from rayfed.diagnosis import Coming
 from rayfed.errors import RunFailed
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
 from rayfed.measures import SCORES, Measures
+from rayfed.moment import Events, Moment, Row, Tally, at
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
@@ -28,64 +30,9 @@ from rayfed.solvers import Descent
 from rayfed.stopping import Last, distance
 from rayfed.tree import Ints
 
-Row = dict[str, Any]
-Events = dict[str, Array]
-
-COUNTS = ("participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps")
 NOT_FINITE = "is not finite"
 """What the reason of a run that diverged says."""
-
-STATUS = ("used", "late", "dropped")
 _SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Everything that a run is between two rounds, apart from the clients' own state.
-
-    Parameters
-    ----------
-    round : int
-        The last round that was run.
-    time_s : float
-        Virtual clock.
-    state, selection, lengths : mapping of str to array
-        The server's state, the selection's, and that of local work whose length changes.
-    window : tuple of (p,) arrays
-        The last iterates, for ``evaluate_last``; the newest last.
-    last : Last
-        What the next evaluated row is compared with.
-    """
-
-    round: int
-    time_s: float
-    state: Mapping[str, Array]
-    selection: Mapping[str, Array]
-    lengths: Mapping[str, Array]
-    window: tuple[Array, ...]
-    last: Last = Last()
-
-    @property
-    def model(self) -> Array:
-        """The model that is evaluated: the mean of the window."""
-        if len(self.window) == 1:
-            return self.window[0]
-        mean: Array = np.mean(np.stack(self.window), axis=0, dtype=self.window[0].dtype)
-        return mean
-
-
-@dataclass
-class Tally:
-    """What a round costs, counted while it runs."""
-
-    time_s: float
-    start_s: float
-    lengths: Mapping[str, Array] = field(default_factory=dict)
-    ask: int = 0
-    heard: list[Reply] = field(default_factory=list)
-    """Replies that the selection and the lengths of local work learn from."""
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
-    events: list[Events] = field(default_factory=list)
 
 
 class NoReply(Exception):
@@ -110,8 +57,8 @@ class Engine:
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
         self.budgets = Budgets(run)
+        self.clock = Clock(run, self.budgets)
         self.measures = Measures(run, self._exchange)
-        self.itemsize = run.dtype.itemsize
         self.cache: dict[str, Any] = {}
 
     def start(self) -> tuple[Moment, Row]:
@@ -272,8 +219,8 @@ class Engine:
         ids, counts = _distinct(drawn)
         if not len(ids):
             raise Nobody
-        timing = self._timing(ask, owner, number, tally, ids)
-        status, close = self._arrivals(tally, ids, timing, self.run.cohort if first else None)
+        timing = self.clock.timing(ask, owner, number, tally, ids)
+        status, close = self.clock.arrivals(tally, ids, timing, self.run.cohort if first else None)
         used = status == 0
         mass = self.run.views[""].shards.mass(ids)
         raw = counts * (mass if self.run.weights == "size" else 1.0)
@@ -281,7 +228,7 @@ class Engine:
             owner, ask.work, ask.up, ids, raw.astype(np.float64), timing["steps"],
             self.run.population.group_of(ids), number, tally.ask,
             vectors=ask.vectors,
-            sleep_s=self._sleep(tally, timing),
+            sleep_s=self.clock.sleep(tally, timing),
             plain=ask.plain,
         )  # fmt: skip
         gathered = None
@@ -294,87 +241,9 @@ class Engine:
         if gathered is None:
             raise NoReply
         reply = reply_of(request, gathered, self.run.population.count)
-        if self._heard(ask, owner):
+        if self.clock.heard(ask, owner):
             tally.heard.append(reply)
         return reply
-
-    def _heard(self, ask: Ask, owner: str) -> bool:
-        """Whether anything learns from the losses of an Ask's local steps."""
-        trained = owner == "algorithm" and isinstance(ask.cost, str)
-        return trained and (self.run.selection.listens or self.budgets.listens)
-
-    def _timing(
-        self, ask: Ask, owner: str, number: int, tally: Tally, ids: Ints
-    ) -> dict[str, Array]:
-        """Return what an Ask takes each client, in virtual seconds."""
-        pop = self.run.population
-        pace = pop.seconds_per_step(ids, number, tally.ask)
-        local = isinstance(ask.cost, str)
-        steps = np.zeros(len(ids), dtype=np.int64)
-        if local:
-            steps = self.budgets.steps(ids, pace, number, tally.lengths)
-        compute = pace * self._cost(ask, ids, steps)
-        down_bytes, up_bytes = self._bytes(ask, owner)
-        down, up = pop.transfer_s(ids, down_bytes, up_bytes)
-        gone = pop.next_change(ids, tally.time_s)
-        if tally.ask:  # some may have left since the Ask before
-            gone = np.where(pop.available(ids, tally.time_s, number), gone, tally.time_s)
-        return {
-            "steps": steps,
-            "compute_s": compute,
-            "end_s": tally.time_s + down + compute + up,
-            "gone_s": gone,
-        }
-
-    def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Array:
-        """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
-        sizes = self.run.views[""].shards.sizes(ids)
-        cost: float | Array
-        if isinstance(ask.cost, str):
-            cost = steps * ask.each_step
-        else:
-            cost = ask.cost(ids, sizes) if callable(ask.cost) else ask.cost
-        if not ask.passes:
-            return cost
-        passes = ask.passes(ids, sizes) if callable(ask.passes) else ask.passes
-        return cost + passes * self.budgets.reading(ids)
-
-    def _bytes(self, ask: Ask, owner: str) -> tuple[int, int]:
-        down = sum(int(np.asarray(v).nbytes) for v in ask.send.values())
-        up = sum(self.itemsize * n if n > 1 else 8 * n for n in ask.up.values())
-        up += 8 * self._heard(ask, owner)
-        return (0, 0) if self.run.algorithm.pooled else (down, up)
-
-    def _arrivals(
-        self, tally: Tally, ids: Ints, timing: Mapping[str, Array], limit: int | None
-    ) -> tuple[Array, float]:
-        """Decide on the virtual clock who is used (0), late (1) or dropped (2), and the end.
-
-        The server waits for all, for the first `limit` of an over-selected cohort, or until the
-        deadline. It notices at once when a client goes away.
-        """
-        end, gone = timing["end_s"], timing["gone_s"]
-        deadline = math.inf
-        if self.run.deadline_s is not None:
-            deadline = tally.start_s + self.run.deadline_s
-        status = np.where(gone < end, 2, 0)
-        settled = np.minimum(end, gone)
-        close = float(settled.max(initial=tally.time_s))
-        if limit is not None and np.count_nonzero(status == 0) > limit:
-            order = np.lexsort((ids, end))
-            arrived = order[status[order] == 0]
-            status[arrived[limit:]] = 1
-            close = float(end[arrived[limit - 1]])
-        close = max(min(close, deadline), tally.time_s)
-        status[(status == 0) & (end > deadline)] = 1
-        status[(status == 2) & (gone > close)] = 1  # it left after the server had closed
-        return status, close
-
-    def _sleep(self, tally: Tally, timing: Mapping[str, Array]) -> Array | None:
-        """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
-        if self.run.wall_scale is None:
-            return None
-        return np.asarray((timing["end_s"] - tally.time_s) * self.run.wall_scale)
 
     def _exchange(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
         try:
@@ -397,7 +266,7 @@ class Engine:
     ) -> None:
         """Add an Ask to the round's counts and its events."""
         used, late, dropped = ((status == s) for s in range(3))
-        down, up = self._bytes(ask, owner)
+        down, up = self.clock.bytes(ask, owner)
         counts = tally.counts
         if owner == "algorithm" and ask.clients is None:
             counts["participants"] = int(used.sum())
@@ -465,11 +334,6 @@ class Engine:
         if algorithm.local_steps and isinstance(algorithm.local, Descent):
             step = f" (local lr {algorithm.local.rate(moment.round):g})"
         return f"round {moment.round}: {what} {NOT_FINITE}; likely the step is too large{step}"
-
-
-def at(moment: Moment) -> str:
-    """Return when the model of a moment is evaluated, for messages."""
-    return f"evaluation of round {moment.round}, time {moment.time_s:.6g} s"
 
 
 def _distinct(drawn: Ints) -> tuple[Ints, Ints]:

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rayfed.engine import STATUS, Events, Moment, Row
 from rayfed.executors.base import merged
+from rayfed.moment import STATUS, Events, Moment, Row
 from rayfed.problems.base import Array
 from rayfed.stopping import Last
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rayfed import api
-from rayfed.engine import COUNTS
 from rayfed.errors import ScenarioError, unknown
 from rayfed.measures import evaluated
+from rayfed.moment import COUNTS
 from rayfed.plan import Plan
 from rayfed.progress import Watch
 from rayfed.records import write_text

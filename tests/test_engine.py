@@ -11,9 +11,10 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.algorithms.base import Algorithm, Ask, Upload
-from rayfed.engine import Engine, Tally
+from rayfed.engine import Engine
 from rayfed.errors import RunFailed
 from rayfed.executors.serial import SerialExecutor
+from rayfed.moment import Tally
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.selection import Uniform
 
@@ -24,52 +25,6 @@ def engine_for(scenario):
     executor = SerialExecutor(plan.tables, run.data)
     executor.open(run.folder, run.setup())
     return Engine(run, executor)
-
-
-@pytest.fixture
-def engine(mixed):
-    def make(deadline_s=None, cohort=3, over_select=1.0):
-        part = {"cohort": cohort, "over_select": over_select, "deadline_s": deadline_s}
-        return engine_for(mixed(participation=part))
-
-    return make
-
-
-def arrivals(engine, end, gone, limit=None, start=10.0):
-    end, gone = np.array(end), np.array(gone)
-    tally = Tally(start, start)
-    status, close = engine._arrivals(
-        tally, np.arange(len(end)), {"end_s": end, "gone_s": gone}, limit
-    )
-    return status.tolist(), close
-
-
-INF = float("inf")
-
-
-def test_without_deadline_the_server_waits_for_all(engine):
-    assert arrivals(engine(), [12.0, 30.0], [INF, INF]) == ([0, 0], 30.0)
-
-
-def test_who_goes_away_in_the_middle_is_dropped_and_noticed_then(engine):
-    assert arrivals(engine(), [12.0, 30.0], [INF, 20.0]) == ([0, 2], 20.0)
-
-
-def test_past_the_deadline_is_late_and_the_round_ends_there(engine):
-    assert arrivals(engine(deadline_s=5.0), [12.0, 30.0], [INF, INF]) == ([0, 1], 15.0)
-
-
-def test_who_leaves_after_the_deadline_is_late_not_dropped(engine):
-    assert arrivals(engine(deadline_s=5.0), [12.0, 30.0], [INF, 20.0]) == ([0, 1], 15.0)
-
-
-def test_an_over_selected_cohort_takes_the_first_and_ties_go_to_the_lower_id(engine):
-    status, close = arrivals(engine(), [14.0, 12.0, 14.0, 11.0], [INF] * 4, limit=3)
-    assert (status, close) == ([0, 0, 1, 0], 14.0)
-
-
-def test_nobody_there_ends_at_once(engine):
-    assert arrivals(engine(), [], []) == ([], 10.0)
 
 
 def test_a_round_without_replies_leaves_the_state_and_records_a_row(mixed):

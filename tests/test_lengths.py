@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rayfed
-from rayfed.engine import Moment
 from rayfed.errors import ScenarioError
 from rayfed.lengths import AdaComm, Between
+from rayfed.moment import Moment
 from rayfed.records import Records
 from rayfed.solvers import SGD
 from rayfed.study import Study

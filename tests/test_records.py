@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.engine import Moment
+from rayfed.moment import Moment
 from rayfed.records import Records, Table, newest
 
 ROW = {"algorithm": "fedavg", "label": "a", "seed": 0, "round": 0, "time_s": 0.0, "loss": 0.1,
