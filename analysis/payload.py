@@ -22,6 +22,7 @@ from analysis.figures.labels import DIRECT, plain
 from analysis.figures.people import people
 from analysis.figures.style import study_inks
 from analysis.figures.sweep import sweep_figures
+from analysis.figures.walk import base, eigenvalues, steps_of, visits
 from analysis.markup import unbroken
 from analysis.palette import to_dark
 from analysis.read import Results, Run
@@ -30,6 +31,7 @@ from analysis.series import default_target, y_columns
 MOST_RUNS = 24  # runs whose clients are shown one by one
 MOST_BARS = 15_000  # bars of all timelines together
 MOST_EVENTS = 120_000  # events of all runs together that a client's history is told from
+MOST_WALKS = 400_000  # numbers of all walks together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 
 
@@ -75,6 +77,7 @@ def payload(results: Results, y: str) -> dict[str, Any]:
         "sweep": _sweep(results, y),
         "runs": [_run(results, run, len(runs)) for run in runs],
         "runs_having": len(having_events(results)),
+        "walks": walks(results),
     }
 
 
@@ -137,6 +140,40 @@ def _run(results: Results, run: Run, runs: int) -> dict[str, Any]:
         "events": _events(run.events, MOST_EVENTS // runs),
         "clients": _clients(people(run), MOST_CLIENTS // runs),
     }
+
+
+def walks(results: Results) -> list[dict[str, Any]]:
+    """Return the walks of those shown runs whose servers walked."""
+    runs = [run for run in shown_runs(results) if run.walk is not None]
+    look = study_inks(results)
+    found = []
+    for run in runs:
+        assert run.walk is not None
+        steps = steps_of(run, MOST_WALKS // len(runs))
+        shown = visits(results, run.name, run.seed)
+        found.append(
+            {
+                "name": run.name,
+                "seed": run.seed,
+                "place": list(look).index(run.name),
+                "titles": {
+                    "walk": unbroken(words.walk_title(run)),
+                    "visits": unbroken(words.visits_title(run)),
+                    "eigenvalues": unbroken(words.eigenvalues_title(run)),
+                },
+                "notes": {
+                    "walk": words.walk_note(run, len(steps["round"])),
+                    "visits": shown.layout.meta["note"],
+                },
+                "steps": steps,
+                "walk": figure_json(base(run, look[run.name], steps)),
+                "visits": figure_json(shown),
+                "eigenvalues": figure_json(eigenvalues(results, run.name, run.seed))
+                if run.walk.changes
+                else None,
+            }
+        )
+    return found
 
 
 def _events(events: pd.DataFrame, most: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.walked import Walked
 from rayfed.errors import ScenarioError
 
 _TRIES = 6
@@ -68,6 +69,8 @@ class Run:
         recorded, which it is at the end of a run.
     fit : Fit, optional
         What the final model makes of some rows; None where there is no picture of it.
+    walk : Walked, optional
+        Where its server walked; None where it did not, or the run has not ended.
     """
 
     folder: Path
@@ -78,6 +81,7 @@ class Run:
     clients: pd.DataFrame
     away: pd.DataFrame | None = None
     fit: Fit | None = None
+    walk: Walked | None = None
 
     @property
     def label(self) -> str:
@@ -228,7 +232,8 @@ def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
     clients = _frame(folder / "clients.parquet", ["client"])
     away = _frame(folder / "away.parquet", ["client", "start_s"])
     known = away if "client" in away else None
-    return Run(folder, info, name, rounds, events, clients, known, _fit(folder / "fit.npz"))
+    fit, walk = _fit(folder / "fit.npz"), Walked.read(folder / "walk.npz")
+    return Run(folder, info, name, rounds, events, clients, known, fit, walk)
 
 
 def _fit(path: Path) -> Fit | None:

@@ -10,6 +10,7 @@ from analysis import claims, markup, sweeps, units, words
 from analysis.figures.convergence import shows_seeds
 from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
+from analysis.figures.walk import TRAIL
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
 from analysis.series import X_AXES
@@ -43,6 +44,7 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
             _sweep(results, data),
             _claims(results),
             _clients(results, data),
+            _walked(results, data),
             _left_behind(results, data),
             _learned(results, data),
             _what_was_run(results),
@@ -210,6 +212,52 @@ def _left_out(data: Data) -> str:
     )
 
 
+def _walked(results: Results, data: Data) -> str:
+    """Return where servers walked; a run whose server did not is no choice here."""
+    if not data["walks"]:
+        return ""
+    first = data["walks"][0]
+    runs = [(str(k), f"{one['name']}, seed {one['seed']}") for k, one in enumerate(data["walks"])]
+    controls = '<div class="controls">'
+    controls += markup.choice("walk", "run", runs, "0") if len(runs) > 1 else ""
+    controls += (
+        '</div><div class="controls player"><button type="button" id="walk-play">Play</button>'
+        '<label for="walk-step">round</label><input type="range" id="walk-step" min="0"></div>'
+        '<p class="note" id="walk-told"></p>'
+    )
+    key = (
+        ('class="here"', "the client that the server visits"),
+        (f'class="asked" id="walk-asked" style="border-color:var(--a{first["place"]})"', "asked"),
+        ('class="path"', f"its way over the last {TRAIL} rounds"),
+    )
+    own = any("colorscale" in trace.get("marker", {}) for trace in first["walk"]["data"])
+    how = "Lines join clients that are linked; the server moves along them from round to round. "
+    how += (
+        "The stronger a client's colour, the further its own model ended from the server's." * own
+    )
+    note = '<p class="note" id="walk-note"></p>'
+    above = controls + markup.statuses(key)
+    titles = first["titles"]
+    figures = [_figure("walk", titles["walk"], how, above, first["walk"], note)]
+    how = (
+        f"Bars are the visits; the dotted line is the walk's {markup.term('long-run law')}, "
+        "where graphs change the mean of their laws."
+    )
+    note = '<p class="note" id="visits-note"></p>'
+    figures.append(_figure("visits", titles["visits"], how, "", first["visits"], note))
+    changing = next((one["eigenvalues"] for one in data["walks"] if one["eigenvalues"]), None)
+    how = f"The {markup.term('second eigenvalue')} of the walk on the graph of each round."
+    if changing:
+        figures.append(_figure("eigenvalues", titles["eigenvalues"], how, "", changing))
+    else:
+        title = markup.sentence(titles["eigenvalues"])
+        how = f"The {markup.term('second eigenvalue')} of the walk; its graph does not change."
+        figures.append(
+            f'<figure><h2 id="eigenvalues-title">{title}</h2><p class="how">{how}</p></figure>'
+        )
+    return _section("Where did the server walk?", "".join(figures))
+
+
 def _left_behind(results: Results, data: Data) -> str:
     figures = []
     if data["runs"]:
@@ -230,6 +278,8 @@ def _left_behind(results: Results, data: Data) -> str:
             f"Clients in order of how well the model serves them, mean over seeds; the "
             f"{markup.term('worst-served tenth')} is shaded."
         )
+        if "personal_accuracy" in results.rounds:
+            how += " Clients that keep a model of their own are served by that."
         above = markup.key(study_inks(results))
         title = words.fairness_title(results)
         figures.append(_figure("fairness", title, how, above, data["figures"]["fairness"]))

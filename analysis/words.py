@@ -14,6 +14,7 @@ from analysis.figures.participation import client_shares, fifth
 from analysis.read import Results, Run
 from analysis.series import more_is_better, y_title
 from analysis.sweeps import Sweep
+from analysis.walked import misplaced, positions, visits
 
 _NAMED = 3  # most algorithms that a sentence names
 _NOTABLE = 0.005  # least share of waiting that is worth a word
@@ -231,6 +232,65 @@ def fairness_title(results: Results) -> str:
     order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
     texts = [f"{units.number(known[name])} with {named(name)}" for name in order[:_NAMED]]
     return f"The worst-served tenth of the clients has {column} {_listed(texts)}"
+
+
+def walk_title(run: Run) -> str:
+    """Return how many clients the server of a run visited, and how many it asked at a time."""
+    way, name = positions(run), named(run.name)
+    total = int(run.info.get("clients") or len(run.clients))
+    number = way.nunique()
+    whom = f"all {total:,}" if number == total else f"{number:,} of {total:,}"
+    asked = float(run.rounds.loc[run.rounds["round"] > 0, "participants"].mean())
+    return (
+        f"In {len(way):,} rounds the server of {name} visited {whom} clients, and "
+        f"{units.number(asked, 2)} took part in a round on average"
+    )
+
+
+def walk_note(run: Run, steps: int) -> str:
+    """Return which rounds and clients of a walk are not drawn, empty if all are."""
+    assert run.walk is not None
+    rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
+    parts = [f"{steps:,} of {rounds:,} rounds, evenly spaced"] if steps < rounds else []
+    if (drawn := len(run.walk.clients)) < total:
+        parts.append(f"the {drawn:,} of {total:,} clients that were visited most")
+    return f"Drawn: {' and '.join(parts)}." if parts else ""
+
+
+def visits_title(run: Run) -> str:
+    """Return who was visited most and least, and how far that is from the long run."""
+    found = visits(run)["visits"]
+    often, seldom = int(found.max()), int(found.min())
+    said = f"Client {found.idxmax()} was visited most, {_times(often)}, client {found.idxmin()} "
+    said += f"least, {_times(seldom)}" if seldom else "never"
+    if often == seldom:
+        said = f"Every client was visited {_times(often)}"
+    wrong = misplaced(run)
+    if math.isnan(wrong):
+        return said
+    return f"{said}; {units.share(wrong)} of the visits would lie elsewhere in the long run"
+
+
+def eigenvalues_title(run: Run) -> str:
+    """Return in how many moves the walk forgets where it began."""
+    assert run.walk is not None
+    known = run.walk.lambda_2[run.walk.graph]
+    low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
+    if math.isnan(middle):
+        return "The second eigenvalue of so large a graph is not computed"
+    value = units.number(middle)
+    if low != high:
+        value = f"between {units.number(low)} and {units.number(high)}, mostly near {value}"
+    forgets = _forgets(middle)
+    return f"{forgets}: its second eigenvalue is {value}"
+
+
+def _forgets(eigenvalue: float) -> str:
+    """Return after how many moves a tenth is left of what the start still tells."""
+    if eigenvalue >= 1 - 1e-12:
+        return "The walk never forgets where it began"
+    moves = math.ceil(math.log(0.1) / math.log(eigenvalue)) if eigenvalue > 0 else 1
+    return f"The walk forgets nine tenths of where it was in {moves:,} move{'s' * (moves != 1)}"
 
 
 def _times(number: int) -> str:

@@ -129,6 +129,7 @@ const page = (() => {
     },
     name: (value) => chooseRun(value, data.runs[run]?.seed),
     seed: (value) => chooseRun(data.runs[run]?.name, Number(value)),
+    walk: (value) => walk.choose(value),
     span: (value) => {
       wide = value === "whole";
       return drawTimeline();
@@ -303,6 +304,7 @@ const page = (() => {
     await drawConvergence();
     await drawSweep();
     await drawRun();
+    await walk.redraw();
     await drawFairness();
   }
 
@@ -317,10 +319,12 @@ const page = (() => {
     table.listen();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
     loadPlotly();
+    walk.start(data.walks, draw);
     await drawAll();
     if (data.convergence) listenTarget();
     listenButtons();
     listenClients();
+    walk.listen();
     for (const query of [night, narrow]) query.addEventListener("change", drawAll);
     window.addEventListener("beforeprint", () => ((printing = true), drawAll()));
     window.addEventListener("afterprint", () => ((printing = false), drawAll()));

@@ -6,11 +6,13 @@ from analysis.figures.fit import fit
 from analysis.figures.participation import participation, participation_over_rounds
 from analysis.figures.sweep import sweep_line, sweep_map
 from analysis.figures.timeline import timeline
+from analysis.figures.walk import eigenvalues, visits, walk
 from analysis.palette import dark
 
 __all__ = [
     "convergence",
     "dark",
+    "eigenvalues",
     "fairness",
     "fit",
     "participation",
@@ -18,4 +20,6 @@ __all__ = [
     "sweep_line",
     "sweep_map",
     "timeline",
+    "visits",
+    "walk",
 ]

@@ -211,6 +211,42 @@ class _World:
         )
 
 
+def write_walk(
+    run: Path, positions: Sequence[int], graphs: Sequence[Sequence[tuple[int, int]]], **more: Any
+) -> None:
+    """Let the server of a written run walk: one place a round, graphs in turns.
+
+    Of `more`, ``clients`` is for graphs that tell of some clients alone, ``law`` is of each graph,
+    ``lambda_2`` and ``places`` too, and ``graph`` says which graph held in which round.
+    """
+    for part in sorted((run / "rounds.parquet").glob("*.parquet")):
+        frame = pd.read_parquet(part)
+        place = dict(enumerate(positions, 1))
+        frame["position"] = [float(place.get(number, -1)) for number in frame["round"]]
+        frame.to_parquet(part, index=False)
+    count = len(graphs)
+    clients = np.array(more.get("clients", range(1 + max(map(max, graphs[0])))))
+    held = {
+        "round": np.arange(1, len(positions) + 1),
+        "graph": np.arange(len(positions)) % count,
+        "epoch": np.arange(count),
+        "clients": clients,
+        "links": np.array([link for links in graphs for link in links]),
+        "starts": np.cumsum([0, *map(len, graphs)]),
+        "places": np.empty((0, len(clients), 2)),
+        "lambda_2": np.full(count, 0.9),
+        "law": np.full((count, len(clients)), 1 / len(clients)),
+    }
+    np.savez(
+        run / "walk.npz", allow_pickle=False, **held | {k: np.array(v) for k, v in more.items()}
+    )
+
+
+@pytest.fixture(scope="session")
+def walk_writer() -> Callable[..., None]:
+    return write_walk
+
+
 @pytest.fixture(scope="session")
 def run_writer() -> Callable[..., Path]:
     return write_run

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis import report, units
-from analysis.figures import convergence
+from analysis.figures import convergence, walk
 from analysis.palette import DARK, LIGHT
 from analysis.read import Results
 from analysis.tables import columns, summary
@@ -41,10 +41,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, study_writer):
+def results(tmp_path_factory, study_writer, walk_writer):
     folder = study_writer(tmp_path_factory.mktemp("page") / "study", seeds=3, rounds=40)
     line = Picture.of_curve(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]), "the line y = 1 - x")
     np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **line.arrays())
+    ring = [(k, (k + 1) % 20) for k in range(20)]
+    way, chord = [k % 20 for k in range(40)], [*ring, (0, 10)]
+    walk_writer(folder / "fedavg-seed0", way, [ring])
+    walk_writer(folder / "FedExP eps=1e-3-seed0", way[::-1], [ring, chord])
     report.write(folder)
     return Results.read(folder)
 
@@ -94,7 +98,7 @@ def desktop(browser, results):
 
 # Every press draws anew, so only what was changed is pressed.
 FIRST_CHOICES = """
-const first = {x: 'round', y: 'loss', name: 'fedavg', seed: '0', span: 'first'};
+const first = {x: 'round', y: 'loss', name: 'fedavg', seed: '0', span: 'first', walk: '0'};
 for (const [kind, value] of Object.entries(first)) {
   const button = document.querySelector(`[data-${kind}='${value}']`);
   const moved = kind === 'y' && ['target', 'log'].some((k) => page.view[k] !== page.data.view[k]);
@@ -383,6 +387,54 @@ def test_the_fit_is_that_of_the_chosen_run(page):
     wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 2")
 
 
+def walk_to(driver, key):
+    driver.find_element(By.ID, "walk-step").send_keys(key)
+    return driver.execute_script("return document.getElementById('walk-told').textContent")
+
+
+SHOWN = """return document.getElementById('walk').data.map((t) => [t.meta.part, [...t.x], [...t.y],
+    [].concat(t.marker?.size ?? []), [].concat(t.marker?.line?.width ?? [])]);"""
+
+
+def test_the_slider_draws_the_walk_as_the_figure_function_does(page, results):
+    assert walk_to(page, Keys.HOME).startswith("Round 1 of 40, ")
+    said = walk_to(page, Keys.ARROW_RIGHT * 4)
+    assert said.startswith("Round 5 of 40, ")
+    assert "the server is at client 4 and asks " in said
+    figure = walk(results, "fedavg", 0, round=5)
+    wait(page, "document.getElementById('walk').data[2].x.length === 5")
+    for drawn, trace in zip(page.execute_script(SHOWN), figure.data, strict=True):
+        name, x, y, sizes, widths = drawn
+        assert name == trace.meta["part"]
+        assert x == list(trace.x)
+        assert y == list(trace.y)
+        if name == "clients":
+            assert (sizes, widths) == (list(trace.marker.size), list(trace.marker.line.width))
+
+
+def test_the_walk_plays_and_pauses(page):
+    button = page.find_element(By.ID, "walk-play")
+    walk_to(page, Keys.HOME)
+    button.send_keys(Keys.ENTER)
+    wait(page, "document.getElementById('walk-step').value >= 2")
+    assert button.text == "Pause"
+    button.send_keys(Keys.ENTER)
+    assert button.text == "Play"
+    time.sleep(0.1)  # a step that was on its way
+    at = page.execute_script("return document.getElementById('walk-step').value")
+    time.sleep(0.5)
+    assert page.execute_script("return document.getElementById('walk-step').value") == at
+
+
+def test_another_walk_is_chosen(page):
+    assert "fedavg" in title(page, "walk")
+    lines = "document.getElementById('eigenvalues').data?.length"
+    assert not page.execute_script(f"return {lines}")
+    press(page, "[data-walk='1']")
+    assert "FedExP" in title(page, "walk")
+    wait(page, f"{lines} === 1")
+
+
 def test_a_client_tells_its_history(page):
     field = page.find_element(By.ID, "client-number")
     field.send_keys(Keys.CONTROL, "a")
@@ -483,7 +535,7 @@ def test_lines_are_hidden_by_the_key(phone):
     assert phone.find_element(By.CSS_SELECTOR, hide).get_attribute("aria-pressed") == "false"
 
 
-FIGURES = ("convergence", "timeline", "participation", "rounds", "fairness")
+FIGURES = ("convergence", "timeline", "participation", "rounds", "fairness", "walk", "visits")
 
 
 def test_figures_follow_the_readers_colours(page):
