@@ -292,14 +292,18 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _names(infos: list[dict[str, Any]]) -> list[str]:
-    """Return a name for each run: the label, and the setting where labels have several."""
+    """Return a name for each run: its label, its setting where only that differs, else both.
+
+    The setting stays out where a label has one alone.
+    """
     texts = [_setting(info.get("setting")) for info in infos]
     labels = [str(info["label"]) for info in infos]
     several: dict[str, set[str]] = {}
     for label, text in zip(labels, texts, strict=True):
         several.setdefault(label, set()).add(text)
+    whole = "{text}" if len(several) == 1 else "{label} ({text})"
     return [
-        f"{label} ({text})" if text and len(several[label]) > 1 else label
+        whole.format(label=label, text=text) if text and len(several[label]) > 1 else label
         for label, text in zip(labels, texts, strict=True)
     ]
 

@@ -39,8 +39,13 @@ class RunFailed(RayfedError):
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence for a name that does not exist, with the nearest known one."""
+    """Return the sentence for a name that does not exist, with the nearest known one.
+
+    All are listed where none is near, or two are as near as each other.
+    """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    ratios = [difflib.SequenceMatcher(None, near, name).ratio() for near in close]
+    sure = len(close) == 1 or (close and ratios[0] > ratios[1])
+    hint = f"did you mean '{close[0]}'?" if sure else f"known: {', '.join(names)}"
     return f"unknown {what} '{name}'; {hint}"

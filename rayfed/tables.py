@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 _STYLES = {"holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red"}
@@ -17,7 +17,9 @@ def studies(paths: Mapping[str, Path]) -> Table:
     """Return a line for every published study."""
     from rayfed.study.claims import load_claims
 
-    table = Table("study", "parts", "claims", "source", box=None, pad_edge=False)
+    names = Column("study", no_wrap=True, min_width=max(map(len, paths)))  # to be copied
+    source = Column("source", no_wrap=True, max_width=16)
+    table = Table(names, "parts", "claims", source, box=None, pad_edge=False)
     for name, path in paths.items():
         held = load_claims(path)
         cells = (name, ", ".join(held.parts), str(len(held.claims)), held.source)

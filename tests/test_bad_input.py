@@ -119,6 +119,11 @@ WRONG = {
         ["participation.select=unifrom"],
         "participation.select: unknown selection 'unifrom'; did you mean 'uniform'?",
     ),
+    "two names as near": (
+        ["participation.select=pow-d"],
+        "participation.select: unknown selection 'pow-d'; known: adapow-d, all, cpow-d, "
+        "power-of-d, rpow-d, uniform, walk, weighted",
+    ),
     "unknown executor": (
         ["executor.name=dask"],
         "executor.name: found 'dask'; it should be 'serial' or 'ray'",

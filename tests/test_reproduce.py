@@ -8,7 +8,7 @@ import yaml
 
 from rayfed import cli
 from rayfed.errors import DataMissing, ScenarioError
-from rayfed.reproduce import find
+from rayfed.reproduce import find, known
 
 SCENARIO = """
 rounds: 4
@@ -211,6 +211,8 @@ def test_the_studies_are_listed(study, monkeypatch, capsys):
     cli.reproduce(None)
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split()[:4] == ["own", "main,", "sweep", "2"] for line in lines)
+    listed = {line.split()[0] for line in lines if line[:1].strip()}
+    assert known().keys() <= listed  # no name is cut, however narrow the terminal
 
 
 def test_a_study_is_found_by_its_name_and_by_its_files(study, reproduce):

@@ -72,7 +72,7 @@ def test_at_a_round_that_was_not_evaluated_it_is_the_value_before(study):
 def test_an_accuracy_is_best_where_it_is_largest(study):
     losses = {("fedavg", 0.1, 0): [9, 3], ("fedavg", 0.2, 0): [9, 4]}
     results = study(losses, accuracy=[0.1, 0.7])
-    path = results.of("fedavg (lr=0.2)")[0].folder / "rounds.parquet" / "part-000000.parquet"
+    path = results.of("lr=0.2")[0].folder / "rounds.parquet" / "part-000000.parquet"
     pd.read_parquet(path).assign(accuracy=[0.1, 0.8]).to_parquet(path, index=False)
     again = Results.read(results.folder)
     assert winners(again, column="accuracy") == {"fedavg": ("lr=0.2", 0.8)}

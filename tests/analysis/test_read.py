@@ -89,11 +89,14 @@ def test_it_is_known_when_clients_were_away_or_that_it_is_not(tmp_path, run_writ
 
 
 def test_settings_of_a_grid_are_told_apart(tmp_path, run_writer, rows):
+    """One algorithm needs no name beside its settings."""
     for lr in (0.1, 0.2):
         run_writer(
             tmp_path, "fedavg", 0, rows([2, 1]), setting={"lr": lr}, folder=f"fedavg-{lr}-seed0"
         )
-    assert Results.read(tmp_path).names == ("fedavg (lr=0.1)", "fedavg (lr=0.2)")
+    assert Results.read(tmp_path).names == ("lr=0.1", "lr=0.2")
+    run_writer(tmp_path, "fedexp", 0, rows([2, 1]), setting={"lr": 0.1})
+    assert Results.read(tmp_path).names == ("fedavg (lr=0.1)", "fedavg (lr=0.2)", "fedexp")
 
 
 def test_an_empty_folder_is_one_clear_line(tmp_path):
