@@ -251,9 +251,9 @@ def walk_note(run: Run, steps: int) -> str:
     """Return which rounds and clients of a walk are not drawn, empty if all are."""
     assert run.walk is not None
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
-    parts = [f"{steps:,} of {rounds:,} rounds, evenly spaced"] if steps < rounds else []
+    parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
     if (drawn := len(run.walk.clients)) < total:
-        parts.append(f"the {drawn:,} of {total:,} clients that were visited most")
+        parts.append(f"the {drawn:,} most visited of {total:,} clients")
     return f"Drawn: {' and '.join(parts)}." if parts else ""
 
 
@@ -261,8 +261,10 @@ def visits_title(run: Run) -> str:
     """Return who was visited most and least, and how far that is from the long run."""
     found = visits(run)["visits"]
     often, seldom = int(found.max()), int(found.min())
-    said = f"Client {found.idxmax()} was visited most, {_times(often)}, client {found.idxmin()} "
-    said += f"least, {_times(seldom)}" if seldom else "never"
+    never = int((found == 0).sum())
+    least = f"client {found.idxmin()} {f'least, {_times(seldom)}' if seldom else 'never'}"
+    least = f"{never:,} clients never" if never > 1 else least
+    said = f"Client {found.idxmax()} was visited most, {_times(often)}, {least}"
     if often == seldom:
         said = f"Every client was visited {_times(often)}"
     wrong = misplaced(run)

@@ -92,8 +92,9 @@ def _most(graphs: Graphs) -> int:
     """Return how many rounds are shown, so that the graphs of all stay small."""
     if graphs.fixed:
         return MOST_ROUNDS
-    links = max(1, int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2)
-    return max(2, min(MOST_ROUNDS, _NUMBERS // graphs.count, _LINKS // links))
+    whole = int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2
+    told = min(1.0, MOST_CLIENTS / graphs.count) ** 2  # the share of links among those told, about
+    return max(2, min(MOST_ROUNDS, _NUMBERS // graphs.count, int(_LINKS / max(1.0, whole * told))))
 
 
 def _spread(rounds: int, most: int) -> Ints:

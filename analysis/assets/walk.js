@@ -59,7 +59,7 @@ const walk = (() => {
     const last = units.count(steps.round.at(-1));
     const [place] = steps.here[k];
     const where = place === undefined ? "at a client that is not drawn" : `at client ${steps.clients[place]}`;
-    const number = steps.asked[k].length;
+    const number = steps.number[k];
     const who = number === 1 ? "1 client" : `${number} clients`;
     return `Round ${round} of ${last}, ${seconds} of simulated time: the server is ${where} and asks ${who}.`;
   }
@@ -104,7 +104,6 @@ const walk = (() => {
       const title = $(`${id}-title`);
       if (title) title.textContent = text;
     }
-    for (const id of ["walk", "visits"]) $(`${id}-note`).textContent = one.notes[id];
     $("walk-asked").style.borderColor = `var(--a${one.place})`;
     at = one.steps.round.length - 1;
     return redraw();
@@ -113,6 +112,7 @@ const walk = (() => {
   async function redraw() {
     if (!walks.length) return;
     const one = walks[chosen];
+    for (const [id, text] of Object.entries(one.notes)) $(`${id}-note`).textContent = text;
     await show(at);
     await draw("visits", one.visits);
     if (!$("eigenvalues")) return;

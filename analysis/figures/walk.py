@@ -15,6 +15,7 @@ from analysis.figures.style import canvas, colorbar, fade, study_inks
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results, Run
 from analysis.series import Array
+from analysis.units import number
 from analysis.walked import Walked
 
 HEIGHT = 520
@@ -66,9 +67,10 @@ def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
     -------
     dict
         For each step ``round``, ``time_s``, ``graph``, and as places among ``clients`` ``here`` (of
-        the visited one, a list of one or none), its ``trail`` and the ``asked``; for each graph
-        ``links`` as a flat list of pairs; ``x`` and ``y`` for each graph, or once where they stay;
-        the ``sizes`` of a dot and of one that is asked.
+        the visited one, a list of one or none), its ``trail`` and the ``asked``, of whom there are
+        ``number`` with those who are not drawn. For each graph ``links`` as a flat list of pairs;
+        ``x`` and ``y`` for each graph, or once where they stay. The ``sizes`` of a dot and of one
+        that is asked.
     """
     held = _held(run)
     place = {client: k for k, client in enumerate(held.clients.tolist())}
@@ -76,27 +78,23 @@ def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
     cohorts: Any = {}
     if len(run.events):
         cohorts = run.events.groupby("round")["client"].unique()
-    asked = [
-        [place[i] for i in cohorts.get(number, ()) if i in place] for number in held.round.tolist()
-    ]
+    asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in held.round.tolist()]
     chosen = _thinned(held, [len(ids) + TRAIL for ids in asked], most)
     graphs, graph_of = np.unique(held.graph[chosen], return_inverse=True)
-    numbers = held.round[chosen].tolist()
+    rounds = held.round[chosen].tolist()
     x, y = _places(held, graphs)
     times = run.rounds.set_index("round")["time_s"]
-    visited = [way.get(number) for number in numbers]
+    visited = [way.get(k) for k in rounds]
     return {
         "clients": held.clients.tolist(),
         "sizes": _FEW if len(held.clients) <= _NAMED else _MANY,
-        "round": numbers,
-        "time_s": [float(times[number]) for number in numbers],
+        "round": rounds,
+        "time_s": [float(times[k]) for k in rounds],
         "graph": graph_of.tolist(),
         "here": [[place[i]] if i in place else [] for i in visited],
-        "trail": [
-            [place[i] for i in way.loc[number - TRAIL + 1 : number] if i in place]
-            for number in numbers
-        ],
+        "trail": [[place[i] for i in way.loc[k - TRAIL + 1 : k] if i in place] for k in rounds],
         "asked": [asked[k] for k in chosen],
+        "number": [len(cohorts.get(k, ())) for k in rounds],
         "links": [held.links_of(g).ravel().tolist() for g in graphs],
         "x": x,
         "y": y,
@@ -162,13 +160,18 @@ def _add_clients(figure: go.Figure, run: Run, held: Walked, ink: Ink) -> None:
     away = distances(run)
     fill: dict[str, Any] = {"color": LIGHT["background"]}
     hover = "client %{customdata[0]}, visited %{customdata[1]} times"
-    about = [held.clients, counted.to_numpy()]
+    about: list[Sequence[Any]] = [held.clients.tolist(), counted.tolist()]
     if away is not None:
         told = away.reindex(held.clients).to_numpy(float)
-        about.append(told.astype(object))
-        hover += "<br>its model ended %{customdata[2]:.3~g} from the server's"
+        about.append(
+            [
+                "never asked" if np.isnan(v) else f"its model ended {number(v)} from the server's"
+                for v in told
+            ]
+        )
+        hover += "<br>%{customdata[2]}"
         fill = {
-            "color": [None if np.isnan(v) else float(f"{v:.4g}") for v in told],
+            "color": [LIGHT["waiting"] if np.isnan(v) else float(f"{v:.4g}") for v in told],
             "colorscale": fade(ink),
             "cmin": 0,
             "cmax": float(np.nanmax(told)) or 1.0,
@@ -184,7 +187,7 @@ def _add_clients(figure: go.Figure, run: Run, held: Walked, ink: Ink) -> None:
         textposition="top right",
         textfont={"color": LIGHT["muted"], "size": 11},
         marker=fill | {"line": {"color": ink.light}, "opacity": 1},
-        customdata=np.column_stack(about).tolist(),
+        customdata=list(zip(*about, strict=True)),
         hovertemplate=f"{hover}<extra></extra>",
         cliponaxis=False,
         meta={"part": "clients"},

@@ -7,6 +7,7 @@ import pytest
 from analysis import words
 from analysis.figures import eigenvalues, visits, walk
 from analysis.figures.walk import TRAIL, steps_of
+from analysis.palette import LIGHT
 from analysis.read import Results
 from analysis.report import page
 
@@ -89,7 +90,15 @@ def test_dots_are_filled_by_the_distance_of_their_models(results):
     dots = part(walk(results(about=away), "b", 0), "clients")
     assert list(dots.marker.color) == [0.5, 0.25, 0.0, 1.0]
     assert (dots.marker.cmin, dots.marker.cmax) == (0, 1)
-    assert list(dots.customdata[0]) == [0, 1, 0.5]  # client 0 was visited once
+    # client 0 was visited once
+    assert list(dots.customdata[0]) == [0, 1, "its model ended 0.5 from the server's"]
+
+
+def test_who_was_never_asked_has_no_model_to_compare(results):
+    away = {"model_distance": [0.5, 0.25, 0.0, np.nan]}
+    dots = part(walk(results(about=away), "b", 0), "clients")
+    assert dots.marker.color[3] == LIGHT["waiting"]
+    assert list(dots.customdata[3]) == [3, 0, "never asked"]
 
 
 def test_without_models_of_their_own_dots_are_not_filled(results):
@@ -118,7 +127,7 @@ def test_few_steps_are_kept_where_few_numbers_may_be(results):
     assert 2 < len(steps["round"]) < 12
     assert (steps["round"][0], steps["round"][-1]) == (1, 24)
     assert steps["trail"][-1][-1] == 1
-    assert words.walk_note(run, 3) == "Drawn: 3 of 24 rounds, evenly spaced."
+    assert words.walk_note(run, 3) == "Drawn: 3 evenly spaced of 24 rounds."
 
 
 def test_a_server_at_a_client_that_is_not_drawn_is_nowhere(results):
@@ -126,6 +135,15 @@ def test_a_server_at_a_client_that_is_not_drawn_is_nowhere(results):
     steps = steps_of(results(way=(1, 2, 1, 0), **told).runs_found[0])
     assert steps["here"] == [[1], [], [1], [0]]
     assert steps["trail"][1] == [1]
+    assert (steps["asked"][1], steps["number"][1]) == ([1], 3)
+
+
+def test_what_is_not_drawn_is_said(results):
+    (run,) = results(clients=[0, 1], graphs=[[(0, 1)]]).runs_found
+    run.info["clients"] = 4
+    said = "Drawn: 3 evenly spaced of 4 rounds and the 2 most visited of 4 clients."
+    assert words.walk_note(run, 3) == said
+    assert words.walk_note(run, 4) == "Drawn: the 2 most visited of 4 clients."
 
 
 def test_bars_are_visits_and_the_line_is_the_long_run(results):
