@@ -68,7 +68,7 @@ def reproduce(monkeypatch, capsys):
     """Return a function that runs the command: status, output, errors."""
 
     def go(*arguments):
-        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(cli.out, "width", 200)  # no line is cut, wherever the tests run
         monkeypatch.setattr(sys, "argv", ["rayfed", "reproduce", *arguments])
         with pytest.raises(SystemExit) as end:
             cli.main()
