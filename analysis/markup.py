@@ -113,6 +113,33 @@ def saves(name: str) -> str:
     )
 
 
+def section(question: str, inside: str) -> str:
+    """Return a section that answers one question of the reader."""
+    return f'<section><p class="question">{escape(question)}</p>{inside}</section>'
+
+
+def figure(
+    name: str, title: str, how: str, above: str, data: Mapping[str, Any] | None, below: str = ""
+) -> str:
+    """Return a figure with what stands around it.
+
+    Parameters
+    ----------
+    name, title : str
+        Its id, and what one sees.
+    how, above, below : str
+        HTML: how to read it, and what comes before and after it.
+    data : mapping, optional
+        The figure, whose height is kept free.
+    """
+    height = data["layout"]["height"] if data else 0
+    return (
+        f'<figure><h2 id="{name}-title">{sentence(title)}</h2>'
+        f'<p class="how">{how}</p>{above}'
+        f"{plot(name, height)}{saves(name)}{below}</figure>"
+    )
+
+
 def results_table(
     columns: Sequence[Column], look: Mapping[str, Ink], baselines: Iterable[str]
 ) -> str:

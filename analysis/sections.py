@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from analysis import claims, markup, sweeps, units, words
+from analysis import claims, markup, sweeps, units, walk_section, words
 from analysis.figures.convergence import shows_seeds
 from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
-from analysis.figures.walk import TRAIL
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
 from analysis.series import X_AXES
@@ -44,25 +43,12 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
             _sweep(results, data),
             _claims(results),
             _clients(results, data),
-            _walked(results, data),
+            walk_section.section(data),
             _left_behind(results, data),
             _learned(results, data),
             _what_was_run(results),
         )
         if part
-    )
-
-
-def _section(question: str, inside: str) -> str:
-    return f'<section><p class="question">{escape(question)}</p>{inside}</section>'
-
-
-def _figure(name: str, title: str, how: str, above: str, data: Data | None, below: str = "") -> str:
-    height = data["layout"]["height"] if data else 0
-    return (
-        f'<figure><h2 id="{name}-title">{markup.sentence(title)}</h2>'
-        f'<p class="how">{how}</p>{above}'
-        f"{markup.plot(name, height)}{markup.saves(name)}{below}</figure>"
     )
 
 
@@ -153,12 +139,12 @@ def _sweep(results: Results, data: Data) -> str:
         inside += f"{head}{plot}{markup.saves(name)}"
     title = f'<h2 id="sweep-title">{escape(made["title"])}</h2>'
     figure = f'<figure>{title}<p class="how">{how}</p>{inside}</figure>'
-    return _section("What do the settings do?", figure)
+    return markup.section("What do the settings do?", figure)
 
 
 def _claims(results: Results) -> str:
     told = claims.read(results.folder)
-    return _section("Is it what the source says?", claims.section(told)) if told else ""
+    return markup.section("Is it what the source says?", claims.section(told)) if told else ""
 
 
 def _clients(results: Results, data: Data) -> str:
@@ -197,8 +183,10 @@ def _clients(results: Results, data: Data) -> str:
         '<input type="number" id="client-number" min="0" step="1"> do?</p>'
         f"{_HISTORY}"
     )
-    inside = _figure("timeline", run["titles"]["timeline"], how, above, run["timeline"], below)
-    return _section("What did the clients do?", inside)
+    inside = markup.figure(
+        "timeline", run["titles"]["timeline"], how, above, run["timeline"], below
+    )
+    return markup.section("What did the clients do?", inside)
 
 
 def _left_out(data: Data) -> str:
@@ -212,52 +200,6 @@ def _left_out(data: Data) -> str:
     )
 
 
-def _walked(results: Results, data: Data) -> str:
-    """Return where servers walked; a run whose server did not is no choice here."""
-    if not data["walks"]:
-        return ""
-    first = data["walks"][0]
-    runs = [(str(k), f"{one['name']}, seed {one['seed']}") for k, one in enumerate(data["walks"])]
-    controls = '<div class="controls">'
-    controls += markup.choice("walk", "run", runs, "0") if len(runs) > 1 else ""
-    controls += (
-        '</div><div class="controls player"><button type="button" id="walk-play">Play</button>'
-        '<label for="walk-step">round</label><input type="range" id="walk-step" min="0"></div>'
-        '<p class="note" id="walk-told"></p>'
-    )
-    key = (
-        ('class="here"', "the client that the server visits"),
-        (f'class="asked" id="walk-asked" style="border-color:var(--a{first["place"]})"', "asked"),
-        ('class="path"', f"its way over the last {TRAIL} rounds"),
-    )
-    own = any("colorscale" in trace.get("marker", {}) for trace in first["walk"]["data"])
-    how = "Lines join clients that are linked; the server moves along them from round to round. "
-    how += (
-        "The stronger a client's colour, the further its own model ended from the server's." * own
-    )
-    note = '<p class="note" id="walk-note"></p>'
-    above = controls + markup.statuses(key)
-    titles = first["titles"]
-    figures = [_figure("walk", titles["walk"], how, above, first["walk"], note)]
-    how = (
-        f"Bars are the visits; the dotted line is the walk's {markup.term('long-run law')}, "
-        "where graphs change the mean of their laws."
-    )
-    note = '<p class="note" id="visits-note"></p>'
-    figures.append(_figure("visits", titles["visits"], how, "", first["visits"], note))
-    changing = next((one["eigenvalues"] for one in data["walks"] if one["eigenvalues"]), None)
-    how = f"The {markup.term('second eigenvalue')} of the walk on the graph of each round."
-    if changing:
-        figures.append(_figure("eigenvalues", titles["eigenvalues"], how, "", changing))
-    else:
-        title = markup.sentence(titles["eigenvalues"])
-        how = f"The {markup.term('second eigenvalue')} of the walk; its graph does not change."
-        figures.append(
-            f'<figure><h2 id="eigenvalues-title">{title}</h2><p class="how">{how}</p></figure>'
-        )
-    return _section("Where did the server walk?", "".join(figures))
-
-
 def _left_behind(results: Results, data: Data) -> str:
     figures = []
     if data["runs"]:
@@ -268,11 +210,11 @@ def _left_behind(results: Results, data: Data) -> str:
         )
         note = f'<p class="note" id="participation-note"></p>{_HISTORY}'
         title = run["titles"]["participation"]
-        figures.append(_figure("participation", title, how, "", run["participation"], note))
+        figures.append(markup.figure("participation", title, how, "", run["participation"], note))
         title = run["titles"]["rounds"]
         how = "Rows are clients, the fastest at the top; a filled cell took part in those rounds."
         note = '<p class="note" id="rounds-note"></p>'
-        figures.append(_figure("rounds", title, how, "", run["rounds"], note))
+        figures.append(markup.figure("rounds", title, how, "", run["rounds"], note))
     if has_client_values(results):
         how = (
             f"Clients in order of how well the model serves them, mean over seeds; the "
@@ -282,8 +224,8 @@ def _left_behind(results: Results, data: Data) -> str:
             how += " Clients that keep a model of their own are served by that."
         above = markup.key(study_inks(results))
         title = words.fairness_title(results)
-        figures.append(_figure("fairness", title, how, above, data["figures"]["fairness"]))
-    return _section("Who was left behind?", "".join(figures)) if figures else ""
+        figures.append(markup.figure("fairness", title, how, above, data["figures"]["fairness"]))
+    return markup.section("Who was left behind?", "".join(figures)) if figures else ""
 
 
 def _learned(results: Results, data: Data) -> str:
@@ -294,7 +236,7 @@ def _learned(results: Results, data: Data) -> str:
         return ""
     title = data["runs"][data["view"]["run"]]["titles"]["fit"]
     how = f"{HOW[kind]}. At most 2,000 are drawn. Shows the run chosen above."
-    return _section("What was learned?", _figure("fit", title, how, "", drawn))
+    return markup.section("What was learned?", markup.figure("fit", title, how, "", drawn))
 
 
 def _failures(results: Results) -> str:
@@ -332,7 +274,7 @@ def _what_was_run(results: Results) -> str:
         f"{_settings(results)}"
         f"<details><summary>Every run</summary>{table}</details>{scenario}"
     )
-    return _section("What exactly was run?", inside)
+    return markup.section("What exactly was run?", inside)
 
 
 def _settings(results: Results) -> str:

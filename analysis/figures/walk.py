@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import walked
@@ -194,8 +195,8 @@ def _add_clients(figure: go.Figure, run: Run, held: Walked, ink: Ink) -> None:
     )
 
 
-def distances(run: Run) -> Any:
-    """Return how far each client's own model ended from the server's (Series), None without any."""
+def distances(run: Run) -> pd.Series | None:
+    """Return how far each client's own model ended from the server's, None without any."""
     if "model_distance" not in run.clients or run.clients["model_distance"].isna().all():
         return None
     return run.clients.set_index("client")["model_distance"]
