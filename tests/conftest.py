@@ -38,6 +38,7 @@ MIXED: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Share the tests out: those that start Ray to one process, first, since they take longest."""
     items.sort(key=lambda item: item.get_closest_marker("ray") is None)

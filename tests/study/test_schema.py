@@ -101,10 +101,10 @@ def test_keys_are_described(schema):
 
 @pytest.mark.parametrize("executor", ["serial", {"name": "serial"}, {"clients_per_actor": 3}])
 def test_a_bare_name_stands_for_a_part(schema, executor):
-    jsonschema.validate(SCENARIO | {"executor": executor}, schema)
+    jsonschema.Draft202012Validator(schema).validate(SCENARIO | {"executor": executor})
 
 
 @pytest.mark.parametrize("executor", ["seral", {"name": "seral"}, 3])
 def test_a_name_that_does_not_exist_is_refused(schema, executor):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(SCENARIO | {"executor": executor}, schema)
+        jsonschema.Draft202012Validator(schema).validate(SCENARIO | {"executor": executor})
