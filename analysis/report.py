@@ -15,7 +15,7 @@ from analysis.palette import DARK, LIGHT, Ink, readable
 from analysis.payload import payload
 from analysis.read import Results
 from analysis.sections import body
-from analysis.series import default_target, y_columns
+from analysis.series import first_column
 from analysis.tables import columns, summary
 from analysis.words import headline
 
@@ -66,14 +66,6 @@ def page(results: Results) -> str:
         plotly=plotly.offline.get_plotlyjs(),
         js="\n".join(markup.asset(name) for name in _SCRIPTS),
     )
-
-
-def first_column(results: Results) -> str:
-    """Return the column that the page opens with: the loss, or else the first that can be won."""
-    known = y_columns(results)
-    if "loss" in known or not known:
-        return "loss"
-    return next((c for c in known if default_target(results, c) is not None), known[0])
 
 
 def colours(look: dict[str, Ink]) -> str:

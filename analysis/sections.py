@@ -12,7 +12,7 @@ from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
-from analysis.series import X_AXES
+from analysis.series import clocks
 from analysis.tables import Column
 
 Data = Mapping[str, Any]
@@ -60,7 +60,9 @@ def _convergence(results: Results, data: Data) -> str:
     log = data["figures"]["convergence"]["layout"]["yaxis"]["type"] == "log"
     controls = (
         '<div class="controls">'
-        + markup.choice("x", "over", [(x, axis.title) for x, axis in X_AXES.items()], view["x"])
+        + markup.choice(
+            "x", "over", [(x, axis.title) for x, axis in clocks(results).items()], view["x"]
+        )
         + markup.choice("scale", "scale", [("linear", "linear"), ("log", "log")], _scale(log))
         + markup.choice("y", "show", ys, view["y"])
         + '<div id="target"><label for="target-value">target</label>'

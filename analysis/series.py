@@ -1,4 +1,4 @@
-"""Series over rounds: the four clocks, means over seeds, and when a target was reached."""
+"""Series over rounds: the clocks, means over seeds, and when a target was reached."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ class Axis:
 _TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
 _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 
+COMMUNICATIONS = "communications"
 X_AXES = {
     "round": Axis("round", "round"),
     "time_s": Axis("time_s", "simulated time", _TIMES),
     "bytes_up": Axis("bytes_up", "bytes uploaded", _BYTES),
     "updates": Axis("updates", "client updates"),
+    COMMUNICATIONS: Axis(COMMUNICATIONS, COMMUNICATIONS),
 }
 Y_TITLES = {
     "loss": "loss",
@@ -73,7 +75,7 @@ Y_TITLES = {
 _FIRST = list(Y_TITLES)
 _MORE = {"accuracy_worst_decile", "accuracy_jain"}
 _LESS = {"accuracy_spread", "distance"}
-_NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name"}
+_NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS}
 
 
 def history(run: Run) -> pd.DataFrame:
@@ -82,14 +84,24 @@ def history(run: Run) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``time_s`` (simulated seconds), ``bytes_up`` (bytes) and ``updates`` (replies used) are
-        totals; all other columns are as recorded.
+        ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``updates`` (replies used) and
+        ``communications`` (exchanges with the cohort: one a round in which something was uploaded,
+        unless the run recorded how many) are totals; all other columns are as recorded.
     """
     frame = run.rounds.copy()
-    for source, total in (("participants", "updates"), ("bytes_up", "bytes_up")):
+    if COMMUNICATIONS not in frame and "bytes_up" in frame:
+        frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
+    totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
+    for source, total in totals:
         if source in frame:
             frame[total] = frame[source].fillna(0).cumsum()
     return frame
+
+
+def clocks(results: Results) -> dict[str, Axis]:
+    """Return the clocks that tell something: communications only where they are not the rounds."""
+    counted = COMMUNICATIONS in results.rounds
+    return {name: axis for name, axis in X_AXES.items() if counted or name != COMMUNICATIONS}
 
 
 def y_columns(results: Results) -> list[str]:
@@ -199,7 +211,8 @@ def crossing(frame: pd.DataFrame, y: str, target: float) -> pd.Series | None:
 def default_target(results: Results, y: str = "loss") -> float | None:
     """Return a target that tells the algorithms apart.
 
-    It is what the worst run has at its end, rounded to two digits towards the easy side, so that
+    It is the value at which the study stops a run, if that stopped one. Otherwise it is what the
+    worst run has at its end, rounded to two digits towards the easy side, so that
     every algorithm is given an answer. Baselines do not count, nor does an algorithm of which the
     mean made less than half of the best one's progress: it would set a target that all others
     pass at once.
@@ -207,6 +220,9 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     better = more_is_better(y)
     if better is None:
         return None
+    stop = _stop(results, y)
+    if stop is not None and any(run.info.get("stopped_by") == y for run in results.runs_found):
+        return stop
     sign = 1.0 if better else -1.0
     progress = []
     for name in results.rivals:
@@ -218,6 +234,29 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     best = max((step for step, _ in progress), default=0.0)
     ends = [end for step, end in progress if step > 0 and step >= best / 2]
     return round_easily(min(ends) if better else max(ends), up=not better) if ends else None
+
+
+def _stop(results: Results, column: str) -> float | None:
+    """Return the value of a column that ends a run; None if there is none, or several."""
+    scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
+    values = {(scenario.get("stop") or {}).get(column) for scenario in scenarios}
+    return values.pop() if len(values) == 1 else None
+
+
+def first_column(results: Results) -> str:
+    """Return the column that comes first.
+
+    It is the gap to the optimum if the study asks for it, else the loss, or without one the first
+    that can be won.
+    """
+    known = y_columns(results)
+    scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
+    asked = any((scenario.get("evaluate") or {}).get("gap") for scenario in scenarios)
+    if "loss_gap" in known and (asked or _stop(results, "loss_gap") is not None):
+        return "loss_gap"
+    if "loss" in known or not known:
+        return "loss"
+    return next((c for c in known if default_target(results, c) is not None), known[0])
 
 
 def round_easily(value: float, up: bool, digits: int = 2) -> float:

@@ -11,7 +11,15 @@ import pandas as pd
 
 from analysis import units
 from analysis.read import Results
-from analysis.series import crossing, default_target, history, more_is_better, points, y_title
+from analysis.series import (
+    crossing,
+    default_target,
+    first_column,
+    history,
+    more_is_better,
+    points,
+    y_title,
+)
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
@@ -23,15 +31,15 @@ _COSTS = {
 }
 
 
-def summary(results: Results, y: str = "loss", target: float | None = None) -> pd.DataFrame:
+def summary(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
     """Return a row an algorithm with all numbers at full precision.
 
     Parameters
     ----------
     results : Results
         A result folder.
-    y : str
-        The column that the target is set for.
+    y : str, optional
+        The column that the target is set for. If None: `series.first_column`.
     target : float, optional
         If None: `series.default_target`.
 
@@ -44,6 +52,7 @@ def summary(results: Results, y: str = "loss", target: float | None = None) -> p
         of the last evaluated value, over the seeds that did not fail; the deviation is the
         sample's, NaN for one seed.
     """
+    y = first_column(results) if y is None else y
     target = default_target(results, y) if target is None else target
     rows = [_row(results, name, y, target) for name in results.names]
     frame = pd.DataFrame(rows)
@@ -210,7 +219,7 @@ def _best(frame: pd.DataFrame, values: Sequence[float], more: bool | None) -> tu
 
 
 def comparison(
-    results: Results, y: str = "loss", target: float | None = None, width: int | None = 80
+    results: Results, y: str | None = None, target: float | None = None, width: int | None = 80
 ) -> pd.DataFrame:
     """Return the results at a glance as text, for a terminal or a notebook.
 
@@ -220,8 +229,8 @@ def comparison(
     ----------
     results : Results
         A result folder.
-    y : str
-        The column that the target is set for.
+    y : str, optional
+        The column that the target is set for. If None: `series.first_column`.
     target : float, optional
         If None: `series.default_target`.
     width : int, optional

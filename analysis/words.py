@@ -130,7 +130,7 @@ def clock_text(x: str, value: float) -> str:
         return units.duration(value)
     if x == "bytes_up":
         return units.size(value)
-    name = "round" if x == "round" else "update"
+    name = {"round": "round", "updates": "update", "communications": "communication"}[x]
     return f"{units.count(value)} {name}{'' if value == 1 else 's'}"
 
 

@@ -14,7 +14,7 @@ from rayfed.algorithms.base import Algorithm, Array
 from rayfed.availability import Always
 from rayfed.clients import STACKS_BYTES
 from rayfed.datasets.base import Source
-from rayfed.datasets.shards import label_ranks
+from rayfed.datasets.shards import Shards, label_ranks
 from rayfed.errors import ScenarioError
 from rayfed.optimum import optimum
 from rayfed.population import Population
@@ -213,7 +213,7 @@ class _Seed:
         label = algorithm.label or algorithm.name
         record = self._record(algorithm)
         whole = self.views.whole(self.loader.tables)
-        algorithm = algorithm.fitted(whole, self.clients, self.views.objective)
+        algorithm = self._fitted(index, algorithm, whole)
         views, data = self.views.of(algorithm, self.loader.tables)
         select = algorithm.select or part.select
         weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
@@ -251,6 +251,14 @@ class _Seed:
             text = "found label, but the targets are numbers; leave it out"
             raise ScenarioError("clients.availability.by", text)
         return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
+
+    def _fitted(self, index: int, algorithm: Algorithm, whole: Shards) -> Algorithm:
+        """Return an algorithm that has met clients and problem; errors say which one it is."""
+        try:
+            return algorithm.fitted(whole, self.clients, self.views.objective)
+        except ScenarioError as error:
+            place = ".".join(part for part in ("algorithms", str(index), error.place) if part)
+            raise ScenarioError(place, error.problem) from None
 
     def _folder(self, label: str) -> str:
         names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]

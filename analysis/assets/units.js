@@ -62,7 +62,8 @@ const units = (() => {
   function clock(x, value) {
     if (x === "time_s") return duration(value);
     if (x === "bytes_up") return size(value);
-    return `${count(value)} ${x === "round" ? "round" : "update"}${value === 1 ? "" : "s"}`;
+    const one = { round: "round", updates: "update", communications: "communication" }[x];
+    return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
   }
 
   return { number, count, duration, size, clock };

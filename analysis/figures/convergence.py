@@ -53,7 +53,7 @@ def convergence(
     results : Results
         A result folder.
     x : str
-        The clock: ``round``, ``time_s``, ``bytes_up`` or ``updates``.
+        The clock: ``round``, ``time_s``, ``bytes_up``, ``updates`` or ``communications``.
     y : str
         Any numeric column of the rounds.
     log : bool, optional
@@ -217,11 +217,11 @@ def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
     runs = [run for name in results.names for run in results.usable(name)]
     each = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(each, 200, 2000))
-    clocks = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
+    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
     longest = max((len(run.rounds) for run in runs), default=0)
     return {
         "thinned": rows if longest > rows else None,
-        "clocks": clocks,
+        "clocks": scales,
         "columns": {
             column: {"title": y_title(column), "target": default_target(results, column)}
             for column in columns
@@ -231,7 +231,7 @@ def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
                 "name": run.name,
                 "seed": run.seed,
                 "baseline": run.baseline,
-                "data": _columns(history(run), [*X_AXES, *columns], rows),
+                "data": _columns(history(run), [*scales, *columns], rows),
             }
             for run in runs
         ],

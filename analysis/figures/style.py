@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from analysis.palette import LIGHT, Ink, clear, inks
 from analysis.read import Results
-from analysis.series import X_AXES, Array, Axis
+from analysis.series import COMMUNICATIONS, Array, Axis, clocks
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 FONT_SIZE = 13
@@ -77,15 +77,16 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
 def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     """Return the scale of every clock, chosen by the longest run."""
     if not len(results.rounds):
-        return {name: scale(axis, 0.0) for name, axis in X_AXES.items()}
+        return {name: scale(axis, 0.0) for name, axis in clocks(results).items()}
     rounds = results.rounds.groupby(["name", "seed"])
     largest = {
         "round": float(rounds["round"].max().max()),
         "time_s": float(rounds["time_s"].max().max()),
         "bytes_up": float(rounds["bytes_up"].sum().max()),
         "updates": float(rounds["participants"].sum().max()),
+        COMMUNICATIONS: 0.0,  # has no unit to choose
     }
-    return {name: scale(axis, largest[name]) for name, axis in X_AXES.items()}
+    return {name: scale(axis, largest[name]) for name, axis in clocks(results).items()}
 
 
 def spans_decades(columns: Sequence[Array]) -> bool:

@@ -272,7 +272,7 @@ class Algorithm:
         Raises
         ------
         ScenarioError
-            If it does not fit them.
+            If it does not fit them; places are those of its own settings, ``newton``.
         """
         return self
 

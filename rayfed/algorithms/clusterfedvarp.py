@@ -123,10 +123,10 @@ class ClusterFedVARP(Algorithm):
         if isinstance(self.clusters, tuple):
             if len(self.clusters) != n:
                 found = f"found the clusters of {len(self.clusters)} clients, but there are {n}"
-                raise ScenarioError("algorithms.clusters", f"{found}; give one for each")
+                raise ScenarioError("clusters", f"{found}; give one for each")
         elif self.clusters > n:
             found = f"found {self.clusters} clusters of {n} clients"
-            raise ScenarioError("algorithms.clusters", f"{found}; give at most {n}")
+            raise ScenarioError("clusters", f"{found}; give at most {n}")
         return self
 
     def _fitted_by(
@@ -140,7 +140,7 @@ class ClusterFedVARP(Algorithm):
             return early.fitted(shards, population, objective)
         if not shards.classes:
             text = "found labels, but the targets are numbers; give a number of clusters"
-            raise ScenarioError("algorithms.clusters.by", text)
+            raise ScenarioError("clusters.by", text)
         return replace(self, clusters=tuple(label_sets(shards).tolist()))
 
     def init(self, x0: Array) -> State:

@@ -16,9 +16,13 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Array, Ask, Ints, Reply, Round, State, Upload
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
+from rayfed.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
 
 _SHARE_OF_ROOT = 0.05  # the paper's 1 / 20
 
@@ -137,6 +141,20 @@ class DiSCO(Whole):
     ridge: Annotated[float, Gt(0)] = 0.01
     preconditioner: Annotated[int, Ge(0)] | Literal["first", "none"] = "first"
     max_steps: Annotated[int, Ge(1)] | None = None
+
+    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+        """Return the algorithm as it is.
+
+        Raises
+        ------
+        ScenarioError
+            If the problem has no second derivatives, or P is to be that of an unknown client.
+        """
+        n, one = population.count, self.preconditioner
+        if isinstance(one, int) and one >= n:
+            what = f"found client {one}; ids go from 0 to {n - 1}"
+            raise ScenarioError("preconditioner", what)
+        return super().fitted(shards, population, objective)
 
     def slope_and_bounds(self, clients: Clients, x: Array) -> Upload:
         """Client half: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""

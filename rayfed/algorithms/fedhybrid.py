@@ -146,16 +146,16 @@ class FedHybrid(Algorithm):
         ids = newton_clients(self.newton, population)
         if ids and not objective.problem.has_hessian:
             text = f"problem '{objective.problem.name}' has no Hessian"
-            raise ScenarioError("algorithms.newton", f"{text}; use newton: 0 or another problem")
+            raise ScenarioError("newton", f"{text}; use newton: 0 or another problem")
         p = objective.problem.size(shards.features, shards.classes)
         if ids and self.newton_solver == "cholesky" and 8 * p * p > HESSIANS:
             text = f"found cholesky, but a Hessian of {p} x {p} takes {8 * p * p / 2**30:.1f} GiB"
-            raise ScenarioError("algorithms.newton_solver", f"{text}; use cg")
+            raise ScenarioError("newton_solver", f"{text}; use cg")
         for name in STEPS:
             given = getattr(self, name)
             if isinstance(given, tuple) and len(given) != population.count:
                 text = f"found {len(given)} steps for {population.count} clients"
-                raise ScenarioError(f"algorithms.{name}", f"{text}; give one number, or one each")
+                raise ScenarioError(f"{name}", f"{text}; give one number, or one each")
         if self.steps == "given":
             return self._watched(math.nan, objective, newton=ids)
         theorem = Theorem(

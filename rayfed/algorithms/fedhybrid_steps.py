@@ -59,11 +59,11 @@ def newton_clients(newton: Newton, population: Population) -> tuple[int, ...]:
     asked = fastest(newton) if isinstance(newton, str) else newton
     if asked is None:
         text = f"found '{newton}'; give a number, a share, ids, all, fastest 5 or fastest 25%"
-        raise ScenarioError("algorithms.newton", text)
+        raise ScenarioError("newton", text)
     count = asked if isinstance(asked, int) else round(asked * n)
     if count > n:
         found = f"found {count} Newton clients of {n}; give at most {n}"
-        raise ScenarioError("algorithms.newton", found)
+        raise ScenarioError("newton", found)
     everyone = np.arange(n)
     if isinstance(newton, str):
         pace = population.mean_seconds_per_step(everyone)
@@ -78,10 +78,10 @@ def _listed(ids: tuple[int, ...], n: int) -> tuple[int, ...]:
     outside = [i for i in ids if i >= n]
     if outside:
         text = f"found client {outside[0]}; ids go from 0 to {n - 1}"
-        raise ScenarioError("algorithms.newton", text)
+        raise ScenarioError("newton", text)
     if len(set(ids)) < len(ids):
         twice = next(i for i in ids if ids.count(i) > 1)
-        raise ScenarioError("algorithms.newton", f"found client {twice} twice; list it once")
+        raise ScenarioError("newton", f"found client {twice} twice; list it once")
     return tuple(sorted(ids))
 
 
@@ -161,10 +161,10 @@ def curvatures(shards: Shards, objective: Objective) -> tuple[Floats, Floats]:
     found = curvature(shards, objective)
     if found is None:
         text = f"found theorem, but nobody knows how curved '{objective.problem.name}' can be"
-        raise ScenarioError("algorithms.steps", f"{text}; give the steps instead")
+        raise ScenarioError("steps", f"{text}; give the steps instead")
     factor = objective.relative(shards.mass(np.arange(shards.clients)))
     low, high = factor * found[0], factor * found[1]
     if low.min() <= 1e-12 * high.max():
         text = f"found theorem, but client {low.argmin()} has a flat direction"
-        raise ScenarioError("algorithms.steps", f"{text}; give problem.l2, or the steps instead")
+        raise ScenarioError("steps", f"{text}; give problem.l2, or the steps instead")
     return low, high

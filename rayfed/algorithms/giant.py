@@ -47,6 +47,8 @@ class GIANT(Whole):
     It is for clients with similar data, where H_i stands for the Hessian of all; without a line
     search it may diverge where it does not.
 
+    ``communications`` counts the exchanges, as in ``disco``.
+
     In time a direction is charged as p / 4 passes over the rows, as a Hessian is in ``disco``, and
     the line search as 5 passes: a value takes half of what a gradient does.
 
@@ -64,7 +66,7 @@ class GIANT(Whole):
     """
 
     name: ClassVar[str] = "giant"
-    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "server_lr")
+    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "server_lr", "communications")
     curved: ClassVar[bool] = True
 
     step: Annotated[float, Gt(0)] = 1.0
@@ -108,6 +110,7 @@ class GIANT(Whole):
         return {"x": x - step * v}, {
             "gradient_norm": float(np.linalg.norm(g)),
             "server_lr": step,
+            "communications": 3.0 if self.line_search else 2.0,
         }
 
     def _search(self, v: Array, slope: float) -> Generator[Ask, Reply, float]:

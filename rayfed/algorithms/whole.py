@@ -88,7 +88,7 @@ class Whole(Algorithm):
         """
         if self.curved and not objective.problem.has_hessian:
             what = f"'{self.name}' needs Hessians, which '{objective.problem.name}' does not have"
-            raise ScenarioError("algorithms", f"{what}; choose a first-order method")
+            raise ScenarioError("", f"{what}; choose a first-order method")
         return self
 
     def client_state(self, x0: Array) -> State:

@@ -205,8 +205,17 @@ def test_time_and_bytes_of_a_round(tmp_path):
 
 def test_a_problem_without_hessians_is_one_clear_line():
     problem = {"name": "mlp", "hidden": [3], "dataset": {"name": "synthetic", "features": 4}}
-    with pytest.raises(ScenarioError, match=r"^algorithms: 'disco' needs Hessians, which 'mlp' do"):
+    with pytest.raises(
+        ScenarioError, match=r"^algorithms\.0: 'disco' needs Hessians, which 'mlp' do"
+    ):
         api.prepare(api.read(study("disco", problem=problem)))
+
+
+def test_a_preconditioner_of_nobodys_is_refused():
+    algorithm = {"name": "disco", "preconditioner": 3}
+    message = r"preconditioner: found client 3; ids go from 0 to 2"
+    with pytest.raises(ScenarioError, match=message):
+        api.prepare(api.read(study(algorithm)))
 
 
 FEDHYBRID = {

@@ -255,8 +255,8 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "place", "message"),
     [
-        ({"alpha_newton": (0.1, 0.2)}, "algorithms.alpha_newton", "2 steps for 4 clients"),
-        ({"newton": 5}, "algorithms.newton", "5 Newton clients of 4"),
+        ({"alpha_newton": (0.1, 0.2)}, r"algorithms\.0\.alpha_newton", "2 steps for 4 clients"),
+        ({"newton": 5}, r"algorithms\.0\.newton", "5 Newton clients of 4"),
         ({"steps": "theorem", "mu": 3.0, "beta_newton": 2.0}, "steps", "theorem and beta_newton"),
         ({"steps": "theorem", "inner_steps": 2}, "steps", "theorem and inner_steps"),
         ({"weights": "size"}, "weights", "leave it out or give uniform"),
@@ -266,6 +266,12 @@ def test_settings_that_do_not_go_together(mixed, settings, place, message):
     made = mixed(algorithms=[{"name": "fedhybrid", **settings}])
     made["clients"] |= {"count": 4}
     with pytest.raises(ScenarioError, match=f"{place}.*{message}"):
+        api.prepare(api.read(made))
+
+
+def test_an_error_says_which_of_several_it_is(mixed):
+    made = mixed(algorithms=["fedavg", {"name": "fedhybrid", "newton": [99]}])
+    with pytest.raises(ScenarioError, match=r"^algorithms\.1\.newton: found client 99"):
         api.prepare(api.read(made))
 
 

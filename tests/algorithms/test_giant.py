@@ -49,14 +49,15 @@ def test_alike_clients_take_the_newton_step(model):
 
 def test_unlike_clients_overshoot_without_a_line_search(model):
     """Each takes 2 h_i for the Hessian of the sum, 8.5: the mean of 8/16 and 8/1, not 8/8.5."""
-    _, x = model(H["other"], line_search=False)
+    row, x = model(H["other"], line_search=False)
     assert x == pytest.approx((8 / 16 + 8 / 1) / 2, rel=1e-14)
+    assert row.communications == 2
 
 
 def test_the_line_search_takes_the_first_step_with_enough_decrease(model):
     """F(x) - F(0) = 8.5 x^2 / 2 - 8 x along v = 4.25: 42.8 at 1, -3.7 at 1/4, of -8 x / 10."""
     row, x = model(H["other"])
-    assert row.server_lr == 0.25
+    assert (row.server_lr, row.communications) == (0.25, 3)
     assert x == pytest.approx(0.25 * 4.25, rel=1e-14)
 
 

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from analysis import markup, report
-from analysis.read import Results
 
 NASTY = "</script><script>alert(1)</script> <!-- ü & \"'"
 
@@ -194,9 +193,3 @@ def test_a_hundred_thousand_clients(tmp_path, run_writer, rows):
     assert time.perf_counter() - started < 15
     assert page.stat().st_size < 9_000_000
     assert "Drawn: 2,000 of 100,000 clients." in page.read_text(encoding="utf-8")
-
-
-def test_the_page_opens_with_something_that_was_recorded(tmp_path, run_writer, rows):
-    gains = [0.1, 0.5, 0.9]
-    run_writer(tmp_path, "fedavg", 0, rows([np.nan] * 3, accuracy=gains))
-    assert report.first_column(Results.read(tmp_path)) == "accuracy"

@@ -10,9 +10,11 @@ from analysis.read import Results
 from analysis.series import (
     X_AXES,
     Y_TITLES,
+    clocks,
     crossing,
     curve,
     default_target,
+    first_column,
     history,
     more_is_better,
     round_easily,
@@ -34,6 +36,17 @@ def test_history_sums_what_a_row_counts_for_its_round_alone(tmp_path, run_writer
     assert list(found["bytes_up"]) == [0, 100, 200, 300]
     assert list(found["updates"]) == [0, 5, 10, 15]
     assert list(found["time_s"]) == [0, 2, 4, 6]
+
+
+def test_communications_are_those_recorded_or_one_a_round(tmp_path, run_writer, rows):
+    run_writer(tmp_path / "a", "fedavg", 0, rows([4, 3, 2]))
+    assert "communications" not in clocks(Results.read(tmp_path / "a"))
+    run_writer(tmp_path / "b", "fedavg", 0, rows([4, 3, 2, 1], bytes_up=[0, 100, 0, 100]))
+    run_writer(tmp_path / "b", "disco", 0, rows([4, 3, 2], communications=[np.nan, 5, 3]))
+    results = Results.read(tmp_path / "b")
+    assert "communications" in clocks(results)
+    found = {run.label: list(history(run)["communications"]) for run in results.runs_found}
+    assert found == {"fedavg": [0, 1, 1, 2], "disco": [0, 5, 8]}
 
 
 def test_between_evaluations_a_run_holds_its_last_value():
@@ -130,6 +143,32 @@ def test_the_default_target_is_reached_by_every_seed(tmp_path, run_writer, rows)
     for seed, gain in enumerate(gains):
         run_writer(tmp_path / "b", "slow", seed, rows([2, 1], accuracy=gain))
     assert default_target(Results.read(tmp_path / "b"), "accuracy") == 0.95
+
+
+def gaps(folder, run_writer, rows, scenario, **info):
+    made = [1.0, 0.1, 0.0101]
+    run_writer(folder, "fast", 0, rows(made, loss_gap=made), scenario=scenario, **info)
+    return Results.read(folder)
+
+
+def test_a_study_that_asks_for_the_gap_comes_with_it_first(tmp_path, run_writer, rows):
+    for number, asked in enumerate([{"evaluate": {"gap": True}}, {"stop": {"loss_gap": 0.02}}]):
+        assert first_column(gaps(tmp_path / f"{number}", run_writer, rows, asked)) == "loss_gap"
+    assert first_column(gaps(tmp_path / "by", run_writer, rows, {})) == "loss"
+
+
+def test_without_a_loss_comes_what_can_be_won(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([np.nan] * 3, accuracy=[0.1, 0.5, 0.9]))
+    assert first_column(Results.read(tmp_path)) == "accuracy"
+
+
+def test_the_value_that_stops_runs_is_the_target(tmp_path, run_writer, rows):
+    stop = {"stop": {"loss_gap": 0.02}}
+    stopped = gaps(tmp_path / "a", run_writer, rows, stop, stopped_by="loss_gap")
+    assert default_target(stopped, "loss_gap") == 0.02
+    assert default_target(stopped, "loss") == 0.011
+    late = gaps(tmp_path / "b", run_writer, rows, stop, stopped_by="rounds")
+    assert default_target(late, "loss_gap") == 0.011
 
 
 def test_an_algorithm_that_hardly_moved_sets_no_target(tmp_path, run_writer, rows):
