@@ -119,8 +119,8 @@ def _so_far(results: Results) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     shown = list(names[:_NAMED])
-    if len(names) > _NAMED:
-        shown.append(f"{len(names) - _NAMED} others")
+    if rest := len(names[_NAMED:]):
+        shown.append("1 other" if rest == 1 else f"{rest} others")
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 

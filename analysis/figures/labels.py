@@ -12,8 +12,8 @@ from analysis.palette import Ink
 GAP = 17  # pixels between two labels
 DIRECT = 8  # most lines that are labelled at their ends
 MARGINS = 12 + 52  # pixels of a canvas above and below its plot
-ROOM = (104, 230)  # least and most pixels at the right for the labels
-_LETTER = 7.5  # pixels of a letter, about
+ROOM = (104, 250)  # least and most pixels at the right for the labels
+_LETTER = 8.2  # pixels of a letter, those of wide fonts too
 
 
 def label_ends(

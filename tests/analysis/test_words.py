@@ -62,6 +62,13 @@ def test_those_who_tie_come_together(tmp_path, run_writer, rows):
     )
 
 
+@pytest.mark.parametrize(("tied", "told"), [(4, "1 other"), (5, "2 others")])
+def test_of_many_that_tie_three_are_named(tmp_path, run_writer, rows, tied, told):
+    for label in "abcde"[:tied]:
+        run_writer(tmp_path, label, 0, rows([8, 2]))
+    assert answer(tmp_path, 2.0).startswith(f"a, b, c and {told} reached loss 2 in 1 round")
+
+
 def test_a_name_with_a_comma_is_quoted(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a, plain", 0, rows([8, 2]))
     assert answer(tmp_path, 2.0).startswith("“a, plain” reached loss 2 in 1 round")
