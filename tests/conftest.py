@@ -38,13 +38,9 @@ MIXED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Share the tests out: those that start Ray to one process, first, since they take longest."""
+    """Begin with the tests that start Ray: they take longest, and processes share out files."""
     items.sort(key=lambda item: item.get_closest_marker("ray") is None)
-    for item in items:
-        ray = item.get_closest_marker("ray") is not None
-        item.add_marker(pytest.mark.xdist_group("ray" if ray else str(item.path)))
 
 
 @pytest.fixture
