@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from rayfed.errors import ScenarioError
 
 _TRIES = 6
 _PAUSE_S = 0.05
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _T = TypeVar("_T")
 
 
@@ -142,7 +144,7 @@ class Results:
         ]
         order = _order(runs)
         last = len(order)
-        runs.sort(key=lambda run: (order.get(run.label, last), run.name, run.seed))
+        runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))
         text = place / "scenario.yaml"
         scenario = text.read_text(encoding="utf-8") if text.exists() else ""
         return cls(place, tuple(runs), scenario)
@@ -312,6 +314,12 @@ def _setting(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={item}" for key, item in value.items())
     return str(value) if value else ""
+
+
+def _by_value(name: str) -> list[str | float]:
+    """Return a sort key by which numbers in a name count as such: d=6 before d=15."""
+    parts = _NUMBER.split(name)
+    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _order(runs: list[Run]) -> dict[str, int]:

@@ -99,6 +99,15 @@ def test_settings_of_a_grid_are_told_apart(tmp_path, run_writer, rows):
     assert Results.read(tmp_path).names == ("fedavg (lr=0.1)", "fedavg (lr=0.2)", "fedexp")
 
 
+def test_settings_are_in_the_order_of_their_numbers(tmp_path, run_writer, rows):
+    for value in (0.1, 1e-05, 15, 6, 0.0001):
+        setting = {"select": f"power-of-d d={value}"}
+        run_writer(tmp_path, "a", 0, rows([2, 1]), setting=setting, folder=f"a-{value}-seed0")
+    names = Results.read(tmp_path).names
+    found = [float(name.removeprefix("select=power-of-d d=")) for name in names]
+    assert found == [1e-05, 0.0001, 0.1, 6, 15]
+
+
 def test_an_empty_folder_is_one_clear_line(tmp_path):
     with pytest.raises(ScenarioError, match="holds no run"):
         Results.read(tmp_path)
