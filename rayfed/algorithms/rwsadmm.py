@@ -125,7 +125,7 @@ class RWSADMM(Algorithm):
             raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
 
     def fitted(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
-        """Refuse widths that are not one for each client."""
+        """Refuse widths that are not one for each client; return it watched where that is asked."""
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
             found = f"found {len(self.epsilon)} widths for {shards.clients} clients"
             raise ScenarioError("epsilon", f"{found}; give one for each, or a number for all")
