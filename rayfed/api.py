@@ -367,6 +367,13 @@ def reason(folder: Path) -> str:
     return str(why).splitlines()[0]
 
 
+def warnings(folder: Path) -> list[str]:
+    """Return what readers of a finished run should beware of."""
+    path = folder / "run.json"
+    told = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return [str(text) for text in told.get("warnings", [])]
+
+
 def differences(plan: Plan, folder: Path) -> list[str]:
     """Return where this machine differs from the one that began: the bits may differ then."""
     from rayfed.driver import versions

@@ -299,6 +299,10 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
     out.print(tables.comparison(result))
     for name in failed:
         _say(f"{name} failed: {api.reason(result.folder / name)}", err, style="red")
+    for warning in dict.fromkeys(
+        w for name in result.outcome for w in api.warnings(result.folder / name)
+    ):
+        _say(f"warning: {warning}", err, style="yellow")
     _say(f"page: {result.folder / 'report.html'}")
     raise typer.Exit(1 if failed else 0)
 

@@ -82,7 +82,7 @@ class Driver:
         """
         try:
             rule = self._run(resume, report)
-            self._tell("finished", stopped_by=rule)
+            self._tell("finished", stopped_by=rule, warnings=self._warnings())
         except Interrupted:
             raise
         except RunFailed as error:
@@ -185,6 +185,12 @@ class Driver:
         write_parquet(self._away(), self.records.folder / "away.parquet")
         self._walk()
 
+    def _warnings(self) -> list[str]:
+        """Return what the algorithm has to say of its own diagnostics."""
+        names = list(self.run.algorithm.diagnostics)
+        rows = pq.read_table(self.records.folder / "rounds.parquet", columns=names)
+        return self.run.algorithm.warnings({name: rows[name].to_numpy() for name in names})
+
     def _clients(self, moment: Moment) -> pa.Table:
         """Return a row for each client that took part."""
         folder = self.records.folder / "events.parquet"
@@ -286,7 +292,7 @@ def account(run: Run, started: float, status: str, **more: Any) -> dict[str, Any
     return {
         "label": run.label, "algorithm": run.algorithm.name, "setting": run.setting,
         "baseline": run.algorithm.baseline, "seed": run.seed, "status": status,
-        "stopped_by": None, "reason": None, "rounds": run.rounds,
+        "stopped_by": None, "reason": None, "warnings": [], "rounds": run.rounds,
         "started": _stamp(started), "ended": None if ended is None else _stamp(ended),
         "wall_s": None if ended is None else round(ended - started, 3),
         "host": platform.node(), "machine": platform.machine(),

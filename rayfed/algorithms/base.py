@@ -257,6 +257,10 @@ class Algorithm:
         """
         return
 
+    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
+        """Return what readers should beware of, from its diagnostics of all rounds (T + 1,)."""
+        return []
+
     def fitted(self, shards: Shards, population: Population, objective: Objective) -> Algorithm:
         """Return the algorithm for clients that are known, before a run begins.
 

@@ -7,6 +7,7 @@ Transactions on Signal Processing 71, 2023, https://arxiv.org/abs/2106.01279, Al
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -83,7 +84,7 @@ class FedHybrid(Algorithm):
     cg_steps + 1.
 
     The column `indefinite` counts the Newton clients of a round whose M_i was not positive
-    definite: another matrix, or direction, took its place (`rayfed.newton`).
+    definite: another matrix, or direction, took its place (`rayfed.newton`). A warning says so.
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
     that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
@@ -181,6 +182,14 @@ class FedHybrid(Algorithm):
     def examined(self) -> tuple[str, ...]:
         """Delta and the factor that the theorem guarantees, where they are asked for."""
         return ("merit", "contraction") if self.merit else ()
+
+    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
+        """Say in how many rounds an M_i was not positive definite."""
+        rounds = int(np.count_nonzero(told["indefinite"] > 0))
+        what = (
+            f"{self.label or self.name}: in {rounds} rounds the matrix of a Newton client was not"
+        )
+        return [f"{what} positive definite, and another took its place"] if rounds else []
 
     def init(self, x0: Array) -> State:
         """x_0, and what rounding cut off of it."""

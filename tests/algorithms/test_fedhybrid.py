@@ -247,9 +247,19 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
         "clients": {"count": 4}, "participation": {"select": "all"}, "executor": "serial",
         "algorithms": [{"name": "fedhybrid", "newton": 3, "mu": 0.1, "alpha_gradient": 0.01}],
     }  # fmt: skip
-    rows = rayfed.run(scenario, out=tmp_path / "out").rounds
+    result = rayfed.run(scenario, out=tmp_path / "out")
+    rows = result.rounds
     assert rows.indefinite.iloc[1] == 3  # a small circle has most points outside
     assert np.isfinite(rows.loss).all()
+    (warning,) = api.warnings(result.folder / "fedhybrid-seed1")
+    rounds = int((rows.indefinite > 0).sum())
+    assert warning.startswith(
+        f"fedhybrid: in {rounds} rounds the matrix of a Newton client was not"
+    )
+
+
+def test_where_all_is_positive_definite_nothing_is_said():
+    assert FedHybrid().warnings({"indefinite": np.array([np.nan, 0.0, 0.0])}) == []
 
 
 @pytest.mark.parametrize(
