@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -50,9 +50,18 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
         inside = any(other.startswith(f"{place}.") for other in places)
         if not (inside and one["type"] == "too_short"):  # it only lacks what was wrong inside
             places.setdefault(place, []).append(one)
+    places = {
+        place: errors for place, errors in places.items() if not _outside(errors, place, places)
+    }
     place, first = next(iter(places.items()))
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     return ScenarioError(place, _sentence(first) + more)
+
+
+def _outside(errors: list[Error], place: str, places: Iterable[str]) -> bool:
+    """Whether a place is only of another type than wanted, while something in it is wrong."""
+    inside = any(other.startswith(f"{place}.") for other in places)
+    return inside and all(str(error["type"]).endswith("_type") for error in errors)
 
 
 def _place(error: Error, raw: Any) -> str:

@@ -267,6 +267,13 @@ def test_where_all_is_positive_definite_nothing_is_said():
     [
         ({"alpha_newton": (0.1, 0.2)}, r"algorithms\.0\.alpha_newton", "2 steps for 4 clients"),
         ({"newton": 5}, r"algorithms\.0\.newton", "5 Newton clients of 4"),
+        ({"newton": [0, -1]}, r"algorithms\.0\.newton\.1", "found -1; it should be at least 0$"),
+        ({"mu": 0}, r"algorithms\.0\.mu", "found 0; it should be greater than 0"),
+        (
+            {"beta_newton": [1, 0]},
+            r"algorithms\.0\.beta_newton\.1",
+            "found 0; it should be greater",
+        ),
         ({"steps": "theorem", "mu": 3.0, "beta_newton": 2.0}, "steps", "theorem and beta_newton"),
         ({"steps": "theorem", "inner_steps": 2}, "steps", "theorem and inner_steps"),
         ({"weights": "size"}, "weights", "leave it out or give uniform"),
