@@ -119,6 +119,10 @@ WRONG = {
         ["participation.select=unifrom"],
         "participation.select: unknown selection 'unifrom'; did you mean 'uniform'?",
     ),
+    "neither true nor false": (
+        ["evaluate.gap=maybe"],
+        "evaluate.gap: found 'maybe'; it should be true or false",
+    ),
     "two names as near": (
         ["participation.select=pow-d"],
         "participation.select: unknown selection 'pow-d'; known: adapow-d, all, cpow-d, "

@@ -17,6 +17,8 @@ BRANCHES = ("(mapping)", "(other)")
 """Our own names of the branches of a union, in the paths of pydantic's errors."""
 _MAPPING = "a mapping of keys and values"
 _WANTED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
     "dict_type": _MAPPING,
     "float_parsing": "a number",
     "float_type": "a number",
