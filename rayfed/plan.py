@@ -217,7 +217,8 @@ class _Seed:
         views, data = self.views.of(algorithm, self.loader.tables)
         select = algorithm.select or part.select
         weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
-        population, cohort = self.clients, None if select.own_cohort else part.cohort
+        everyone = select.own_cohort or isinstance(select, All)
+        population, cohort = self.clients, None if everyone else part.cohort
         if algorithm.pooled:  # one machine with an ordinary client's speed, always there
             delay, select = self.clients.delay, All()
             population, cohort = Population(1, self.seed, delay, availability=Always()), None

@@ -102,6 +102,7 @@ class RWSADMM(Algorithm):
     name: ClassVar[str] = "rwsadmm"
     diagnostics: ClassVar[tuple[str, ...]] = ("token_distance",)
     personal: ClassVar[bool] = True
+    local_steps: ClassVar[bool] = False  # with a step size of its own
 
     beta: Annotated[float, Gt(0)] = 10.0
     epsilon: Annotated[float, Ge(0)] | tuple[Annotated[float, Ge(0)], ...] = 0.0

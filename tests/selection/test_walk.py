@@ -79,6 +79,17 @@ def test_it_waits_on_the_spot_until_somebody_comes(study, tmp_path):
     assert ((events.start_s % 86400) < 12 * 3600).all()
 
 
+def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):
+    local = {"steps": 1, "batch": "full", "lr": 0.1}
+    algorithms = [
+        {"name": "ditto", "local": local, "select": "all"},
+        {"name": "fedavg", "local": local},
+    ]
+    rounds, _ = walked(study(algorithms=algorithms, participation={"cohort": 5}), tmp_path)
+    each = rounds.groupby("label").participants.unique()
+    assert each.map(list).to_dict() == {"ditto": [7], "fedavg": [5]}
+
+
 def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
     local = {"steps": 1, "batch": "full", "lr": 0.1}
     algorithms = [
