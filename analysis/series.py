@@ -71,6 +71,9 @@ Y_TITLES = {
     "client_drift": "client drift",
     "drift_at_optimum": "average drift at the optimum",
     "gamma": "heterogeneity of the clients' optima",
+    "merit": "merit function of the theorem",
+    "contraction": "contraction that is guaranteed",
+    "contraction_measured": "contraction that is measured",
 }
 _FIRST = list(Y_TITLES)
 _MORE = {"accuracy_worst_decile", "accuracy_jain"}

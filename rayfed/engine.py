@@ -27,7 +27,7 @@ from rayfed.runs import Run
 from rayfed.selection import View as Candidates
 from rayfed.selection import Wait
 from rayfed.solvers import Descent
-from rayfed.stopping import Last, distance
+from rayfed.stopping import MEASURED, Last, distance
 from rayfed.tree import Ints
 
 NOT_FINITE = "is not finite"
@@ -68,7 +68,7 @@ class Engine:
         selection = run.selection.init(run.population.count)
         moment = Moment(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
         row = self._row(moment, Tally(0.0, 0.0), {}, due=True)
-        return replace(moment, last=Last(row["loss"])), row
+        return replace(moment, last=Last.of(row)), row
 
     def step(self, moment: Moment) -> tuple[Moment, Row, list[Events]]:
         """Run one round.
@@ -107,7 +107,9 @@ class Engine:
             moved = told["model_change"] = distance(state["x"], moment.state["x"])
         due = self._due(after, moved)
         row = self._row(after, tally, told, due)
-        last, change = moment.last.after(row["loss"], answered, due)
+        last, change = moment.last.after(row, answered, due)
+        if due and MEASURED in row:
+            row[MEASURED] = moment.last.factor(row)
         if "loss_change" in run.stop.columns:
             row["loss_change"] = change
         return replace(after, last=last), row, tally.events

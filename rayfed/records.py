@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ class Records:
         manifest = {
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
             "rounds": self.rounds.rows, "events": self.events.rows,
-            "last": [moment.last.loss, moment.last.heard],
+            "last": list(astuple(moment.last)),
         }  # fmt: skip
         write_text(self.checkpoints / "manifest.json", json.dumps(manifest))
         for old in self.checkpoints.iterdir():

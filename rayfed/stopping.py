@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from rayfed.algorithms.base import Array
 AT_MOST = ("loss", "loss_gap", "loss_change", "model_change")
 CHANGES = ("loss_change", "model_change")
 """Columns that rows have only where a rule asks for them."""
+MEASURED = "contraction_measured"
+"""The column that tells by what factor a `merit` has fallen a round since the last evaluation."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,34 @@ class Last:
         Its loss.
     heard : bool
         Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
+    round : int
+        Its round.
+    merit : float
+        Its `merit`, where the algorithm has such a column; else NaN.
     """
 
     loss: float = math.nan
     heard: bool = False
+    round: int = 0
+    merit: float = math.nan
 
-    def after(self, loss: float, answered: bool, due: bool) -> tuple[Last, float]:
+    def after(self, row: Mapping[str, Any], answered: bool, due: bool) -> tuple[Last, float]:
         """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
         heard = self.heard or answered
         if not due:
-            return Last(self.loss, heard), math.nan
-        return Last(loss), abs(loss - self.loss) if heard else math.nan
+            return replace(self, heard=heard), math.nan
+        return Last.of(row), abs(row["loss"] - self.loss) if heard else math.nan
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Last:
+        """Return what is kept of an evaluated row."""
+        return cls(row["loss"], False, row["round"], row.get("merit", math.nan))
+
+    def factor(self, row: Mapping[str, Any]) -> float:
+        """Return by what factor the merit has changed, a round; NaN if nobody knows."""
+        if not (self.merit > 0 and row["merit"] > 0):
+            return math.nan
+        return float((row["merit"] / self.merit) ** (1 / (row["round"] - self.round)))
 
 
 def distance(x: Array, y: Array) -> float:

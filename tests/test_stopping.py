@@ -44,10 +44,21 @@ def test_a_loss_is_compared_with_the_last_that_is_known():
     """Evaluated in rounds 0, 2, 4 and 6: 5, 4, 4 and 4; nobody answers in rounds 3 and 4."""
     last, changes = Last(5.0), []
     for loss, answered in [(math.nan, True), (4, False), (math.nan, False), (4, False)]:
-        last, change = last.after(loss, answered, due=not math.isnan(loss))
+        row = {"loss": loss, "round": len(changes) + 1}
+        last, change = last.after(row, answered, due=not math.isnan(loss))
         changes.append(change)
-    last, change = last.after(4.0, True, due=True)
+    last, change = last.after({"loss": 4.0, "round": 5}, True, due=True)
     np.testing.assert_equal([*changes, change], [math.nan, 1.0, math.nan, math.nan, 0.0])
+
+
+def test_a_merit_is_compared_with_the_last_that_is_known():
+    """8 in round 1 and 2 in round 3: a half in each of the two; nobody knows after a 0."""
+    last = Last.of({"loss": 1.0, "round": 1, "merit": 8.0})
+    assert last.factor({"round": 3, "merit": 2.0}) == 0.5
+    assert math.isnan(last.factor({"round": 3, "merit": math.nan}))
+    assert math.isnan(
+        Last.of({"loss": 1.0, "round": 1, "merit": 0.0}).factor({"round": 2, "merit": 1.0})
+    )
 
 
 @pytest.fixture

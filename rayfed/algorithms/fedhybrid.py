@@ -70,8 +70,9 @@ class FedHybrid(Algorithm):
         linear models that are strongly convex).
     merit : bool
         Whether evaluated rows have the columns `merit`, the theorem's Delta (NaN where F* is not
-        known), and `contraction`, the factor by which it must fall in every round in which everyone
-        takes part (NaN where the steps are given). Some hundred gradients a client and row.
+        known), `contraction`, the factor by which it must fall in every round in which everyone
+        takes part (NaN where the steps are given), and `contraction_measured`, that by which it
+        has fallen a round since the last such row. Some hundred gradients a client and row.
     local : Solver
         No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
         that ``clients.delay`` gives, and so what a gradient on all rows costs.
@@ -181,7 +182,7 @@ class FedHybrid(Algorithm):
     @property
     def examined(self) -> tuple[str, ...]:
         """Delta and the factor that the theorem guarantees, where they are asked for."""
-        return ("merit", "contraction") if self.merit else ()
+        return ("merit", "contraction", "contraction_measured") if self.merit else ()
 
     def warnings(self, told: Mapping[str, Floats]) -> list[str]:
         """Say in how many rounds an M_i was not positive definite."""

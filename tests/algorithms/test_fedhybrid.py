@@ -352,6 +352,7 @@ def test_the_merit_function_is_measured_beside_what_is_guaranteed(terms, tmp_pat
         assert row["merit"] == pytest.approx(exact, rel=1e-7, abs=1e-9)
         found.append(row["merit"])
         moment, row, _ = engine.step(moment)
+        assert row["contraction_measured"] == pytest.approx(row["merit"] / found[-1], rel=1e-12)
         held = executor.snapshot(engine.run.folder)
         x, dual = held["x"], held["dual"]
     if steps == "given":
