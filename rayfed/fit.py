@@ -31,13 +31,13 @@ def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
     Parameters
     ----------
     run : Run
-        A finished run; one of personal models has no model to draw.
+        A finished run; one without a global model has none to draw.
     tables : mapping of str to Rows
         The tables that its views lack.
     folder : Path
         Of the run.
     """
-    if run.algorithm.personal or (folder / FIT).exists():
+    if not run.algorithm.has_global or (folder / FIT).exists():
         return
     try:
         with np.load(folder / "model.npz", allow_pickle=False) as arrays:

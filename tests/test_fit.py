@@ -90,10 +90,11 @@ def test_every_finished_run_has_a_fit_of_its_own_model(tmp_path):
             assert held["points"].shape == (10, 2)
 
 
-def test_a_run_of_personal_models_has_none(tmp_path):
-    result = rayfed.run(study(LINE, algorithms=("local-only",)), out=tmp_path / "o")
-    assert result.outcome == {"local-only-seed0": "finished"}
+def test_a_run_without_a_global_model_has_none_and_one_with_both_has_that_of_the_global(tmp_path):
+    result = rayfed.run(study(LINE, algorithms=("local-only", "ditto")), out=tmp_path / "o")
+    assert set(result.outcome.values()) == {"finished"}
     assert not (tmp_path / "o" / "local-only-seed0" / "fit.npz").exists()
+    assert (tmp_path / "o" / "ditto-seed0" / "fit.npz").exists()
 
 
 def test_a_resume_adds_the_fit_that_a_crash_left_out(tmp_path):
