@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayfed.algorithms.base import Array, Probe, State, Upload
+from rayfed.algorithms.base import Array, Floats, Probe, State, Upload
 from rayfed.algorithms.rwsadmm import RWSADMM
 from rayfed.curvature import curvature
 
@@ -53,6 +53,13 @@ class Watched(RWSADMM):
             return told | {"lagrangian": math.nan, "stationarity": math.nan}
         norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
         return told | {"lagrangian": value / asked, "stationarity": norm}
+
+    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
+        """Say that beta is too small for the theory, where L is known."""
+        if not self.beta <= self.beta_bound:
+            return []
+        who = f"{self.label or self.name}: beta {self.beta:g}"
+        return [f"{who} is not above 2 L^2 + L + 2 = {self.beta_bound:.4g}, as the theory asks"]
 
 
 def watched(algorithm: RWSADMM, shards: Shards, objective: Objective) -> Watched:

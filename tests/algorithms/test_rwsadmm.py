@@ -1,5 +1,7 @@
 """RWSADMM: its x-step by brute force, what it becomes without room, and what room brings."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -235,3 +237,12 @@ def test_local_steps_that_would_not_be_its_own_are_refused(study):
     _, run = study
     with pytest.raises(ScenarioError, match="'rwsadmm' brings its own: leave them out"):
         run(1, local={**ONE, "momentum": 0.9})
+
+
+@pytest.mark.parametrize(("beta", "warned"), [(5.0, True), (5.1, False)])
+def test_a_beta_that_is_not_above_its_bound_is_a_warning_where_it_is_watched(study, beta, warned):
+    _, run = study
+    result = run(2, beta=beta, epsilon=0.0, watch=True)
+    told = json.loads((result.folder / "rwsadmm-seed0" / "run.json").read_text())
+    line = "rwsadmm: beta 5 is not above 2 L^2 + L + 2 = 5, as the theory asks"  # L = 1
+    assert told["warnings"] == ([line] if warned else [])
