@@ -47,7 +47,8 @@ class Clock:
         down_bytes, up_bytes = self.bytes(ask, owner)
         down, up = pop.transfer_s(ids, down_bytes, up_bytes)
         gone = pop.next_change(ids, tally.time_s)
-        if tally.ask:  # some may have left since the Ask before
+        # Some may have left since the Ask before; nobody looked whether the visited one is there.
+        if tally.ask or isinstance(ask.clients, str):
             gone = np.where(pop.available(ids, tally.time_s, number), gone, tally.time_s)
         return {
             "steps": steps,

@@ -91,7 +91,8 @@ class Engine:
             tally.start_s = tally.time_s
             if run.skew and number % run.evaluate_every == 0:
                 skew = self.measures.skew(moment.state["x"], ids, at(moment))
-            state, diagnostics = self._converse(number, tally, state, ids)
+            visited = selection.get("position")
+            state, diagnostics = self._converse(number, tally, state, ids, visited)
         except NoReply:
             answered = False
         for reply in tally.heard:
@@ -169,11 +170,16 @@ class Engine:
         return True
 
     def _converse(
-        self, number: int, tally: Tally, state: Mapping[str, Array], ids: Ints
+        self,
+        number: int,
+        tally: Tally,
+        state: Mapping[str, Array],
+        ids: Ints,
+        visited: Array | None,
     ) -> tuple[Mapping[str, Array], Mapping[str, float]]:
         rounds = self.run.algorithm.round(state)
         told: tuple[Mapping[str, Array], Mapping[str, float]]
-        told = self._answer_all(rounds, "algorithm", number, tally, ids)
+        told = self._answer_all(rounds, "algorithm", number, tally, ids, visited)
         return told
 
     def _answer_all(
@@ -183,22 +189,25 @@ class Engine:
         number: int,
         tally: Tally,
         cohort: Ints | None,
+        visited: Array | None = None,
     ) -> Any:
         """Answer a generator's Asks until it returns; later ones go to those who answered."""
-        reply = None
+        reply, fresh = None, owner == "algorithm"  # whether the whole cohort is still to be asked
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)
                 if isinstance(ask, Wait):
                     tally.time_s, reply = tally.time_s + ask.seconds, None
                     continue
-                ids = ask.clients if ask.clients is not None else cohort
+                everybody = ask.clients is None
+                ids = cohort if ask.clients is None else ask.clients
+                if isinstance(ids, str):
+                    ids = None if visited is None else visited.reshape(1)
                 if ids is None:
-                    raise RunFailed("a selection must name the clients that it asks")
-                first = reply is None and owner == "algorithm"
-                reply = self._answer(ask, owner, number, tally, ids, first)
-                if ask.clients is None:
-                    cohort = reply.ids.repeat(self._draws(ids, reply.ids))
+                    raise RunFailed(f"'{ask.work}' asks clients that its {owner} does not know")
+                reply = self._answer(ask, owner, number, tally, ids, fresh and everybody)
+                if everybody:
+                    fresh, cohort = False, reply.ids.repeat(self._draws(ids, reply.ids))
         except StopIteration as end:
             return end.value
         finally:

@@ -57,8 +57,9 @@ class Ask:
     passes : float or callable
         Gradients on all rows beside `cost`, each as dear as the local steps that go through the
         rows once: for all, or a function of ids and rows as `cost`.
-    clients : (K,) array of int, optional
-        Who is asked; the cohort (after the first Ask: those of it who answered) if None.
+    clients : (K,) array of int or "visited", optional
+        Who is asked; the cohort (after its first Ask: those of it who answered) if None; the one
+        that a walking server is at if "visited", which only methods that `need_walk` may say.
     plain : tuple of str
         Names in `up` whose vectors are averaged with weight 1 for every client that answered,
         however large it is and however often it was drawn: what they add up to stays the sum of
@@ -74,7 +75,7 @@ class Ask:
     cost: float | Floats | ByClient | Literal["local"] = "local"
     each_step: float = 1.0
     passes: float | ByClient = 0.0
-    clients: Ints | None = None
+    clients: Ints | Literal["visited"] | None = None
     plain: tuple[str, ...] = ()
     vectors: bool = False
 
@@ -291,6 +292,11 @@ class Algorithm:
     def round(self, state: State) -> Round:
         """Run one round: yield Asks, return the new state and the diagnostics."""
         raise NotImplementedError
+
+    @property
+    def needs_walk(self) -> bool:
+        """Whether the server must be at one client after another."""
+        return False
 
     @property
     def examined(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ Decentralized Optimization", IEEE Transactions on Signal Processing 68, 2020.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import (
+    Algorithm,
+    Array,
+    Ask,
+    Diagnostics,
+    Reply,
+    Round,
+    State,
+    Upload,
+)
 from rayfed.errors import ScenarioError
 from rayfed.problems.base import Batch, Ints
 from rayfed.solvers import SGD, Local, Solver
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 Formulation = Literal["sound", "descent", "printed", "released-code"]
+Tokens = Literal["one", "neighbourhood"]
 SOUND = ("sound", "descent")
 
 
@@ -56,6 +66,10 @@ class RWSADMM(Algorithm):
     points nearest to y that leave room for the x_j: the minimiser of squares that lie above the
     Lagrangian and touch it at y. Without room both are Walkman.
 
+    With a token for each neighbourhood, client i keeps the y_i of those around it. Visited, it
+    hands y_i to the server and stores what becomes of it: the mean over those who were asked of the
+    parts that above are summed over all.
+
     Parameters
     ----------
     beta : float
@@ -72,6 +86,11 @@ class RWSADMM(Algorithm):
         authors' code does, which is nearer to a proximal FedAvg.
     mix : float
         With "released-code": the share of the mean of the x_j in the server's next model.
+    tokens : "one" or "neighbourhood"
+        Whether the server carries one y, or every client keeps one for its neighbourhood, which
+        needs ``select: walk``. These differ in the end, also without room: a multiplier that
+        serves several tokens cannot hold its client at all of them. Where the visited client is
+        away its token is too, and the step passes.
     users : int
         With "released-code": the number M by which it divides changes of its token.
     watch : bool
@@ -85,14 +104,16 @@ class RWSADMM(Algorithm):
     Notes
     -----
     ``local`` gives the number of local steps and the minibatches; their step size is 1 / beta.
-    The model that is evaluated is y, the personal ones are the x_j. Weights play no part.
+    The model that is evaluated is y, or the mean of the y_i; the personal ones are the x_j. Weights
+    play no part.
 
     Deviations from the paper: as printed, the signs, the factor of epsilon and the scaling of the
     token's change do not follow from the sub-problems, and the inequality is treated as an
-    equation; "sound" is what does follow, "descent" is ours. One token is kept, not one for each
-    neighbourhood. In
-    "released-code" only those who are asked train, and its kappa decays with every local step, as
-    in the code.
+    equation; "sound" is what does follow, "descent" is ours. A token of a neighbourhood is set to
+    the mean of its parts, except in "printed": moved by the mean of their changes, as in the paper,
+    it would count what other neighbourhoods did to its clients, and is driven away from their
+    tokens without end. In "released-code" only those who are asked train, and its kappa decays with
+    every local step, as in the code.
 
     Examples
     --------
@@ -110,6 +131,7 @@ class RWSADMM(Algorithm):
     kappa: Annotated[float, Gt(0)] = 1.0
     kappa_decay: Annotated[float, Interval(gt=0, le=1)] = 1.0
     formulation: Formulation = "sound"
+    tokens: Tokens = "one"
     mix: Annotated[float, Interval(ge=0, le=1)] = 0.9
     users: Annotated[int, Ge(1)] = 10
     watch: bool = False
@@ -119,6 +141,10 @@ class RWSADMM(Algorithm):
         if self.watch and self.formulation not in SOUND:
             found = f"found true, but '{self.formulation}' follows from no Lagrangian"
             raise ScenarioError("watch", f"{found}; use sound or descent, or leave it out")
+        if self.needs_walk and (self.watch or self.formulation == "released-code"):
+            other = "watch: true" if self.watch else f"'{self.formulation}'"
+            text = f"found neighbourhood with {other}, which knows one token; leave out either"
+            raise ScenarioError("tokens", text)
 
     def check_solver(self, solver: Solver) -> None:
         """Refuse local steps that are not plain ones."""
@@ -138,13 +164,24 @@ class RWSADMM(Algorithm):
         return watched(self, shards, objective)
 
     @property
+    def needs_walk(self) -> bool:
+        """Whether it must know whose neighbourhood it is in."""
+        return self.tokens == "neighbourhood"
+
+    @property
     def examined(self) -> tuple[str, ...]:
         """The Lagrangian, its gradient and the bound on beta, where they are asked for."""
         return ("lagrangian", "stationarity", "beta_bound") if self.watch else ()
 
     def client_state(self, x0: Array) -> State:
-        """Every client's model x_j (p,) and multiplier z_j (p,); with "descent" its part of y."""
+        """Every client's model x_j (p,) and multiplier z_j (p,), and what else it keeps.
+
+        That is its neighbourhood's token y_j where each has one; else, with "descent", its part of
+        y.
+        """
         own = {"x": x0, "z": np.zeros_like(x0)}
+        if self.needs_walk:
+            return own | {"token": x0}
         return own | ({"part": x0} if self.formulation == "descent" else {})
 
     def models(self, clients: Clients, x: Array) -> Array:
@@ -152,8 +189,23 @@ class RWSADMM(Algorithm):
         return np.asarray(clients.state["x"])
 
     def round(self, state: State) -> Round:
-        """Server half: y <- y + (1/N) sum_j of what changed at those who were asked."""
-        y, p = state["x"], state["x"].size
+        """Server half: carry y, or fetch the visited client's y_i and leave it there."""
+        x = state["x"]
+        if not self.needs_walk:
+            y, told = yield from self._step(x)
+            return {"x": y}, told
+        here = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
+        y = here.mean["token"]
+        moved, told = yield from self._step(y)
+        yield Ask("keep", send={"token": moved}, up={}, cost=0, clients="visited")
+        return {"x": x + (moved - y) / here.population}, told
+
+    def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
+        """Move y (p,) by (1/n) sum_j of what changed at those who were asked.
+
+        n is the number of clients that it is the mean of: all, or those around its client.
+        """
+        p = y.size
         work, names = {
             "sound": ("walk", ("change",)),
             "descent": ("walk_down", ("change",)),
@@ -162,16 +214,25 @@ class RWSADMM(Algorithm):
         }[self.formulation]
         up = {**dict.fromkeys(names, p), "distance": 1}
         reply = yield Ask(work, send={"y": y}, up=up, plain=() if names == ("mean",) else names)
-        asked, share = len(reply.ids), len(reply.ids) / reply.population
+        asked = len(reply.ids)
+        share = asked / (asked if self.needs_walk else reply.population)
         if self.formulation in SOUND:
             y = y + share * reply.mean["change"]
-        elif self.formulation == "printed":  # only the new part is divided by N
+        elif self.formulation == "printed":  # only the new part is divided by n
             y = y + share * reply.mean["new"] - asked * reply.mean["old"]
         else:
             y = (1 - self.mix) * y + self.mix * reply.mean["mean"]
-        return {"x": y}, {"token_distance": float(np.mean(reply.each["distance"]))}
+        return y, {"token_distance": float(np.mean(reply.each["distance"]))}
 
     # -- client halves ---------------------------------------------------------------------
+
+    def token(self, clients: Clients) -> Upload:
+        """Client half: hand out the neighbourhood's token y_i (1, p)."""
+        return Upload({"token": clients.state["token"]})
+
+    def keep(self, clients: Clients, token: Array) -> Upload:
+        """Client half: store the neighbourhood's token y_i (p,)."""
+        return Upload({}, state={"token": np.tile(token, (len(clients.ids), 1))})
 
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
@@ -183,7 +244,7 @@ class RWSADMM(Algorithm):
         def part(x: Array, z: Array) -> Array:
             return np.asarray(x - z / self.beta + room * np.sign(z))
 
-        old = part(clients.state["x"], z)
+        old = y if self.needs_walk else part(clients.state["x"], z)
         local = self._steps(clients, slope, self._following(clients, z, y))
         return self._upload(local, z, y, {"change": part(local.x, z) - old})
 
@@ -196,6 +257,8 @@ class RWSADMM(Algorithm):
 
         local = self._steps(clients, slope, self._following(clients, z, y))
         part = y - self.pull(local.x, z, y, room) / self.beta
+        if self.needs_walk:
+            return self._upload(local, z, y, {"change": part - y})
         change = {"change": part - clients.state["part"]}
         return self._upload(local, z, y, change, {"part": part})
 

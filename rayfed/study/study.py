@@ -160,6 +160,11 @@ class Study(Settings):
         for index, algorithm in enumerate(self.algorithms):
             if algorithm.select is not None:
                 self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
+            select = algorithm.select or part.select
+            if algorithm.needs_walk and "position" not in select.diagnostics:
+                found = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
+                place = f"algorithms.{index}"
+                raise ScenarioError(place, f"{found}, which visits nobody; give select: walk")
         if part.cohort is not None and part.select.own_cohort:
             found = f"found {part.cohort}, but '{part.select.name}' says itself who takes part"
             raise ScenarioError("participation.cohort", f"{found}; leave it out")

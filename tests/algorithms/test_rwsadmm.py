@@ -239,6 +239,119 @@ def test_local_steps_that_would_not_be_its_own_are_refused(study):
         run(1, local={**ONE, "momentum": 0.9})
 
 
+def around(client, count):
+    """A client of a ring and those beside it."""
+    return [(client - 1) % count, client, (client + 1) % count]
+
+
+def neighbourhoods(centres, way, beta, room, kappa, setting):
+    """Walk with a y_i for each client of a ring, as a plain loop; return x (N, p) and y (N, p).
+
+    `setting` gives y_i from itself and the parts x_j - z_j / beta + room sgn(z_j) of those around,
+    before and after the step.
+    """
+    x, z, y = (np.zeros_like(centres) for _ in range(3))
+    for here in way:
+        for_all = around(here, len(centres))
+        before = x[for_all] - z[for_all] / beta + room * np.sign(z[for_all])
+        g = x[for_all] - centres[for_all]
+        x[for_all] = y[here] + z[for_all] / beta - g / beta - room * np.sign(g)
+        pull = soft(z[for_all] + beta * (y[here] - x[for_all]), beta * room)
+        z[for_all] += kappa * (pull - z[for_all])
+        after = x[for_all] - z[for_all] / beta + room * np.sign(z[for_all])
+        y[here] = setting(y[here], before, after)
+    return x, y
+
+
+def to_mean(y, before, after):
+    return after.mean(axis=0)
+
+
+def walk_on_a_ring(**keys):
+    rule = {"name": "metropolis", "lazy": 0.1}
+    return {"topology": "ring", "participation": {"select": {"name": "walk", "rule": rule}}} | keys
+
+
+@pytest.mark.parametrize(("room", "kappa"), [(0.0, 1.0), (0.3, 0.5)])
+def test_every_neighbourhood_may_have_a_token_of_its_own(study, room, kappa):
+    centres, run = study
+    settings = {"epsilon": room, "kappa": kappa, "beta": 6.0, "tokens": "neighbourhood"}
+    result = run(80, walk_on_a_ring(), clients=6, **settings)
+    way = result.rounds.position.dropna().astype(int)
+    assert way.nunique() == 6
+    x, y = neighbourhoods(centres[:6], way, 6.0, room, kappa, to_mean)
+    assert result.model("rwsadmm-seed0") == pytest.approx(y.mean(axis=0), abs=1e-12)
+    losses = np.sum((x - centres[:6]) ** 2, axis=1) / 2
+    assert result.rounds.personal_loss.iloc[-1] == pytest.approx(losses.mean(), rel=1e-12)
+    # the distance is told from the token as it was fetched
+    _, fetched = neighbourhoods(centres[:6], way[:-1], 6.0, room, kappa, to_mean)
+    here = way.iloc[-1]
+    apart = np.sqrt(np.sum((x - fetched[here]) ** 2, axis=1))[around(here, 6)]
+    assert result.rounds.token_distance.iloc[-1] == pytest.approx(apart.mean(), rel=1e-12)
+
+
+def test_tokens_that_moved_by_changes_would_be_driven_apart():
+    # why a neighbourhood's token is set to the mean of its parts
+    centres = np.random.default_rng(0).standard_normal((6, 5))
+    way = np.cumsum(np.random.default_rng(1).integers(-1, 2, 600)) % 6
+
+    def by_changes(y, before, after):
+        return y + (after - before).mean(axis=0)
+
+    _, driven = neighbourhoods(centres, way, 6.0, 0.0, 1.0, by_changes)
+    _, held = neighbourhoods(centres, way, 6.0, 0.0, 1.0, to_mean)
+    assert np.abs(driven).max() > 1e6
+    assert np.abs(held).max() < 3 * np.abs(centres).max()
+
+
+def test_going_down_may_have_a_token_for_each_neighbourhood(study):
+    # a server that stays is in one neighbourhood for good: its token is the minimum there
+    centres, run = study
+    keys = walk_on_a_ring()
+    keys["participation"]["select"] |= {
+        "start": 2,
+        "rule": {"name": "metropolis", "lazy": 1 - 1e-12},
+    }
+    settings = {"formulation": "descent", "beta": 6.0, "tokens": "neighbourhood"}
+    result = run(400, keys, clients=6, **settings)
+    mean = centres[1:4].mean(axis=0)
+    assert result.model("rwsadmm-seed0") * 6 == pytest.approx(mean, abs=1e-12)  # others stay at 0
+
+
+def test_a_neighbourhoods_token_costs_two_models_more(study):
+    _, run = study
+    moves = [run(5, walk_on_a_ring(), clients=6, tokens=t).rounds for t in ("one", "neighbourhood")]
+    one, each = (rows.iloc[-1] for rows in moves)
+    model = 5 * 8
+    assert one.bytes_up == 3 * (model + 8)
+    assert (each.bytes_up, each.bytes_down) == (one.bytes_up + model, one.bytes_down + model)
+    assert each.participants == one.participants == 3
+
+
+def test_where_the_visited_client_is_away_its_token_is_too(study):
+    _, run = study
+    away = {"name": "cyclic", "groups": 3, "rounds": 1}
+    keys = walk_on_a_ring(clients={"availability": away})
+    rows = run(30, keys, clients=6, tokens="neighbourhood").rounds.iloc[1:]
+    absent = rows[rows.participants == 0]
+    assert 0 < len(absent) < 30
+    assert (absent.bytes_up == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({}, r"algorithms.0: 'rwsadmm' asks whom its server visits; found 'uniform', which visits"),
+        ({"watch": True}, "tokens: found neighbourhood with watch: true, which knows one token"),
+        ({"formulation": "released-code"}, "tokens: found neighbourhood with 'released-code'"),
+    ],
+)
+def test_tokens_that_cannot_be_kept_are_one_clear_line(study, settings, line):
+    _, run = study
+    with pytest.raises(ScenarioError, match=line):
+        run(1, tokens="neighbourhood", **settings)
+
+
 @pytest.mark.parametrize(("beta", "warned"), [(5.0, True), (5.1, False)])
 def test_a_beta_that_is_not_above_its_bound_is_a_warning_where_it_is_watched(study, beta, warned):
     _, run = study

@@ -21,8 +21,14 @@ LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """Every algorithm that is found, with minibatches, stragglers and cyclic availability."""
+    """Every algorithm that is found, with minibatches, stragglers and cyclic availability.
+
+    One of them walks too, over the links of clients that move, and leaves its tokens with them.
+    """
     found = [{"name": name, "local": LOCAL} for name in find("algorithms")]
+    rule = {"name": "metropolis", "speed_m_s": 100}
+    walk = {"label": "walking", "select": {"name": "walk", "rule": rule}, "tokens": "neighbourhood"}
+    found.append({"name": "rwsadmm", "local": LOCAL, **walk})
     made = {
         "name": "placed",
         "seeds": [0],
@@ -36,6 +42,7 @@ def study(tmp_path_factory):
             "network": {"down_mbps": 20, "up_mbps": 5},
             "availability": {"name": "cyclic", "groups": 2, "rounds": 1},
         },
+        "topology": {"name": "geometric", "range_m": 500},
         "participation": {"cohort": 3, "over_select": 1.4, "deadline_s": 60},
         "evaluate": {"every": 4, "clients": 6, "heterogeneity": True, "skew": True},
         "checkpoint": {"every_s": 0.3},
