@@ -26,6 +26,10 @@ class ScenarioError(RayfedError):
         self.place = place
         self.problem = problem
 
+    def under(self, place: str) -> ScenarioError:
+        """Return the error with its place below a dotted key of the scenario."""
+        return ScenarioError(".".join(filter(None, (place, self.place))), self.problem)
+
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return type(self), (self.place, self.problem)
 

@@ -223,7 +223,12 @@ class _Seed:
             delay, select = self.clients.delay, All()
             population, cohort = Population(1, self.seed, delay, availability=Always()), None
         if self.graphs is not None and select.needs_graphs:
-            select.check_graphs(self.graphs)
+            own = algorithm.select is not None
+            try:
+                select.check_graphs(self.graphs)
+            except ScenarioError as error:
+                place = f"algorithms.{index}.select" if own else "participation.select"
+                raise error.under(place) from error
         run = Run(
             label=label, setting=self.setting, seed=self.seed,
             folder=self._folder(label), algorithm=algorithm, weights=weights,
@@ -258,8 +263,7 @@ class _Seed:
         try:
             return algorithm.fitted(whole, self.clients, self.views.objective)
         except ScenarioError as error:
-            place = ".".join(part for part in ("algorithms", str(index), error.place) if part)
-            raise ScenarioError(place, error.problem) from None
+            raise error.under(f"algorithms.{index}") from None
 
     def _folder(self, label: str) -> str:
         names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]

@@ -122,7 +122,7 @@ class Selection:
         Raises
         ------
         ScenarioError
-            If they do not fit.
+            If they do not fit; its place is one of the selection's settings.
         """
         return
 

@@ -61,7 +61,7 @@ class PowerOfD(Selection):
         """Refuse fewer candidates than are wanted, or more than there are."""
         if self.d is not None and not wanted <= self.d <= count:
             found = f"found {self.d} candidates for a cohort of {wanted} out of {count} clients"
-            raise ScenarioError("participation.select.d", f"{found}; give {wanted} to {count}")
+            raise ScenarioError("d", f"{found}; give {wanted} to {count}")
 
     def candidates(self, view: View) -> int:
         """Return the number of candidates in a round."""

@@ -55,14 +55,14 @@ class Walking(Selection):
         """Refuse a first client that does not exist."""
         if self.start is not None and self.start >= count:
             found = f"found {self.start}, but clients are 0 to {count - 1}"
-            raise ScenarioError("participation.select.start", found)
+            raise ScenarioError("start", found)
 
     def check_graphs(self, graphs: Graphs) -> None:
         """Refuse graphs that the rule cannot walk on."""
         try:
             self.walk_on(graphs)
         except ScenarioError as error:
-            raise ScenarioError("participation.select.rule", str(error)) from error
+            raise ScenarioError("rule", str(error)) from error
 
     def walk_on(self, graphs: Graphs) -> Walk:
         """Return the rule, made lazy where it would have a period."""
@@ -74,8 +74,7 @@ class Walking(Selection):
 
     def select(self, view: View, state: State) -> Choice:
         """Move, and return whoever is there, ascending."""
-        assert view.graphs is not None  # the plan has refused a scenario without a topology
-        walker = Walker(view.graphs, self.rule)
+        walker = self._walker(view)
         here, now = int(state["position"]), view.time_s
         if here == _NOWHERE:
             here = walker.first() if self.start is None else self.start
@@ -87,6 +86,14 @@ class Walking(Selection):
                 yield Wait(seconds)
         ids = walker.neighbours(here, view.round, now) if self.neighbours else np.array([here])
         return ids[view.available(ids)], _state(here, view.round)
+
+    def _walker(self, view: View) -> Walker:
+        """Return the walker of a run; to settle its rule takes a pass over the first graph."""
+        if "walker" not in view.cache:
+            assert view.graphs is not None  # the plan has refused a scenario without a topology
+            view.cache["walker"] = Walker(view.graphs, self.rule)
+        walker: Walker = view.cache["walker"]
+        return walker
 
 
 def _state(position: int, arrived: int) -> dict[str, Array]:

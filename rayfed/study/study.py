@@ -176,8 +176,12 @@ class Study(Settings):
         cohort, wanted = self.participation.cohort, count
         if cohort is not None:
             wanted = min(math.ceil(cohort * self.participation.over_select), count)
-        if cohort is not None or select.own_cohort:
+        if cohort is None and not select.own_cohort:
+            return
+        try:
             select.check(wanted, count)
+        except ScenarioError as error:
+            raise error.under(place) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved scenario, defaults included, in plain values."""

@@ -87,6 +87,8 @@ def _frame(path: Path) -> pd.DataFrame:
     except ValueError as error:  # the reader's own errors are ValueErrors
         line = str(error).partition("\n")[0]
         raise ScenarioError(str(path), f"cannot be read as CSV ({line})") from error
+    if not isinstance(frame.index, pd.RangeIndex):  # what is too much became the index
+        raise ScenarioError(str(path), "has rows with more cells than the header; drop them")
     if not len(frame):
         raise ScenarioError(str(path), "has no rows; give at least one below the header")
     return frame

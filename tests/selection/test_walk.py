@@ -7,6 +7,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.errors import ScenarioError
+from rayfed.topology.walks import Metropolis
 
 
 @pytest.fixture
@@ -69,6 +70,20 @@ def test_all_walks_of_a_study_go_the_same_way(study, tmp_path):
     assert one == other
 
 
+def test_its_rule_is_settled_once_a_run(study, tmp_path, monkeypatch):
+    # that takes a pass over all clients
+    settled, calls = Metropolis.settled, []
+    monkeypatch.setattr(
+        Metropolis, "settled", lambda *given: (calls.append(given), settled(*given))[1]
+    )
+    counts = []
+    for rounds in (2, 20):
+        walked(study(rounds=rounds), tmp_path)
+        counts.append(len(calls))
+        calls.clear()
+    assert counts[0] == counts[1] > 0
+
+
 def test_it_waits_on_the_spot_until_somebody_comes(study, tmp_path):
     # everybody is there in the first half of every day: moves of five hours miss it at times
     away = {"name": "diurnal", "zones": [0.0] * 7, "from_h": 0, "to_h": 12}
@@ -108,9 +123,32 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
         ({"topology": None}, "participation.select: found 'walk' and no topology; say who is"),
         (
             {"topology": "star", "select": {"rule": {"name": "uniform", "periodic": "refuse"}}},
-            "participation.select.rule: .*period",
+            "^participation.select.rule: 'uniform' comes back only every 2 moves and never mixes",
         ),
-        ({"select": {"start": 7}}, "start: found 7, but clients are 0 to 6"),
+        (
+            {"select": {"rule": {"name": "uniform", "speed_m_s": 3}}},
+            "^participation.select.rule: speed_m_s: found 3, but the clients have no positions",
+        ),
+        ({"select": {"start": 7}}, "^participation.select.start: found 7, but clients are 0 to 6"),
+        (
+            {
+                "participation": {},
+                "algorithms": [{"name": "fedavg", "select": {"name": "walk", "start": 7}}],
+            },
+            "^algorithms.0.select.start: found 7",
+        ),
+        (
+            {
+                "participation": {},
+                "algorithms": [
+                    {
+                        "name": "fedavg",
+                        "select": {"name": "walk", "rule": {"name": "uniform", "speed_m_s": 3}},
+                    }
+                ],
+            },
+            "^algorithms.0.select.rule: speed_m_s: found 3",
+        ),
         (
             {"participation": {"select": "walk", "cohort": 3}},
             "participation.cohort: found 3, but 'walk' says itself who takes part; leave it out",

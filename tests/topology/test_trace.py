@@ -78,6 +78,7 @@ def test_a_bad_row_is_named(trace, row, line):
         ("t,u,v\n0,0,1\n", r"has the columns t, u, v; give time \(or round\), u and v"),
         ("time,u,v\n", "has no rows; give at least one below the header"),
         ("", "cannot be read as CSV"),
+        ("time,u,v\n0,0,1,2\n", "has rows with more cells than the header; drop them"),
     ],
 )
 def test_a_file_that_is_no_trace(trace, text, line):

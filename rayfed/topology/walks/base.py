@@ -103,7 +103,7 @@ class Walk:
         first = graphs.of(0)
         if self.speed_m_s is not None and first.positions is None:
             text = f"found {self.speed_m_s:g}, but the clients have no positions; give hop_s"
-            raise ScenarioError("walk.speed_m_s", text)
+            raise ScenarioError("speed_m_s", text)
         from rayfed.topology.chain import Chain
 
         period = 1 if self.lazy else Chain(self.matrix(first)).period
@@ -111,7 +111,7 @@ class Walk:
             return self
         if self.periodic == "refuse":
             found = f"'{self.name}' comes back only every {period} moves and never mixes"
-            raise ScenarioError("walk", f"{found}; set lazy, or periodic to lazy")
+            raise ScenarioError("", f"{found}; set lazy, or periodic to lazy")
         return replace(self, lazy=_HALF)
 
     def seconds(self, graph: Graph, here: int, there: int) -> float:

@@ -16,7 +16,7 @@ from rayfed.topology.graph import Floats, Graph, Ints
 from rayfed.topology.walks.base import Walk
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array, csr_array
 
     from rayfed.topology.base import Graphs
 
@@ -28,7 +28,8 @@ class Matrix(Walk):
     """Moves by a transition matrix from a file.
 
     A move over a link that is not there at the time is not made; the walker stays. If the matrix
-    is reversible with respect to a law, that law stays stationary then.
+    is reversible with respect to a law, that law stays stationary then. Its moves must lead from
+    every client to every other, unless the topology's `disconnected` allows parts.
 
     Parameters
     ----------
@@ -50,17 +51,20 @@ class Matrix(Walk):
         return np.asarray(np.where(codes[place] == wanted, entries[place], 0.0))
 
     def check(self, graphs: Graphs) -> None:
-        """Refuse a matrix of another size, and moves that no graph will ever allow."""
+        """Refuse a matrix of another size, moves that no graph allows, and who is never reached."""
         size = self._matrix.shape
         if size != (graphs.count, graphs.count):
             found = f"is {size[0]} by {size[1]}, but there are {graphs.count} clients"
             raise ScenarioError(self.path, f"{found}; give a row and a column for each")
+        apart = None if graphs.topology.disconnected == "allow" else _apart(self._matrix)
+        if apart is not None:
+            found = f"no moves lead from client {apart[0]} to {apart[1]}"
+            raise ScenarioError(self.path, f"{found}; add some, or set disconnected to allow")
         if not graphs.fixed:
             return
         # keep what no link carries: neither staying nor moves between neighbours
         left = self._matrix.tocoo()
-        codes = graphs.of(0).matrix.tocoo()
-        linked = np.isin(left.row * size[0] + left.col, codes.row * size[0] + codes.col)
+        linked = np.isin(_codes(left), _codes(graphs.of(0).matrix.tocoo()))
         for i, j in zip(left.row[~linked], left.col[~linked], strict=True):
             if i != j:
                 text = f"client {i} moves to {j}, but no link joins them"
@@ -77,9 +81,26 @@ class Matrix(Walk):
     def _entries(self) -> tuple[Ints, Floats]:
         """Codes ``i N + j`` of the entries, ascending, and the entries."""
         entries = self._matrix.tocoo()
-        codes = entries.row.astype(np.int64) * self._matrix.shape[0] + entries.col
+        codes = _codes(entries)
         order = np.argsort(codes)
         return codes[order], entries.data[order]
+
+
+def _codes(entries: coo_array[Any]) -> Ints:
+    """Return ``i N + j`` of the entries (E,) of a matrix (N, N)."""
+    return np.asarray(entries.row.astype(np.int64) * entries.shape[0] + entries.col)
+
+
+def _apart(matrix: csr_array[Any]) -> tuple[int, int] | None:
+    """Return a client i and a client j that no moves from i ever reach; None if all are reached."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    for moves, back in ((matrix, False), (matrix.T.tocsr(), True)):
+        reached = breadth_first_order(moves, 0, return_predecessors=False)
+        missed = np.setdiff1d(np.arange(matrix.shape[0]), reached)
+        if len(missed):
+            return (int(missed[0]), 0) if back else (0, int(missed[0]))
+    return None
 
 
 def _read(path: Path) -> csr_array[Any]:
@@ -89,7 +110,7 @@ def _read(path: Path) -> csr_array[Any]:
         if path.suffix == ".npz":
             held: Any = load_npz(path)
         else:
-            held = np.loadtxt(path, delimiter=",", ndmin=2)
+            held = _table(path)
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, BadZipFile) as error:
@@ -99,6 +120,15 @@ def _read(path: Path) -> csr_array[Any]:
     made.sum_duplicates()
     made.eliminate_zeros()
     return made
+
+
+def _table(path: Path) -> Floats:
+    """Return the numbers of a CSV file; NumPy warns of one without any."""
+    with path.open(encoding="utf-8") as file:  # whose own error says why it cannot be opened
+        rows = [row for row in file if row.strip()]
+    if not rows:
+        raise ValueError("it is empty")
+    return np.loadtxt(rows, delimiter=",", ndmin=2)
 
 
 def _problems(matrix: csr_array[Any]) -> list[str]:

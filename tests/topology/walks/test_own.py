@@ -53,6 +53,11 @@ def changed(i, j, value):
     return matrix
 
 
+def absorbing(client):
+    """Nobody leaves this client."""
+    return np.where(np.arange(4)[:, None] == client, np.eye(4), P)
+
+
 @pytest.mark.parametrize(
     ("matrix", "line"),
     [
@@ -61,6 +66,8 @@ def changed(i, j, value):
         (changed(1, 0, np.nan), "the row of client 1 holds nan; probabilities are 0 to 1"),
         (P[:3], "is 3 by 4, but there are 4 clients; give a row and a column for each"),
         (np.eye(5), "is 5 by 5, but there are 4 clients; give a row and a column for each"),
+        (np.eye(4), "no moves lead from client 0 to 1; add some, or set disconnected to allow"),
+        (absorbing(2), "no moves lead from client 2 to 0; add some, or set disconnected to allow"),
         (P[[1, 0, 3, 2]], "client 0 moves to 2, but no link joins them; set the entry to 0"),
     ],
 )
@@ -69,6 +76,11 @@ def test_what_is_no_matrix_of_moves_is_refused(saved, matrix, line):
     with pytest.raises(ScenarioError) as refused:
         walk.settled(Graphs(Ring(), 4, 0))
     assert str(refused.value).startswith(f"{walk.path}: {line}")
+
+
+def test_a_server_may_stay_where_parts_are_allowed(saved):
+    walk = saved(np.eye(4))
+    assert walk.settled(Graphs(Ring(disconnected="allow"), 4, 0)) is walk
 
 
 def test_where_links_change_any_move_may_be_possible_some_time(saved):
@@ -81,9 +93,10 @@ def test_where_links_change_any_move_may_be_possible_some_time(saved):
     [
         ("moves.csv", b"1,x\n0,1\n", "holds no matrix (could not convert string 'x' to float64"),
         ("moves.csv", b"1,0\n1\n", "holds no matrix (the number of columns changed from 2 to 1"),
+        ("moves.csv", b"\n", "holds no matrix (it is empty); give numbers alone"),
         ("moves.npz", b"nothing", "holds no matrix ("),
-        ("missing.csv", None, "cannot be read: "),
-        ("missing.npz", None, "cannot be read: "),
+        ("missing.csv", None, "cannot be read: No such file or directory"),
+        ("missing.npz", None, "cannot be read: No such file or directory"),
     ],
 )
 def test_a_file_that_holds_none(tmp_path, name, text, line):
