@@ -166,7 +166,6 @@ class Graphs:
             graph = self._up(epoch, attempt)
             if policy == "allow":
                 return graph
-            graph = graph.listed()  # whoever must know all links may as well keep them
             found = parts(graph)
             if found.count == 1:
                 return graph

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rayfed.rng import Key
-from rayfed.topology.graph import Floats, Graph, Ints, Listed
+from rayfed.topology.graph import Floats, Graph, Ints, tree_of
 
 _FEW = 4  # a triangulation of the plane needs so many points
 
@@ -38,16 +38,14 @@ class Parts:
 
 def parts(graph: Graph) -> Parts:
     """Return the connected components of a graph."""
-    from scipy.sparse.csgraph import connected_components
-
-    # every link goes both ways, so strong parts are all there are; weak ones need a transpose
-    count, labels = connected_components(graph.matrix, connection="strong")
-    firsts = np.unique(labels, return_index=True)[1]
-    numbers = np.argsort(np.argsort(firsts))
-    return Parts(int(count), numbers[labels].astype(np.int64))
+    labels = graph.components()
+    count = int(labels.max()) + 1
+    lowest = np.empty(count, dtype=np.int64)
+    lowest[labels[::-1]] = np.arange(graph.count)[::-1]  # the last assignment stays
+    return Parts(count, np.argsort(np.argsort(lowest))[labels])
 
 
-def joined(graph: Listed, found: Parts, key: Key, epoch: int) -> Listed:
+def joined(graph: Graph, found: Parts, key: Key, epoch: int) -> Graph:
     """Return a graph with the fewest links more that make it connected.
 
     With positions these are the shortest ones (a minimum spanning tree of the parts). Without,
@@ -56,7 +54,7 @@ def joined(graph: Listed, found: Parts, key: Key, epoch: int) -> Listed:
 
     Parameters
     ----------
-    graph : Listed
+    graph : Graph
     found : Parts
         Its components.
     key, epoch
@@ -80,18 +78,18 @@ def _drawn(found: Parts, key: Key, epoch: int) -> Ints:
 
 
 def _shortest(positions: Floats, found: Parts) -> Ints:
-    """Return the links of a minimum spanning tree of the parts (Kruskal)."""
-    from networkx.utils import UnionFind
+    """Return the links of a minimum spanning tree of the parts; of equally long ones the first."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
 
     links = _candidates(positions, found)
     lengths = np.hypot(*(positions[links[:, 0]] - positions[links[:, 1]]).T)
-    trees, kept = UnionFind(range(found.count)), []
-    for index in np.lexsort((links[:, 1], links[:, 0], lengths)):
-        one, other = found.labels[links[index]].tolist()
-        if trees[one] != trees[other]:
-            trees.union(one, other)
-            kept.append(links[index])
-    return np.array(kept, dtype=np.int64)
+    links = links[np.lexsort((links[:, 1], links[:, 0], lengths))]
+    one, other = np.sort(found.labels[links], axis=1).T
+    first = np.unique(one * found.count + other, return_index=True)[1]  # of each pair of parts
+    size = (found.count, found.count)
+    tree = minimum_spanning_tree(coo_array((1.0 + first, (one[first], other[first])), shape=size))
+    return links[tree.data.astype(np.int64) - 1]
 
 
 def _candidates(positions: Floats, found: Parts) -> Ints:
@@ -102,11 +100,9 @@ def _candidates(positions: Floats, found: Parts) -> Ints:
     between two sets of clients outside the largest, hence an edge of their Delaunay triangulation:
     the circle around it is empty, since a client within would make a shorter link.
     """
-    from scipy.spatial import cKDTree
-
     main = found.largest()
     rest = np.flatnonzero(found.labels != found.labels[main[0]])
-    _, nearest = cKDTree(positions[main]).query(positions[rest])
+    _, nearest = tree_of(positions[main]).query(positions[rest])
     links = rest[_triangulated(positions[rest])]
     links = links[found.labels[links[:, 0]] != found.labels[links[:, 1]]]
     return np.concatenate([np.stack([rest, main[nearest]], axis=1), links])

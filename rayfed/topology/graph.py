@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Down: TypeAlias = Callable[[Ints, Ints], Bools]
 """``down(low, high) -> (E,) bool``: which links between clients low < high have failed."""
+_SQUARE = 0.7  # sides of a square over the range: its diagonal is 0.99 of it
+_WHOLE = 2.0**53  # up to here floats tell whole numbers apart
 
 
 class Graph:
@@ -37,7 +39,7 @@ class Graph:
     @property
     def links(self) -> Ints:
         """Every link (E, 2) once, the lower id first, in ascending order."""
-        raise NotImplementedError
+        return self.listed().links
 
     def neighbours(self, client: int) -> Ints:
         """Return who is linked with a client, ascending, without itself."""
@@ -47,9 +49,17 @@ class Graph:
         """Return the number of links (K,) of each client."""
         raise NotImplementedError
 
+    def components(self) -> Ints:
+        """Return the connected component (N,) of each client, from 0, in any order."""
+        return components(self.count, self.links)
+
     def without(self, down: Down) -> Graph:
         """Return the graph without the links that have failed."""
         raise NotImplementedError
+
+    def plus(self, links: Ints) -> Graph:
+        """Return the graph with more links (E, 2), none of which it has."""
+        return Mended(self, links)
 
     @property
     def matrix(self) -> csr_array[Any]:
@@ -58,7 +68,7 @@ class Graph:
 
     def listed(self) -> Listed:
         """Return the same graph with all links in one list."""
-        return Listed(self.count, self.links, self.positions)
+        return self._listed
 
     def distance(self, one: int, other: int) -> float:
         """Return the metres between two clients.
@@ -71,6 +81,15 @@ class Graph:
         if self.positions is None:
             raise ValueError("the clients of this graph have no positions")
         return float(np.hypot(*(self.positions[one] - self.positions[other])))
+
+    @property
+    def _pairs(self) -> Ints:
+        """Every link (E, 2) once, in any order."""
+        raise NotImplementedError
+
+    @cached_property
+    def _listed(self) -> Listed:
+        return Listed(self.count, self._pairs, self.positions)
 
 
 class Listed(Graph):
@@ -122,11 +141,6 @@ class Listed(Graph):
         links = self.links
         return Listed(self.count, links[~down(links[:, 0], links[:, 1])], self.positions)
 
-    def plus(self, links: npt.ArrayLike) -> Listed:
-        """Return the graph with more links (E, 2)."""
-        more = np.asarray(links, dtype=np.int64).reshape(-1, 2)
-        return Listed(self.count, np.concatenate([self.links, more]), self.positions)
-
     def listed(self) -> Self:
         """Return itself."""
         return self
@@ -138,6 +152,43 @@ class Listed(Graph):
 
         ones = np.ones(len(self._ends))
         return csr_array((ones, self._ends, self._starts), shape=(self.count, self.count))
+
+
+class Mended(Graph):
+    """A graph and a few links more; a question is put to the graph, not to all of its links.
+
+    Parameters
+    ----------
+    graph : Graph
+    links : (E, 2) array of int
+        None of which the graph has.
+    """
+
+    def __init__(self, graph: Graph, links: Ints) -> None:
+        super().__init__(graph.count, graph.positions)
+        self._graph, self._more = graph, Listed(graph.count, links)
+
+    def neighbours(self, client: int) -> Ints:
+        """Ask both."""
+        around, more = self._graph.neighbours(client), self._more.neighbours(client)
+        return np.sort(np.concatenate([around, more])) if len(more) else around
+
+    def degrees(self, ids: Ints) -> Ints:
+        """Ask both."""
+        return self._graph.degrees(ids) + self._more.degrees(ids)
+
+    def components(self) -> Ints:
+        """Return the component (N,) of each client: the links that came join some of the others."""
+        return contracted(self._graph.components(), *self._more.links.T)
+
+    def without(self, down: Down) -> Graph:
+        """Return the graph without those that have failed of both."""
+        return Mended(self._graph.without(down), self._more.without(down).links)
+
+    @property
+    def _pairs(self) -> Ints:
+        """Every link (E, 2) once."""
+        return np.concatenate([self._graph.links, self._more.links])
 
 
 class Near(Graph):
@@ -161,42 +212,94 @@ class Near(Graph):
 
     def neighbours(self, client: int) -> Ints:
         """Ask the tree for the points in range."""
-        found = self._tree.query_ball_point(self.positions[client], self.range_m)
-        ids = np.sort(np.array(found, dtype=np.int64))
-        return self._up(client, ids[ids != client])
+        return np.sort(self._around(np.array([client]))[1])
 
     def degrees(self, ids: Ints) -> Ints:
-        """Ask the tree how many points are in range."""
-        if self.down is not None:
-            return np.array([len(self.neighbours(int(i))) for i in ids], dtype=np.int64)
-        around = self._tree.query_ball_point(self.positions[ids], self.range_m, return_length=True)
-        return np.asarray(around, dtype=np.int64) - 1
+        """Ask the tree for the points in range."""
+        return np.bincount(self._around(ids)[0], minlength=len(ids))
 
-    @property
-    def links(self) -> Ints:
-        """Every link (E, 2) once, the lower id first, in ascending order."""
-        return self.listed().links
+    def components(self) -> Ints:
+        """Return the connected component (N,) of each client, without all links if none fails.
+
+        Whoever is in the same small square is linked for certain, so that one client of each
+        square links most of the others. All links are asked of those clients alone whom this
+        leaves outside the largest component.
+        """
+        corner = self.positions.min(axis=0)
+        column, row = np.floor((self.positions - corner).T / (_SQUARE * self.range_m))
+        rows = row.max() + 1.0
+        if self.down is not None or rows * (column.max() + 1.0) > _WHOLE:
+            return components(self.count, self._pairs)
+        firsts, square = _alike((column * rows + row).astype(np.int64))
+        across = tree_of(self.positions[firsts]).query_pairs(self.range_m, output_type="ndarray")
+        labels = components(len(firsts), across)[square]
+        rest = np.flatnonzero(labels != np.bincount(labels).argmax())
+        at, there = self._around(rest)
+        return contracted(labels, rest[at], there)
 
     def without(self, down: Down) -> Near:
         """Return the graph in which these links are known to have failed."""
         return Near(self.positions, self.range_m, down)
 
-    def listed(self) -> Listed:
-        """Return the same graph with all links in one list."""
-        pairs = self._tree.query_pairs(self.range_m, output_type="ndarray")
-        graph = Listed(self.count, pairs, self.positions)
-        return graph if self.down is None else graph.without(self.down)
-
     @cached_property
     def _tree(self) -> cKDTree[Any]:
-        from scipy.spatial import cKDTree
+        return tree_of(self.positions)
 
-        return cKDTree(self.positions)
+    @property
+    def _pairs(self) -> Ints:
+        """Every link (E, 2) once, the lower id first."""
+        found: Ints = self._tree.query_pairs(self.range_m, output_type="ndarray")
+        return found[self._up(*found.T)]
 
-    def _up(self, client: int, ids: Ints) -> Ints:
+    def _around(self, ids: Ints) -> tuple[Ints, Ints]:
+        """Return every link of some clients: the index of the client, and with whom it is."""
+        if not len(ids):
+            return ids, ids
+        asked = tree_of(self.positions[ids])
+        found = asked.sparse_distance_matrix(self._tree, self.range_m, output_type="ndarray")
+        at, there = found["i"], found["j"]
+        other = ids[at] != there
+        at, there = at[other], there[other]
+        up = self._up(ids[at], there)
+        return at[up], there[up]
+
+    def _up(self, here: Ints, there: Ints) -> Bools:
+        """Return which of the links (E,) between clients in range have not failed."""
         if self.down is None:
-            return ids
-        return ids[~self.down(np.minimum(ids, client), np.maximum(ids, client))]
+            return np.ones(len(here), dtype=np.bool_)
+        return ~self.down(np.minimum(here, there), np.maximum(here, there))
+
+
+def components(count: int, links: Ints) -> Ints:
+    """Return the connected component (N,) of each of N = count clients, from 0, in any order."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(links)), links.T), shape=(count, count))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def contracted(labels: Ints, here: Ints, there: Ints) -> Ints:
+    """Return the components (N,) that links (E,) make of components (N,)."""
+    links = np.stack([labels[here], labels[there]], axis=1)
+    return components(int(labels.max()) + 1, links)[labels]
+
+
+def tree_of(points: Floats) -> cKDTree[Any]:
+    """Return a tree of points (n, 2) that is asked once or twice: half as dear, answers alike."""
+    from scipy.spatial import cKDTree  # here: who only walks stays small
+
+    return cKDTree(points, balanced_tree=False, compact_nodes=False)
+
+
+def _alike(codes: Ints) -> tuple[Ints, Ints]:
+    """Return an index of each distinct number (n,), and which of them each of all (E,) is."""
+    order = np.argsort(codes)  # several times as fast as `numpy.unique`, which sorts stably
+    found = codes[order]
+    new = np.append(True, found[1:] != found[:-1])
+    which = np.empty(len(codes), dtype=np.int64)
+    which[order] = np.cumsum(new) - 1
+    return order[new], which
 
 
 def _distinct(codes: Ints) -> Ints:

@@ -3,6 +3,8 @@
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rayfed.rng import Key
 from rayfed.topology import Listed, Near
@@ -20,6 +22,69 @@ def shortest(positions, labels):
         length = min(far[i, j], whole.get_edge_data(a, b, {"weight": np.inf})["weight"])
         whole.add_edge(a, b, weight=length)
     return nx.minimum_spanning_tree(whole).size("weight")
+
+
+def searched(positions, links):
+    """Return the parts, and the links that Kruskal takes of all pairs of clients."""
+    whole = nx.Graph()
+    whole.add_nodes_from(range(len(positions)))
+    whole.add_edges_from(links)
+    labels = np.empty(len(positions), dtype=int)
+    found = sorted(map(sorted, nx.connected_components(whole)))
+    for number, members in enumerate(found):
+        labels[members] = number
+    pairs = np.stack(np.triu_indices(len(positions), 1), axis=1)
+    more = []
+    for link in pairs[np.argsort(np.hypot(*np.diff(positions[pairs], axis=1)[:, 0].T))].tolist():
+        if not nx.has_path(whole, *link):
+            whole.add_edge(*link)
+            more.append(link)
+    return labels.tolist(), more
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    clients=st.integers(1, 70),
+    degree=st.floats(0.01, 12.0),
+    width=st.sampled_from([100.0, 2000.0]),
+    fail=st.booleans(),
+)
+def test_parts_and_repairs_are_what_a_search_through_all_pairs_finds(
+    seed, clients, degree, width, fail
+):
+    positions = np.random.default_rng(seed).random((clients, 2)) * [width, 100.0]
+    range_m = np.sqrt(degree * width * 100.0 / (np.pi * clients))
+    far = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
+    links, near = np.argwhere(np.triu(far <= range_m, 1)), Near(positions, range_m)
+    if fail:
+        near = near.without(lambda low, high: (low * high + high) % 3 == 0)
+        links = links[(links[:, 0] * links[:, 1] + links[:, 1]) % 3 != 0]
+    labels, more = searched(positions, links.tolist())
+    for graph in (near, near.listed()):
+        found = parts(graph)
+        assert found.labels.tolist() == labels
+        assert found.count == max(labels) + 1
+        if found.count > 1:
+            whole = joined(graph, found, KEY, 0)
+            assert whole.links.tolist() == sorted([*links.tolist(), *more])
+            assert parts(whole).count == 1
+
+
+def test_of_most_graphs_in_range_parts_are_found_without_all_links():
+    positions = np.random.default_rng(0).random((2000, 2)) * 1000
+    graph = Near(positions, 30.0)
+    found = parts(graph)
+    assert found.count > 1
+    joined(graph, found, KEY, 0).neighbours(0)
+    assert "_listed" not in vars(graph)
+
+
+@pytest.mark.parametrize("range_m", [1e-12, 1e-3, 1e9])
+def test_parts_are_found_whatever_the_range(range_m):
+    positions = np.array([[0.0, -5e6], [0.0, -5e6 + 5e-4], [1e8, 0.0], [3.0, 3.0], [3.0, 3.0]])
+    expected = {1e-12: [0, 1, 2, 3, 3], 1e-3: [0, 0, 1, 2, 2], 1e9: [0] * 5}
+    assert parts(Near(positions, range_m)).labels.tolist() == expected[range_m]
 
 
 def test_parts_are_the_connected_components():

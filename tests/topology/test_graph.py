@@ -61,9 +61,25 @@ def test_links_that_failed_are_missing_from_every_answer():
         np.testing.assert_array_equal(lossy.neighbours(i), left.neighbours(i))
 
 
-def test_more_links_are_added_to_those_there_are():
-    graph = Listed(4, [[0, 1]]).plus([[3, 2], [1, 0]])
-    assert graph.links.tolist() == [[0, 1], [2, 3]]
+def test_a_mended_graph_answers_like_the_list_of_all_its_links():
+    positions = np.random.default_rng(2).random((60, 2)) * 50
+    more = np.array([[7, 3], [0, 59], [3, 59]])
+    near = Near(positions, 8.0)
+    assert not {(3, 7), (0, 59), (3, 59)} & set(map(tuple, near.links.tolist()))
+    whole = Listed(60, np.concatenate([around(positions, 8.0), more]), positions)
+    for mended in (near.plus(more), Listed(60, near.links, positions).plus(more)):
+        np.testing.assert_array_equal(mended.links, whole.links)
+        np.testing.assert_array_equal(mended.degrees(EVERYONE), whole.degrees(EVERYONE))
+        np.testing.assert_array_equal(mended.matrix.toarray(), whole.matrix.toarray())
+        for i in range(60):
+            np.testing.assert_array_equal(mended.neighbours(i), whole.neighbours(i))
+
+    def down(low, high):
+        return (low + high) % 2 == 0
+
+    left = near.plus(more).without(down)
+    np.testing.assert_array_equal(left.links, whole.without(down).links)
+    assert left.neighbours(59).tolist() == whole.without(down).neighbours(59).tolist()
 
 
 def test_a_distance_needs_positions():

@@ -74,7 +74,8 @@ class _Bridges:
         start[:, :, 0] = scattered(count, area, key)
         start[:, :, 1] = settings.sigma * key.sub("first").normals(self._ids, 2)
         top = self._laws[_LEVELS]
-        self._ends = (start, start @ top.move.T + self._noise(2**_LEVELS - 1) @ top.spread.T)
+        noise = self._noise(2**_LEVELS - 1)
+        self._ends = (start, _applied(top.move, start) + _applied(top.spread, noise))
         self._middles: dict[int, tuple[int, Floats]] = {}
 
     def __call__(self, time_s: float) -> Floats:
@@ -104,8 +105,9 @@ class _Bridges:
         known = self._middles.get(level)
         if known is None or known[0] != n:
             law, whole = self._laws[level], self._laws[level + 1]
-            mean = left @ law.move.T + (right - left @ whole.move.T) @ law.gain.T
-            known = self._middles[level] = (n, mean + self._noise(n) @ law.bridge.T)
+            ahead = _applied(law.gain, right - _applied(whole.move, left))
+            mean = _applied(law.move, left) + ahead
+            known = self._middles[level] = (n, mean + _applied(law.bridge, self._noise(n)))
         return known[1]
 
     def _noise(self, n: int) -> Floats:
@@ -143,6 +145,12 @@ def _laws(settings: GaussMarkov) -> list[_Law]:
         laws.append(_Law(move, _root(cov), gain, _root(cov - gain @ through)))
         move, cov = move @ move, twice
     return laws
+
+
+def _applied(matrix: Matrix, states: Floats) -> Floats:
+    """Apply a matrix (2, 2) to all states (N, 2, 2); N small products take seven times as long."""
+    made: Floats = (states.reshape(-1, 2) @ matrix.T).reshape(states.shape)
+    return made
 
 
 def _root(cov: Matrix) -> Matrix:

@@ -80,6 +80,7 @@ class Walk:
         """Return the transition matrix (N, N): row i holds the moves from client i."""
         from scipy.sparse import csr_array, diags_array
 
+        graph = graph.listed()  # whoever must know all links may as well keep them
         links = graph.links
         here, there = np.concatenate([links, links[:, ::-1]]).T
         chances = self._kept(self.chances(graph, here, there))

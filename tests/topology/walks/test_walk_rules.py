@@ -63,8 +63,8 @@ def test_rows_sum_to_one_and_the_laws_are_kept_on_any_graph(pairs):
 
 
 def test_one_neighbourhood_is_all_that_a_move_asks_for():
-    near = Near(np.random.default_rng(0).random((300, 2)) * 100, 10.0)
-    listed = near.listed()
+    positions = np.random.default_rng(0).random((300, 2)) * 100
+    near, listed = Near(positions, 10.0), Near(positions, 10.0).listed()
     for walk in (Uniform(), Metropolis()):
         for client in range(0, 300, 17):
             few, all_ = walk.moves(near, client), walk.moves(listed, client)
