@@ -11,8 +11,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from rich.markup import escape
 from rich.table import Table
 
-from rayfed.plugins import find, resolve
+from rayfed.plugins import KINDS, find, resolve
 from rayfed.study import described
+
+
+def kinds() -> Table:
+    """Return one line for every kind of plug-in: the names that are found."""
+    table = Table("kind", "known", box=None, pad_edge=False)
+    for kind in KINDS:
+        table.add_row(kind, ", ".join(find(kind)))
+    return table
 
 
 def overview(kind: str) -> Table:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -196,12 +198,18 @@ def topology(
 
 @app.command("list")
 def list_(
-    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(KINDS)}.", metavar="KIND")],
+    kind: Annotated[
+        str | None,
+        typer.Argument(help=f"One of: {', '.join(KINDS)}; without, all names.", metavar="KIND"),
+    ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
 ) -> None:
     """Print the algorithms, problems, data sets and so on that were found."""
-    from rayfed.catalogue import details, overview
+    from rayfed.catalogue import details, kinds, overview
 
+    if kind is None:
+        out.print(kinds())
+        return
     if kind not in KINDS:
         raise ScenarioError("", unknown("kind", kind, KINDS))
     if name is None:
@@ -276,6 +284,7 @@ def schema() -> None:
 
 def main() -> None:
     """Run the command line; every error of the user's is one line."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.path.insert(0, "")  # a user's own modules beside the scenario or in this folder
     try:
         app()
@@ -283,6 +292,13 @@ def main() -> None:
         _fail(error, 2)
     except RayfedError as error:
         _fail(error, 1)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does, also where a shell in the background lets that be ignored."""
+    interrupted = signal.getsignal(signal.SIGINT)
+    stop = interrupted if callable(interrupted) else signal.default_int_handler
+    stop(number, frame)
 
 
 def _end(folder: Path, go: Callable[[], Any]) -> None:

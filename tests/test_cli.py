@@ -212,6 +212,12 @@ class TestList:
         assert out.splitlines()[0].strip()
         assert re.search(r"^setting +type +default +meaning", out, re.M)
 
+    def test_without_a_kind_all_names(self, shell):
+        status, out, _ = shell("list")
+        assert status == 0
+        assert re.search(r"^delays +.*\blognormal\b", out, re.M)
+        assert all(re.search(rf"^{kind} ", out, re.M) for kind in KINDS)
+
     def test_of_an_algorithm_the_paper_and_the_settings(self, shell):
         out = shell("list", "algorithms", "fedexp")[1]
         assert "https://arxiv.org/abs/2301.09604" in out
@@ -285,7 +291,9 @@ def started(folder, process):
 
 
 @pytest.mark.parametrize(
-    ("blow", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)], ids=str
+    ("blow", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)],
+    ids=str,
 )
 def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_path, assert_same):
     (tmp_path / "long.yaml").write_text(yaml.safe_dump(LONG | SLOW))
@@ -300,13 +308,22 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_pa
     told = json.loads((tmp_path / "stopped" / "fedexp-seed0" / "run.json").read_text())
     assert told["status"] == "running"
     assert not (tmp_path / "stopped" / "local-only-seed0").exists()
-    if blow == signal.SIGINT:
+    if blow != signal.SIGKILL:
         assert said.splitlines()[-1].endswith("go on with it by: rayfed resume stopped")
         assert "Traceback" not in said
     calm = rayfed.run(LONG, out=tmp_path / "calm")
     resumed = rayfed.resume(tmp_path / "stopped")
     assert resumed.outcome == calm.outcome
     assert_same(calm.folder, resumed.folder)
+
+
+def test_a_wish_to_end_is_heard_where_ctrl_c_is_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cli._terminated(signal.SIGTERM, None)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_terminal_of_30_columns_gets_an_error_on_one_line(shell, monkeypatch):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -421,6 +423,7 @@ def _start(address: str | None, actors: int) -> None:
     # Ray warns of many processes beyond a multiple of this; that many actors are asked for here
     os.environ.setdefault("RAY_worker_maximum_startup_concurrency", str(max(4, min(actors, 64))))
     logging.getLogger("ray").setLevel(logging.ERROR)
+    terminated = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address or "local",
@@ -431,3 +434,5 @@ def _start(address: str | None, actors: int) -> None:
         )
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         raise RayfedError(f"--address {address}: cannot join Ray: {_line(error)}") from error
+    if callable(terminated) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminated)  # Ray has set its own, which ends at once

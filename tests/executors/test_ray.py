@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import rayfed
 from rayfed import api
 from rayfed.api import Result
 from rayfed.errors import RayfedError
+from rayfed.executors import ray as executor
 from rayfed.executors.ray import Layout, RayExecutor, RayStudy
 from rayfed.executors.ray_host import HostActor
 from rayfed.host import Setup
@@ -180,3 +182,16 @@ def test_the_layout_knows_the_owner_of_every_client():
         for client in range(13):
             lives_here = any(client % m == r for r, m in owned)
             assert lives_here == (owner[client % fine] == actor)
+
+
+def test_the_wish_to_end_is_not_left_to_ray(monkeypatch):
+    def ours(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, ours)
+    try:
+        monkeypatch.setattr(ray, "init", lambda **_: signal.signal(signal.SIGTERM, lambda *_: None))
+        executor._start(None, 1)
+        assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, before)
