@@ -12,7 +12,7 @@ from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
-from analysis.series import clocks
+from analysis.series import clocks, stopped_at
 from analysis.tables import Column
 
 Data = Mapping[str, Any]
@@ -124,6 +124,8 @@ def _sweep(results: Results, data: Data) -> str:
     made = data["sweep"][data["view"]["y"]]
     maps = len(found.keys) == 2
     how = "Values at the end, means over seeds, of what is chosen to be shown above."
+    if any(stopped_at(results, column) is not None for column in data["sweep"]):
+        how += " Of what ends a run, the rounds until then."
     how += " The stronger the colour of a cell, the better." if maps else ""
     look = study_inks(results)
     places = {name: place for place, name in enumerate(look)}

@@ -223,8 +223,8 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     better = more_is_better(y)
     if better is None:
         return None
-    stop = _stop(results, y)
-    if stop is not None and any(run.info.get("stopped_by") == y for run in results.runs_found):
+    stop = stopped_at(results, y)
+    if stop is not None:
         return stop
     sign = 1.0 if better else -1.0
     progress = []
@@ -239,6 +239,12 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     return round_easily(min(ends) if better else max(ends), up=not better) if ends else None
 
 
+def stopped_at(results: Results, column: str) -> float | None:
+    """Return the value of a column that ended runs; None if it ended none."""
+    ended = any(run.info.get("stopped_by") == column for run in results.runs_found)
+    return _stop(results, column) if ended else None
+
+
 def _stop(results: Results, column: str) -> float | None:
     """Return the value of a column that ends a run; None if there is none, or several."""
     scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
@@ -249,17 +255,27 @@ def _stop(results: Results, column: str) -> float | None:
 def first_column(results: Results) -> str:
     """Return the column that comes first.
 
-    It is the gap to the optimum if the study asks for it, else the loss, or without one the first
-    that can be won.
+    It is the gap to the optimum if the study asks for it; where most algorithms give clients models
+    of their own, how good these are; else the loss, or without one the first that can be won.
     """
     known = y_columns(results)
     scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
     asked = any((scenario.get("evaluate") or {}).get("gap") for scenario in scenarios)
     if "loss_gap" in known and (asked or _stop(results, "loss_gap") is not None):
         return "loss_gap"
+    for column in ("personal_accuracy", "personal_loss"):
+        if column in known and 2 * _having(results, column) > len(results.rivals):
+            return column
     if "loss" in known or not known:
         return "loss"
     return next((c for c in known if default_target(results, c) is not None), known[0])
+
+
+def _having(results: Results, column: str) -> int:
+    """Return how many rivals have recorded a column."""
+    rounds = results.rounds
+    found = rounds.loc[rounds[column].notna(), "name"]
+    return len(set(found) & set(results.rivals))
 
 
 def round_easily(value: float, up: bool, digits: int = 2) -> float:

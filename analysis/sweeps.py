@@ -1,4 +1,4 @@
-"""What a study swept: one or two numbers, and the last value of every point."""
+"""What a study swept: one or two numbers, and what came of every point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.read import Results, Run
-from analysis.series import history, points
+from analysis.series import crossing, history, points, stopped_at
 
 _NO_SETTING = {"algorithms", "grid", "name", "description", "seeds", "executor", "checkpoint"}
 _LEAST = {1: 3, 2: 4}  # points below which a sweep by one key, or by two, is no sweep
@@ -49,14 +49,16 @@ class Sweep:
         last = [key.rpartition(".")[2] for key in self.keys]
         return tuple(last) if len(set(last)) == len(last) else self.keys
 
-    def last(self, results: Results, column: str) -> pd.DataFrame:
+    def values(self, results: Results, column: str) -> pd.DataFrame:
         """Return the points with the last ``value`` of a column, the mean over seeds.
 
-        It is NaN where there is none, and where ``failed`` says that every run failed.
+        Where a value of the column ends runs, all end alike, and it is the rounds until then. It is
+        NaN where there is none, and where ``failed`` says that every run failed.
         """
         failed = [name in results.failed for name in self.points["name"]]
+        goal = stopped_at(results, column)
         ends = [
-            float("nan") if lost else _last(results, name, column)
+            float("nan") if lost else _end(results, name, column, goal)
             for name, lost in zip(self.points["name"], failed, strict=True)
         ]
         return self.points.assign(value=ends, failed=failed)
@@ -72,8 +74,14 @@ def find(results: Results) -> Sweep | None:
     return _of_grid(results) if len(settings) > 1 else _of_algorithms(results)
 
 
-def _last(results: Results, name: str, column: str) -> float:
-    ends = [points(history(run), "round", column)[1] for run in results.usable(name)]
+def _end(results: Results, name: str, column: str, goal: float | None) -> float:
+    """Return the mean last value, or the mean rounds to a goal if every seed got there."""
+    frames = [history(run) for run in results.usable(name)]
+    if goal is not None:
+        at = [crossing(frame, column, goal) for frame in frames if column in frame]
+        there = [float(row["round"]) for row in at if row is not None]
+        return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
+    ends = [points(frame, "round", column)[1] for frame in frames]
     found = [float(values[-1]) for values in ends if len(values)]
     return float(np.mean(found)) if found else float("nan")
 

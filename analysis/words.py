@@ -12,7 +12,7 @@ from analysis import units
 from analysis.figures.fairness import fairness_column, worst_tenth
 from analysis.figures.participation import client_shares, fifth
 from analysis.read import Results, Run
-from analysis.series import more_is_better, y_title
+from analysis.series import more_is_better, stopped_at, y_title
 from analysis.sweeps import Sweep
 from analysis.walked import misplaced, positions, visits
 
@@ -24,6 +24,9 @@ _SINGLE = 60  # most clients of whom a sentence names one
 def headline(results: Results, frame: pd.DataFrame) -> str:
     """Return the answer: who reached the target first, in rounds and in simulated time.
 
+    Of models of the clients' own, some of which are made anew whenever they are scored, it is how
+    good they are in the end.
+
     Parameters
     ----------
     results : Results
@@ -32,10 +35,12 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         Its `tables.summary`.
     """
     rivals = frame[frame["name"].isin(results.rivals)]
-    target = float(frame["target"].iloc[0])
+    target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
+    if column.startswith("personal_"):
+        return f"{_served(frame, rivals, column)}{_so_far(results)}."
     if not math.isfinite(target):
         return _without_target(rivals)
-    goal = f"{y_title(str(frame['target_column'].iloc[0]))} {units.number(target)}"
+    goal = f"{y_title(column)} {units.number(target)}"
     there = rivals[rivals["rounds_to_target"].notna()].sort_values(
         ["rounds_to_target", "time_to_target_s"], kind="stable"
     )
@@ -47,6 +52,28 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         said += f"; {_listed([named(name) for name in missing['name']])} did not reach it"
         said += _every(missing)
     return f"{said}; {_in_time(there)}{_so_far(results)}."
+
+
+def _served(frame: pd.DataFrame, rivals: pd.DataFrame, column: str) -> str:
+    """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
+    shared = column.removeprefix("personal_")
+    own = [f"{end} with {name}" for name, end in _ends(rivals, column)[:_NAMED]]
+    said = f"Clients' own models end at {y_title(column)} {_listed(own)}"
+    for name, end in _ends(frame[frame["baseline"]], column)[:1]:
+        said += f", the baseline {name} at {end}"
+    for name, end in _ends(rivals, shared)[:1]:
+        said += f"; of models for everybody the best, {name}'s, has {y_title(shared)} {end}"
+    return said
+
+
+def _ends(rows: pd.DataFrame, column: str) -> list[tuple[str, str]]:
+    """Return names with their last values, the best first; without those that have none."""
+    if f"{column}_mean" not in rows:
+        return []
+    known = rows.dropna(subset=[f"{column}_mean"])
+    known = known.sort_values(f"{column}_mean", ascending=not more_is_better(column), kind="stable")
+    ends = zip(known["name"], known[f"{column}_mean"], strict=True)
+    return [(named(name), units.number(float(value))) for name, value in ends]
 
 
 def _reached(there: pd.DataFrame, goal: str) -> str:
@@ -300,9 +327,12 @@ def _times(number: int) -> str:
 
 
 def sweep_title(results: Results, found: Sweep, column: str) -> str:
-    """Return at which point of a sweep the last value was best, and at which worst."""
-    ends = found.last(results, column)
+    """Return at which point of a sweep the last value was best, or came soonest."""
+    ends = found.values(results, column)
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
+    goal = stopped_at(results, column)
+    if goal is not None:
+        return _soonest(found, rows, f"{y_title(column)} {units.number(goal)}", len(ends))
     if not len(rows):
         return f"No point of the sweep ended with a {y_title(column)}"
     more = more_is_better(column)
@@ -315,6 +345,21 @@ def sweep_title(results: Results, found: Sweep, column: str) -> str:
     said += _place(found, last)
     failed = int(ends["failed"].sum())
     return said + (f"; {failed} of {len(ends)} points failed" if failed else "")
+
+
+def _soonest(found: Sweep, rows: pd.DataFrame, goal: str, count: int) -> str:
+    """Return where a goal took the fewest rounds, and where the most; rows are in that order."""
+    if not len(rows):
+        return f"No point of the sweep reached {goal}"
+    ends = [
+        f"{units.count(row['value'])} "
+        + f"by {named(row['series'])} " * (len(found.series) > 1)
+        + f"with {_place(found, row)}"
+        for _, row in rows.iloc[[0, -1]].iterrows()
+    ]
+    said = f"The fewest rounds to {goal} are {ends[0]}, the most {ends[1]}"
+    missed = count - len(rows)
+    return said + (f"; {missed} of {count} points did not reach it" if missed else "")
 
 
 def _place(found: Sweep, row: pd.Series) -> str:

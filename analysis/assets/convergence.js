@@ -105,7 +105,8 @@ const convergence = (() => {
   function reading(data, names, view) {
     if (view.target === null) return "";
     const at = crossings(data, view);
-    const rows = names.filter((about) => about.rival).map(({ name }) => {
+    const having = new Set(data.runs.filter((run) => run.data[view.y]?.some((v) => v !== null)).map((run) => run.name));
+    const rows = names.filter(({ name, rival }) => rival && having.has(name)).map(({ name }) => {
       const places = at.get(name) ?? [];
       const every = places.length > 0 && places.every((place) => place !== null);
       const partly = places.some((place) => place !== null);
@@ -145,7 +146,9 @@ const convergence = (() => {
     // An algorithm of which every run failed has left any scale, so it sets none.
     const sound = visible.filter((about) => !about.failed).map(({ name }) => curves.get(name));
     const scaled = sound.some((c) => c.x.length) ? sound : drawn;
-    const log = positive(scaled) && (view.log ?? spansDecades(scaled));
+    // An accuracy is read between 0 and 1.
+    const helps = !view.y.includes("accuracy") && spansDecades(scaled);
+    const log = positive(scaled) && (view.log ?? helps);
     const range = extent(scaled, log);
     const at = crossings(data, view);
     for (const trace of made.data) {

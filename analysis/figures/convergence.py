@@ -86,7 +86,8 @@ def convergence(
         _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
-    log = spans_decades([c.mean for c in scaled]) if log is None else log
+    if log is None:  # an accuracy is read between 0 and 1
+        log = "accuracy" not in y and spans_decades([c.mean for c in scaled])
     extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
     _set_axes(figure, worth["title"], y, log, extent, end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()

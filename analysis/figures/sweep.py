@@ -1,4 +1,4 @@
-"""A sweep: the last value of a column over the one or two numbers that a study tried."""
+"""A sweep: what came of the one or two numbers that a study tried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from analysis.figures.style import (
 )
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results
-from analysis.series import Array, more_is_better, y_title
+from analysis.series import Array, more_is_better, stopped_at, y_title
 from analysis.sweeps import Sweep
 
 HEIGHT = 360
@@ -43,7 +43,7 @@ def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
         A column of the rounds.
     """
     (key,), (title,) = found.keys, found.titles
-    rows = found.last(results, column)
+    rows = found.values(results, column)
     logs = spans_decades([rows[key].to_numpy()])
     ends = rows["value"].dropna().to_numpy()
     log = spans_decades([ends])
@@ -66,7 +66,9 @@ def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
     if len(tried) <= _TEXTS:
         figure.update_xaxes(tickvals=tried, ticktext=[units.number(value) for value in tried])
     extent = y_range([ends], log)
-    figure.update_yaxes(title_text=_title(column), type="log" if log else "linear", range=extent)
+    figure.update_yaxes(
+        title_text=_title(results, column), type="log" if log else "linear", range=extent
+    )
     return figure.update_yaxes(**log_ticks(extent)) if log else figure
 
 
@@ -93,7 +95,7 @@ def sweep_map(
     Figure
         Cells of which every run failed say so; cells that were not run are empty.
     """
-    rows = found.last(results, column)
+    rows = found.values(results, column)
     rows = rows[rows["series"] == series]
     x, y = found.keys
     cells = rows.pivot_table(index=y, columns=x, values="value", dropna=False, aggfunc="mean")
@@ -105,14 +107,14 @@ def sweep_map(
         z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
         zmin=np.log10(low) if log else low,
         zmax=np.log10(high) if log else high,
-        colorscale=_better_is_darker(ink, column),
+        colorscale=_better_is_darker(results, ink, column),
         text=_texts(z),
         texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
         textfont={"size": FONT_SIZE},
         customdata=_texts(z),
         xgap=2,
         ygap=2,
-        colorbar=colorbar(_title(column)) | (_powers(low, high) if log else {}),
+        colorbar=colorbar(_title(results, column)) | (_powers(low, high) if log else {}),
         hovertemplate=f"{found.titles[0]} %{{x}}, {found.titles[1]} %{{y}}: "
         "%{customdata}<extra></extra>",
         meta={"part": "map"},
@@ -137,7 +139,7 @@ def sweep_figures(results: Results, found: Sweep, column: str) -> list[go.Figure
 
 def colour_scale(results: Results, found: Sweep, column: str) -> tuple[float, float, bool]:
     """Return the scale of the colours of all maps: least, largest, and whether logarithmic."""
-    ends = found.last(results, column)["value"].dropna().to_numpy()
+    ends = found.values(results, column)["value"].dropna().to_numpy()
     if not len(ends):
         return 0.0, 1.0, False
     return float(ends.min()), float(ends.max()), spans_decades([ends])
@@ -149,13 +151,15 @@ def series_inks(results: Results, found: Sweep) -> dict[str, Ink]:
     return {s: look[name] for s, name in zip(found.series, found.firsts, strict=True)}
 
 
-def _title(column: str) -> str:
-    return f"final {y_title(column)}"
+def _title(results: Results, column: str) -> str:
+    title, goal = y_title(column), stopped_at(results, column)
+    return f"final {title}" if goal is None else f"rounds to {title} {units.number(goal)}"
 
 
-def _better_is_darker(ink: Ink, column: str) -> list[list[Any]]:
+def _better_is_darker(results: Results, ink: Ink, column: str) -> list[list[Any]]:
     pale, full = (colour for _, colour in fade(ink))
-    return [[0.0, full], [1.0, pale]] if more_is_better(column) is False else fade(ink)
+    less = more_is_better(column) is False or stopped_at(results, column) is not None
+    return [[0.0, full], [1.0, pale]] if less else fade(ink)
 
 
 def _texts(z: Array) -> list[list[str]]:

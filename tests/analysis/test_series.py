@@ -21,6 +21,8 @@ from analysis.series import (
     thin,
     y_columns,
 )
+from analysis.tables import summary
+from analysis.words import headline
 from rayfed.algorithms.local_only import LocalOnly
 from rayfed.availability import Cyclic
 from rayfed.measures import evaluated
@@ -155,6 +157,24 @@ def test_a_study_that_asks_for_the_gap_comes_with_it_first(tmp_path, run_writer,
     for number, asked in enumerate([{"evaluate": {"gap": True}}, {"stop": {"loss_gap": 0.02}}]):
         assert first_column(gaps(tmp_path / f"{number}", run_writer, rows, asked)) == "loss_gap"
     assert first_column(gaps(tmp_path / "by", run_writer, rows, {})) == "loss"
+
+
+def test_where_most_clients_have_models_of_their_own_these_come_first(tmp_path, run_writer, rows):
+    own = {"personal_accuracy": [0.1, 0.5, 0.9], "accuracy": [0.1, 0.7, 0.8]}
+    run_writer(tmp_path, "fedavg", 0, rows([1.0, 0.5, 0.4]))
+    run_writer(tmp_path, "ditto", 0, rows([1.0, 0.5, 0.4], **own))
+    assert first_column(Results.read(tmp_path)) == "loss"  # of one of two
+    run_writer(tmp_path, "apfl", 0, rows([1.0, 0.4, 0.3], **own))
+    results = Results.read(tmp_path)
+    assert first_column(results) == "personal_accuracy"
+    said = headline(results, summary(results))
+    assert said == (
+        "Clients' own models end at personal accuracy 0.9 with apfl and 0.9 with ditto; "
+        "of models for everybody the best, apfl's, has accuracy 0.8."
+    )
+    run_writer(tmp_path, "local-only", 0, rows([1.0, 0.4, 0.3], **own))
+    results = Results.read(tmp_path)
+    assert ", the baseline local-only at 0.9; of" in headline(results, summary(results))
 
 
 def test_without_a_loss_comes_what_can_be_won(tmp_path, run_writer, rows):

@@ -5,7 +5,9 @@ import math
 import pytest
 
 from analysis import sweeps
+from analysis.figures.sweep import sweep_line
 from analysis.read import Results
+from analysis.words import sweep_title
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def test_one_number_of_a_grid(swept):
     assert found.keys == ("local.lr",)
     assert found.titles == ("lr",)
     assert found.series == ("A",)
-    points = found.last(results, "loss").set_index("local.lr")["value"]
+    points = found.values(results, "loss").set_index("local.lr")["value"]
     assert points.to_dict() == {0.1: 0.1, 1.0: 1.0, 10.0: 10.0}
 
 
@@ -44,7 +46,7 @@ def test_two_numbers_one_of_them_of_the_scenario(swept):
     ]
     found = sweeps.find(results := swept(*runs))
     assert found.keys == ("lr", "participation.cohort")
-    points = found.last(results, "loss").set_index([*found.keys])["value"]
+    points = found.values(results, "loss").set_index([*found.keys])["value"]
     assert points.to_dict() == {(0.1, 5): 0.5, (0.1, 10): 1.0, (1.0, 5): 5.0, (1.0, 10): 10.0}
 
 
@@ -104,6 +106,30 @@ def test_a_point_of_which_every_run_failed_has_no_value(swept, tmp_path, run_wri
         settings={"name": "a", "local": {"lr": 10.0}}, scenario={}, status="failed",
     )  # fmt: skip
     results = Results.read(tmp_path)
-    last = sweeps.find(results).last(results, "loss")
+    last = sweeps.find(results).values(results, "loss")
     assert last["failed"].tolist() == [False, False, True]
     assert math.isnan(last["value"].iloc[2])
+
+
+def test_where_a_value_ends_runs_the_rounds_until_then_count(tmp_path, run_writer, rows):
+    stop = {"stop": {"loss": 0.5}}
+    for number, (cohort, losses) in enumerate(
+        [(5, [1, 0.9, 0.8, 0.4]), (10, [1, 0.9, 0.3]), (20, [1, 0.2]), (40, [1, 0.9])]
+    ):
+        run_writer(
+            tmp_path, "A", 0, rows(losses, accuracy=losses), folder=f"run{number}",
+            setting=f"cohort={cohort}", scenario=stop | {"participation": {"cohort": cohort}},
+            stopped_by="loss" if cohort < 40 else "rounds",
+        )  # fmt: skip
+    results = Results.read(tmp_path)
+    found = sweeps.find(results)
+    taken = found.values(results, "loss").set_index("participation.cohort")["value"]
+    assert taken.iloc[:3].to_dict() == {5: 3.0, 10: 2.0, 20: 1.0}
+    assert math.isnan(taken[40])
+    assert sweep_title(results, found, "loss") == (
+        "The fewest rounds to loss 0.5 are 1 with cohort 20, the most 3 with cohort 5; "
+        "1 of 4 points did not reach it"
+    )
+    assert sweep_line(results, found, "loss").layout.yaxis.title.text == "rounds to loss 0.5"
+    last = found.values(results, "accuracy")["value"]  # which ends nothing
+    assert last.tolist() == [0.4, 0.3, 0.2, 0.9]
