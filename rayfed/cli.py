@@ -181,19 +181,25 @@ def topology(
         ),
     ] = None,
 ) -> None:
-    """Print what the graphs of a scenario are like, and how fast walks mix on them.
+    """Print what the graphs of a scenario are like, and what walks on them come to.
 
-    A line for each graph and each walk that needs no settings: links, degrees, parts, lambda_2 of
-    the transition matrix, and the steps after which the walk is within 1/4 of its stationary law.
+    A line for each graph: links, degrees, parts. A line for each walk on it, the scenario's own
+    and those that need no settings: lambda_2 of the transition matrix; the moves after which the
+    walk is within 1/4 of its stationary law; the least and the largest share of that law; the
+    expected moves from a client to another, where they are most; bounds of those to all clients.
     """
     from rayfed import api
-    from rayfed.topology.summary import line, regimes, spaced, table
+    from rayfed.topology import summary
 
     plan = api.prepare(api.read(scenario, set_ or ()))
     study, graphs = plan.study, plan.graphs()
+    selections = [study.participation.select, *(a.select for a in study.algorithms)]
+    own = [select.walk_on(graphs) for select in selections if select is not None]
     last_s = until if until is not None else study.stop.time_s or 3600.0
-    _say(line(graphs))
-    out.print(table(regimes(graphs, spaced(frames, study.rounds or 1, last_s))))
+    moments = summary.spaced(frames, study.rounds or 1, last_s)
+    _say(summary.line(graphs))
+    for table in summary.tables(summary.regimes(graphs, moments, filter(None, own))):
+        out.print(table)
 
 
 @app.command("list")

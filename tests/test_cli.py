@@ -173,9 +173,16 @@ class TestTopology:
         lines = out.splitlines()
         assert lines[0] == "topology ring: 6 links at first, 2 to a client, 1 part"
         # an even ring has a period, so the walks are made lazy: (1 + cos 60 degrees) / 2
-        assert re.search(r"^1 +0 +6 +2 \(2-2\) +1 +metropolis +0.5 +0.750000 +\d+ *$", out, re.M)
-        assert re.search(r"^ +uniform +0.5 +0.750000 +\d+ *$", out, re.M)
-        assert len(lines) == 4
+        assert re.search(r"^1 +0 +6 +2 \(2-2\) +1 *$", out, re.M)
+        assert re.search(r"^1 +metropolis +0.5 +0.750000 +\d+ ", out, re.M)
+        assert re.search(r"^ +uniform +0.5 +0.750000 +\d+ ", out, re.M)
+        assert len(lines) == 6
+
+    def test_the_walks_of_the_scenario_come_too(self, shell):
+        walk = "algorithms.0.select={name: walk, rule: {name: metropolis, lazy: 0.25}}"
+        out = shell("topology", "small.yaml", "--set", "topology=complete", "--set", walk)[1]
+        found = re.findall(r"^1? +(\w+) +([\d.]+) +0\.\d{6} ", out, re.M)
+        assert found == [("metropolis", "0.25"), ("metropolis", "0"), ("uniform", "0")]
 
     def test_graphs_over_time(self, shell):
         moving = "topology={name: geometric, range_m: 600}"

@@ -194,6 +194,8 @@ class Chain:
 
         Along a tree of moves ``pi_j = pi_i P_ij / P_ji``; then all other moves must agree.
         """
+        if self.count == 1:
+            return np.ones(1)
         order, before = csgraph.breadth_first_order(self.matrix, 0)
         children, parents = order[1:], before[order[1:]]
         entries = sparse.csr_matrix(self.matrix)  # of which single ones can be taken

@@ -1,4 +1,4 @@
-"""What the graphs of a run are like: degrees, parts, and how fast walks mix on them."""
+"""What the graphs of a run are like: degrees, parts, and what walks on them come to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a walk forgets where it began.
+    """How fast a walk forgets where it began, and whom it visits.
 
     Parameters
     ----------
@@ -63,27 +63,41 @@ class Pace:
         Steps until it is mixed to `DELTA`, or a bound from above.
     exact : bool
         Whether it is no bound.
+    visits : (float, float) or None
+        Least and largest share of the stationary law; None if there is no single one.
+    hits : float
+        Largest expected number of moves from a client to another; NaN on large graphs.
+    covers : (float, float)
+        Bounds of the expected moves until all clients are visited; NaN on large graphs.
     """
 
     walk: Walk
     slem: float
     mixing: float
     exact: bool
+    visits: tuple[float, float] | None
+    hits: float
+    covers: tuple[float, float]
 
     @property
     def steps(self) -> str:
         """The mixing time in words."""
-        if math.isinf(self.mixing):
-            return "never"
-        return f"{'' if self.exact else 'at most '}{self.mixing:,.0f}"
+        bound = "" if self.exact or math.isinf(self.mixing) else "\N{LESS-THAN OR EQUAL TO} "
+        return bound + _moves(self.mixing)
 
     @classmethod
     def of(cls, walk: Walk, graph: Graph) -> Pace:
-        """Compute; the mixing time exactly on small graphs."""
+        """Compute; the mixing time exactly, and hitting and cover times at all, on small graphs."""
         chain = Chain(walk.matrix(graph))
         exact = graph.count <= DENSE
         steps = chain.mixing_time(DELTA) if exact else chain.mixing_bounds(DELTA)[1]
-        return cls(walk, chain.slem, steps, exact)
+        if not chain.whole:
+            return cls(walk, chain.slem, steps, exact, None, math.inf, (math.inf, math.inf))
+        visits = float(chain.stationary.min()), float(chain.stationary.max())
+        hits, covers = math.nan, (math.nan, math.nan)
+        if exact:
+            hits, covers = float(chain.hitting_times().max()), chain.cover_bounds()
+        return cls(walk, chain.slem, steps, exact, visits, hits, covers)
 
 
 @dataclass(frozen=True)
@@ -97,13 +111,15 @@ class Regime:
     paces: tuple[Pace, ...]
 
 
-def regimes(graphs: Graphs, moments: Iterable[tuple[int, float]]) -> Iterator[Regime]:
+def regimes(
+    graphs: Graphs, moments: Iterable[tuple[int, float]], own: Iterable[Walk] = ()
+) -> Iterator[Regime]:
     """Yield the different graphs at some moments (round, virtual second).
 
-    With each come the walks that need no settings.
+    With each come a study's own walks, as walked, and those that need no settings.
     """
-    walks = (cls() for cls in find("walks").values() if _bare(cls))
-    rules, seen = [walk.settled(graphs) for walk in walks], set[int]()
+    bare = (cls().settled(graphs) for cls in find("walks").values() if _bare(cls))
+    rules, seen = list(dict.fromkeys([*own, *bare])), set[int]()
     for round, time_s in moments:
         epoch = graphs.epoch(round, time_s)
         if epoch not in seen:
@@ -134,22 +150,43 @@ def line(graphs: Graphs) -> str:
     )
 
 
-def table(found: Iterable[Regime]) -> Table:
-    """Return a line for each graph and each walk on it."""
-    columns = (
-        "round", "second", "links", "degree", "parts", "walk", "lazy", "lambda_2", "mixes in",
-    )  # fmt: skip
-    shown = Table(box=None, pad_edge=False)
-    for column in columns:
-        shown.add_column(column, no_wrap=True)
+def tables(found: Iterable[Regime]) -> tuple[Table, Table]:
+    """Return a line for each graph, and a line for each walk on each of them."""
+    graphs = _table("round", "second", "links", "degree", "parts")
+    walks = _table(
+        "round", "walk", "lazy", "lambda_2", "mixes in", "visits (%)", "hits in", "covers in"
+    )
     for regime in found:
         shape = regime.shape
         degree = f"{shape.mean:.3g} ({shape.least}-{shape.most})"
-        graph = (regime.round, f"{regime.time_s:g}", f"{shape.links:,}", degree, shape.parts)
+        first = str(regime.round)
+        graphs.add_row(first, f"{regime.time_s:g}", f"{shape.links:,}", degree, str(shape.parts))
         for k, pace in enumerate(regime.paces):
-            walk = (pace.walk.name, f"{pace.walk.lazy:g}", f"{pace.slem:.6f}", pace.steps)
-            shown.add_row(*(str(cell) if k == 0 else "" for cell in graph), *walk)
-    return shown
+            visits = (
+                "-" if pace.visits is None else _range(*(f"{100 * v:.3g}" for v in pace.visits))
+            )
+            walks.add_row(
+                first if k == 0 else "", pace.walk.name, f"{pace.walk.lazy:g}",
+                f"{pace.slem:.6f}", pace.steps, visits, _moves(pace.hits),
+                _range(*map(_moves, pace.covers)),
+            )  # fmt: skip
+    return graphs, walks
+
+
+def _table(*columns: str) -> Table:
+    made = Table(box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, no_wrap=True)
+    return made
+
+
+def _moves(count: float) -> str:
+    """Return a number of moves in words: infinity is never, NaN was not computed."""
+    return "never" if math.isinf(count) else "-" if math.isnan(count) else f"{count:,.0f}"
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low}-{high}"
 
 
 def _bare(cls: type[Any]) -> bool:

@@ -9,14 +9,16 @@ from rich.console import Console
 from rayfed.topology import Graphs
 from rayfed.topology.drawn import Targets
 from rayfed.topology.named import Complete, Ring, Star
-from rayfed.topology.summary import Pace, Shape, line, regimes, spaced, table
-from rayfed.topology.walks import Uniform
+from rayfed.topology.summary import Pace, Shape, line, regimes, spaced, tables
+from rayfed.topology.walks import Metropolis, Uniform
 
 
-def shown(graphs, moments):
-    said = io.StringIO()
-    Console(file=said, width=200).print(table(regimes(graphs, moments)))
-    return [row.split() for row in said.getvalue().splitlines()]
+def shown(graphs, moments, own=()):
+    """The words of the lines of both tables."""
+    said = [io.StringIO(), io.StringIO()]
+    for file, table in zip(said, tables(regimes(graphs, moments, own)), strict=True):
+        Console(file=file, width=80).print(table)
+    return [[row.split() for row in file.getvalue().splitlines()] for file in said]
 
 
 def test_the_shape_of_a_star():
@@ -41,19 +43,48 @@ def test_graphs_that_change_are_told_one_by_one():
         assert regime.shape.mean == degrees.mean()
 
 
-def test_the_table_has_a_line_for_each_graph_and_walk():
-    header, first, second = shown(Graphs(Ring(), 6, 0), spaced(3, 10, 0.0))
-    assert header[:6] == ["round", "second", "links", "degree", "parts", "walk"]
-    assert header[6:] == ["lazy", "lambda_2", "mixes", "in"]
-    assert first[:6] == ["1", "0", "6", "2", "(2-2)", "1"]
-    assert first[6:9] == ["metropolis", "0.5", "0.750000"]
-    assert second[:3] == ["uniform", "0.5", "0.750000"]
+def test_the_tables_have_a_line_for_each_graph_and_walk():
+    graphs, walks = shown(Graphs(Ring(), 6, 0), spaced(3, 10, 0.0))
+    assert graphs[0] == ["round", "second", "links", "degree", "parts"]
+    assert graphs[1:] == [["1", "0", "6", "2", "(2-2)", "1"]]
+    assert " ".join(walks[0]) == "round walk lazy lambda_2 mixes in visits (%) hits in covers in"
+    # lazy by a half, all that is expected takes twice as long: to the other side of a ring
+    # 3 * 3 moves, and at least 5 to the next (LPW, section 2.1)
+    first, second = walks[1:]
+    assert first[:4] == ["1", "metropolis", "0.5", "0.750000"]
+    assert first[5:] == ["16.7", "18", "23-41"]
+    assert second == ["uniform", *first[2:]]
+
+
+def test_a_study_s_own_walks_come_first_and_once():
+    graphs = Graphs(Complete(), 4, 0)
+    own = [Metropolis(lazy=0.4), Uniform(), Metropolis(lazy=0.4)]
+    _, (_, *rows) = shown(graphs, [(1, 0.0)], own)
+    names = [row[-7:-5] for row in rows]
+    assert names == [["metropolis", "0.4"], ["uniform", "0"], ["metropolis", "0"]]
+
+
+def test_what_a_walk_on_a_star_comes_to():
+    # half of the visits are to the centre. Without laziness it is a move away from a leaf; from it
+    # to one of 4 leaves it takes 2 * 4 - 1. A lazy walk takes twice as many.
+    pace = Pace.of(Uniform(lazy=0.5), Graphs(Star(), 5, 0).of(0))
+    assert pace.visits == pytest.approx((1 / 8, 1 / 2))
+    assert pace.hits == pytest.approx(16.0)
+    harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4
+    assert pace.covers == pytest.approx((2 * harmonic, 16 * harmonic))
+
+
+def test_of_one_client_there_is_nowhere_to_go():
+    _, (_, row, _) = shown(Graphs(Ring(), 1, 0), [(1, 0.0)])
+    assert row[-6:] == ["0", "0.000000", "0", "100", "0", "0"]
 
 
 def test_the_mixing_time_of_a_large_graph_is_bounded():
     pace = Pace.of(Uniform(lazy=0.5), Graphs(Ring(), 501, 0).of(0))
     assert not pace.exact
-    assert "at most" in " ".join(shown(Graphs(Ring(), 501, 0), [(1, 0.0)])[1])
+    row = shown(Graphs(Ring(), 501, 0), [(1, 0.0)])[1][1]
+    assert row[4] == "\N{LESS-THAN OR EQUAL TO}"
+    assert row[-2:] == ["-", "-"]
 
 
 class Split(Ring):
@@ -62,8 +93,8 @@ class Split(Ring):
 
 
 def test_a_graph_in_parts_never_mixes():
-    rows = shown(Graphs(Split(disconnected="allow"), 6, 0), [(1, 0.0)])
-    assert rows[1][-2:] == ["1.000000", "never"]
+    _, rows = shown(Graphs(Split(disconnected="allow"), 6, 0), [(1, 0.0)])
+    assert rows[1][-5:] == ["1.000000", "never", "-", "never", "never"]
 
 
 def test_a_line():
