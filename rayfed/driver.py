@@ -52,7 +52,7 @@ class Driver:
 
     def __init__(self, run: Run, out: Path, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.records = Records(out / run.folder)
+        self.records = Records(out / run.folder, thinning=run.thinning)
         self.engine = Engine(run, executor)
         self.started = time.time()
         self.saved = time.monotonic()
@@ -131,7 +131,7 @@ class Driver:
         self.records.clear()
         self.executor.open(self.run.folder, self.run.setup())
         moment, row = self.engine.start()
-        self.records.add(row, [])
+        self.records.add(row, [], moment.own)
         self._checkpoint(moment)
         return moment, row
 
@@ -145,7 +145,7 @@ class Driver:
                 self._checkpoint(moment)
                 raise Interrupted
             moment, row, events = self.engine.step(moment)
-            self.records.add(row, events)
+            self.records.add(row, events, moment.own)
             self._report(moment, row)
             report(self.progress)
             rule = self._judge(moment, row)
@@ -180,7 +180,7 @@ class Driver:
         """Write the model, the clients, and the tables in one part each."""
         self._checkpoint(moment)
         write_npz(self.records.folder / "model.npz", {"x": moment.model, **_extra(moment)})
-        self.records.finish()
+        self.records.finish(moment.own)
         write_parquet(self._clients(moment), self.records.folder / "clients.parquet")
         write_parquet(self._away(), self.records.folder / "away.parquet")
         self._walk()
@@ -219,7 +219,6 @@ class Driver:
                 "used": times,
                 "loss": each.get("loss", none),
                 "accuracy": each.get("accuracy", none),
-                "model_distance": each.get("distance", none),
             }
         )
 

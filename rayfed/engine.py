@@ -67,8 +67,8 @@ class Engine:
         state = run.algorithm.init(run.x0)
         selection = run.selection.init(run.population.count)
         moment = Moment(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
-        row = self._row(moment, Tally(0.0, 0.0), {}, due=True)
-        return replace(moment, last=Last.of(row)), row
+        row, own = self._row(moment, Tally(0.0, 0.0), {}, due=True)
+        return replace(moment, last=Last.of(row), own=own), row
 
     def step(self, moment: Moment) -> tuple[Moment, Row, list[Events]]:
         """Run one round.
@@ -107,13 +107,13 @@ class Engine:
         if "model_change" in run.stop.columns and state is not moment.state:
             moved = told["model_change"] = distance(state["x"], moment.state["x"])
         due = self._due(after, moved)
-        row = self._row(after, tally, told, due)
+        row, own = self._row(after, tally, told, due)
         last, change = moment.last.after(row, answered, due)
         if due and MEASURED in row:
             row[MEASURED] = moment.last.factor(row)
         if "loss_change" in run.stop.columns:
             row["loss_change"] = change
-        return replace(after, last=last), row, tally.events
+        return replace(after, last=last, own=own or moment.own), row, tally.events
 
     def _due(self, moment: Moment, moved: float) -> bool:
         """Whether the row of a moment is evaluated; a run's last row always is."""
@@ -307,8 +307,10 @@ class Engine:
 
     def _row(
         self, moment: Moment, tally: Tally, diagnostics: Mapping[str, float], due: bool
-    ) -> Row:
+    ) -> tuple[Row, Mapping[str, Array]]:
+        """Return a row and, where it is evaluated, what is kept of the clients' own models."""
         run = self.run
+        own: Mapping[str, Array] = {}
         row: Row = {
             "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
@@ -320,8 +322,9 @@ class Engine:
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
             coming = Coming(moment.round + 1, moment.state, moment.lengths)
-            row |= self.measures.of(moment.model, coming, at(moment))
-        return row
+            found, own = self.measures.of(moment.model, coming, at(moment))
+            row |= found
+        return row, own
 
     def _declared(self, moment: Moment, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
         """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""

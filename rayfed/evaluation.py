@@ -31,42 +31,51 @@ class Evaluation:
     scored : "held-out", "server" or "training"
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
+    told : tuple of str
+        What `measure` tells of every client beside the sums, among `personal.COLUMNS`.
     """
 
     algorithm: Algorithm
     scored: Scored = "held-out"
+    told: tuple[str, ...] = ()
 
     def measure(self, clients: Clients, x: Array) -> Upload:
-        """Return the terms (K, 9) of `COLUMNS`."""
-        return Upload({"metrics": self._terms(clients, x)})
+        """Return the terms (K, 9) of `COLUMNS`, and what is `told` of each client (K,).
+
+        A client's accuracy is that on its own rows, NaN where it has none. They are its training
+        rows where the server holds the rows that the others are scored on.
+        """
+        shared = own = _Scored.of(clients, self._shared(clients, x), self._scored(clients))
+        if self.algorithm.personal and self.algorithm.has_global:
+            own = _Scored.of(clients, self._own(clients, x), self._scored(clients))
+        weights = clients.objective.weights(clients.mass)
+        accuracy = np.where(own.rows > 0, own.accuracy, 0.0)
+        terms = (
+            shared.losses * weights, weights, shared.loss, shared.right, shared.rows,
+            own.losses, np.ones_like(weights), accuracy, own.rows > 0,
+        )  # fmt: skip
+        return Upload({"metrics": np.stack(terms, axis=1), **self._each(clients, x, shared, own)})
+
+    def _each(self, clients: Clients, x: Array, shared: _Scored, own: _Scored) -> dict[str, Array]:
+        """Return what is told of each client (K,)."""
+        found = {"loss": shared.losses, "personal_loss": own.losses}
+        if "distance" in self.told:
+            apart = own.models - x
+            found["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
+        for name, one in (("accuracy", shared), ("personal_accuracy", own)):
+            if name in self.told and self.scored == "server":
+                found[name] = _share(*_scores(clients, one.models, clients.rows_once)[1:])
+            elif name in self.told:
+                found[name] = one.accuracy
+        return {name: found[name] for name in self.told}
 
     def each(self, clients: Clients, x: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).
 
-        Accuracy is NaN where there are no rows. Where there is a global model too, ``distance`` is
-        how far the client's own is from it, in Euclidean norm.
+        Accuracy is NaN where there are no rows.
         """
-        models = self._own(clients, x)
-        _, right, rows = _scores(clients, models, self._scored(clients))
-        told = {"loss": _losses(clients, models), "accuracy": _share(right, rows)}
-        if "distance" in each_of(self.algorithm):
-            apart = models - x
-            told["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
-        return Upload(told)
-
-    def spread(self, clients: Clients, x: Array) -> Upload:
-        """Return every client's accuracy on its own rows (K,), NaN where it has none.
-
-        They are its training rows where the server holds the rows that the others are scored on.
-        "shared" is of the model that is evaluated, "personal" of the client's own.
-        """
-        batch = clients.held_out if self.scored == "held-out" else clients.rows_once
-        values = {}
-        for name, models in (("shared", self._shared), ("personal", self._own)):
-            if name == "shared" or self.algorithm.personal:
-                _, right, rows = _scores(clients, models(clients, x), batch)
-                values[name] = _share(right, rows)
-        return Upload(values)
+        found = _Scored.of(clients, self._own(clients, x), self._scored(clients))
+        return Upload({"loss": found.losses, "accuracy": found.accuracy})
 
     def losses(self, clients: Clients, x: Array) -> Upload:
         """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
@@ -88,26 +97,29 @@ class Evaluation:
     def _scored(self, clients: Clients) -> Batch | None:
         return {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)
 
-    def _terms(self, clients: Clients, x: Array) -> Array:
-        batch, models = self._scored(clients), self._shared(clients, x)
-        losses, scored = _losses(clients, models), _scores(clients, models, batch)
-        own_losses, (_, right, rows) = losses, scored
-        if self.algorithm.personal and self.algorithm.has_global:
-            own = self._own(clients, x)
-            own_losses, (_, right, rows) = _losses(clients, own), _scores(clients, own, batch)
-        weights = clients.objective.weights(clients.mass)
-        accuracy = np.where(rows > 0, _share(right, rows), 0.0)
-        terms = (
-            losses * weights, weights, *scored,
-            own_losses, np.ones_like(losses), accuracy, rows > 0,
-        )  # fmt: skip
-        return np.stack(terms, axis=1)
 
+@dataclass(frozen=True)
+class _Scored:
+    """Models of clients (K, p), or one for all (1, p), and how good they are.
 
-def each_of(algorithm: Algorithm) -> tuple[str, ...]:
-    """Return what is told of every client at the end of a run."""
-    apart = algorithm.personal and algorithm.has_global
-    return ("loss", "accuracy", "distance") if apart else ("loss", "accuracy")
+    ``losses`` are F_i (K,); of the rows that are scored, ``loss`` is the sum, ``right`` counts the
+    right predictions and ``rows`` all, (K,) each.
+    """
+
+    models: Array
+    losses: Array
+    loss: Array
+    right: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, clients: Clients, models: Array, batch: Batch | None) -> _Scored:
+        return cls(models, _losses(clients, models), *_scores(clients, models, batch))
+
+    @property
+    def accuracy(self) -> Array:
+        """Which share of the rows is right (K,), NaN where there are none."""
+        return _share(self.right, self.rows)
 
 
 def _losses(clients: Clients, models: Array) -> Array:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from rayfed.algorithms.base import Algorithm, Array, Probe
 from rayfed.availability import Availability, Cyclic
 from rayfed.diagnosis import BY_GROUP, HETEROGENEITY, Coming, Diagnosis
-from rayfed.evaluation import each_of, scores, summarise
+from rayfed.evaluation import scores, summarise
 from rayfed.executors.base import Gathered
 from rayfed.host import Request
+from rayfed.personal import COLUMNS
 from rayfed.runs import Run
 from rayfed.tree import Ints
 
@@ -85,23 +86,35 @@ class Measures:
         self.columns = evaluated(run, run.algorithm, availability=run.clients.availability)
         self.at_optimum: Floats | None = None
 
-    def of(self, x: Array, coming: Coming, when: str) -> dict[str, float]:
+    def of(
+        self, x: Array, coming: Coming, when: str
+    ) -> tuple[dict[str, float], Mapping[str, Array]]:
         """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,).
 
         Parameters
         ----------
         coming : Coming
             The round that comes next.
+
+        Returns
+        -------
+        dict
+            The columns of the row.
+        dict of str to (K,) array
+            ``round``, ``client`` and `personal.COLUMNS` of every evaluated client, empty where
+            they are not kept.
         """
         run = self.run
-        sums = self._ask("evaluation", "measure", 9, run.evaluated, x, when).sums["metrics"]
+        up = {"metrics": 9, **dict.fromkeys(run.told, 1)}
+        found = self._ask("evaluation", "measure", up, run.evaluated, x, when)
+        sums, told = found.sums["metrics"], found.each
         objective = run.views["evaluation"].objective
         normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
         row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
         if run.scored == "server" and run.algorithm.has_global:  # it knows no others
             pieces = np.arange(run.views["server"].shards.clients)
-            own = self._ask("server", "on_server", 3, pieces, x, when).sums["metrics"]
-            row |= scores(*own.tolist())
+            own = self._ask("server", "on_server", {"metrics": 3}, pieces, x, when)
+            row |= scores(*own.sums["metrics"].tolist())
         if run.optimum is not None:
             row["loss_gap"] = row["loss"] - run.optimum.value
             if run.distance:
@@ -110,7 +123,21 @@ class Measures:
             row |= self.diagnosis.of(x, coming, when)
         if run.algorithm.examined:
             row |= run.algorithm.examine(coming.state, self._probe(when))
-        return row | self._spread(x, when)
+        if run.fairness:
+            row |= fairness(told["accuracy"])
+        if run.algorithm.personal:
+            served = fairness(told["personal_accuracy"])
+            row |= {f"personal_{name}": served[name] for name in FAIRNESS[:2]}
+        return row, self._kept(told, coming.round - 1)
+
+    def _kept(self, told: Mapping[str, Array], round: int) -> Mapping[str, Array]:
+        """Return what is kept of every evaluated client after a round."""
+        if self.run.thinning is None:
+            return {}
+        ids = self.run.evaluated
+        none = np.full(len(ids), np.nan)
+        columns = {name: told.get(name, none) for name in COLUMNS}
+        return {"round": np.full(len(ids), round), "client": ids, **columns}
 
     def _probe(self, when: str) -> Probe:
         """Return what lets the algorithm ask the clients about themselves."""
@@ -121,25 +148,9 @@ class Measures:
 
         return Probe(ask, None if best is None else best.value, run.clients.count)
 
-    def _spread(self, x: Array, when: str) -> dict[str, float]:
-        """Return how evenly clients are served, as far as that is asked for."""
-        personal = self.run.algorithm.personal
-        if not (personal or self.run.fairness):
-            return {}
-        names = ("shared", "personal") if personal else ("shared",)
-        told = self._ask("evaluation", "spread", 1, self.run.evaluated, x, when, names).each
-        row = fairness(told["shared"]) if self.run.fairness else {}
-        if personal:
-            served = fairness(told["personal"])
-            row |= {f"personal_{name}": served[name] for name in FAIRNESS[:2]}
-        return row
-
     def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
-        """Return loss and accuracy of clients (K,) each, of their own models if they have any.
-
-        With models of their own come their distances from the model that all share.
-        """
-        return self._ask("evaluation", "each", 1, ids, x, when, each_of(self.run.algorithm)).each
+        """Return loss and accuracy of clients (K,) each, of their own models if they have any."""
+        return self._ask("evaluation", "each", {"loss": 1, "accuracy": 1}, ids, x, when).each
 
     def skew(self, x: Array, ids: Ints, when: str) -> dict[str, float]:
         """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.
@@ -175,20 +186,12 @@ class Measures:
 
     def _losses(self, x: Array, ids: Ints, when: str) -> Floats:
         """Return F_k(x) (K,) of clients at the model itself."""
-        return self._ask("evaluation", "losses", 1, ids, x, when, ("loss",)).each["loss"]
+        return self._ask("evaluation", "losses", {"loss": 1}, ids, x, when).each["loss"]
 
     def _ask(
-        self,
-        owner: str,
-        work: str,
-        numbers: int,
-        ids: Ints,
-        x: Array,
-        when: str,
-        names: tuple[str, ...] = ("metrics",),
+        self, owner: str, work: str, up: Mapping[str, int], ids: Ints, x: Array, when: str
     ) -> Gathered:
-        request = _request(owner, work, dict.fromkeys(names, numbers), ids)
-        return self.exchange(request, {"x": x}, when)
+        return self.exchange(_request(owner, work, up, ids), {"x": x}, when)
 
 
 def _request(owner: str, work: str, up: Mapping[str, int], ids: Ints) -> Request:

@@ -34,6 +34,8 @@ class Moment:
         The last iterates, for ``evaluate_last``; the newest last.
     last : Last
         What the next evaluated row is compared with.
+    own : mapping of str to (K,) array
+        What the newest evaluation told of every client's own model; empty where none are kept.
     """
 
     round: int
@@ -43,6 +45,7 @@ class Moment:
     lengths: Mapping[str, Array]
     window: tuple[Array, ...]
     last: Last = Last()
+    own: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def model(self) -> Array:

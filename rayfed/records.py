@@ -1,8 +1,8 @@
 """The result folder of one run: rows as they happen, checkpoints, what was run.
 
-Parquet files cannot be appended to, so ``rounds.parquet`` and ``events.parquet`` are folders of
-parts with one schema. Everything is written under a temporary name and renamed, so that a reader
-or a crash never meets half a file.
+Parquet files cannot be appended to, so ``rounds.parquet``, ``events.parquet`` and
+``personal.parquet`` are folders of parts with one schema. Everything is written under a temporary
+name and renamed, so that a reader or a crash never meets half a file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 
 from rayfed.executors.base import merged
 from rayfed.moment import STATUS, Events, Moment, Row
+from rayfed.personal import COLUMNS, Thinning
 from rayfed.problems.base import Array
 from rayfed.stopping import Last
 
@@ -33,6 +35,9 @@ EVENTS = pa.schema(
         ("steps", pa.int64()),
     ]
 )  # fmt: skip
+OWN = pa.schema(
+    [("round", pa.int64()), ("client", pa.int64()), *((name, pa.float64()) for name in COLUMNS)]
+)
 _TEXT = ("algorithm", "label")
 _WHOLE = (
     "seed", "round", "participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps",
@@ -51,7 +56,7 @@ class Table:
     Parameters
     ----------
     folder : Path
-        ``rounds.parquet`` or ``events.parquet``.
+        As ``rounds.parquet``.
     make : callable
         From what was added to an Arrow table.
     """
@@ -82,14 +87,14 @@ class Table:
                 part.unlink()
         self.waiting, self.rows, self.written = [], rows, rows
 
-    def compact(self) -> None:
-        """Put all parts into one."""
+    def compact(self, change: Callable[[pa.Table], pa.Table] = lambda whole: whole) -> None:
+        """Put all parts into one, whose rows may be chosen anew."""
         self.flush()
         new, old = (self.folder.with_suffix(s) for s in (".new", ".old"))
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         whole = pq.read_table(self.folder) if self.rows else self.make([])
-        write_parquet(whole, new / f"part-{0:012d}.parquet")
+        write_parquet(change(whole), new / f"part-{0:012d}.parquet")
         self.folder.rename(old)
         new.rename(self.folder)
         shutil.rmtree(old)
@@ -113,38 +118,61 @@ class Records:
         ``<results>/<label>-seed<k>``; made where it is missing.
     every_s : float
         Wall-clock seconds after which rows that wait are written.
+    thinning : Thinning, optional
+        Which evaluations of the clients' own models are kept; None where clients have none.
     """
 
-    def __init__(self, folder: Path, every_s: float = 0.9) -> None:
-        self.folder, self.every_s = folder, every_s
+    def __init__(
+        self, folder: Path, every_s: float = 0.9, thinning: Thinning | None = None
+    ) -> None:
+        self.folder, self.every_s, self.thinning = folder, every_s, thinning
         self.checkpoints = folder / "checkpoint"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
-        for name in ("rounds", "events"):
+        # In the order in which they are written: no row may lack what belongs to its round.
+        makes: dict[str, Callable[[list[Any]], pa.Table]] = {
+            "events": _events_table, "personal": _own_table, "rounds": _rounds_table,
+        }  # fmt: skip
+        if thinning is None:
+            del makes["personal"]
+        self.tables = {}
+        for name, make in makes.items():
             Table.mend(folder / f"{name}.parquet")
-        self.rounds = Table(folder / "rounds.parquet", _rounds_table)
-        self.events = Table(folder / "events.parquet", _events_table)
+            self.tables[name] = Table(folder / f"{name}.parquet", make)
+        self.rounds, self.events = self.tables["rounds"], self.tables["events"]
         self.flushed = time.monotonic()
 
     def clear(self) -> None:
         """Begin from nothing; without its manifest a checkpoint is none."""
         (self.checkpoints / "manifest.json").unlink(missing_ok=True)
-        self.rounds.cut(0)
-        self.events.cut(0)
+        for table in self.tables.values():
+            table.cut(0)
         for old in self.checkpoints.iterdir():
             old.unlink()
 
-    def add(self, row: Row, events: Sequence[Events]) -> None:
-        """Add a row and its events; write if the last write is long ago."""
+    def add(
+        self, row: Row, events: Sequence[Events], own: Mapping[str, Array] | None = None
+    ) -> None:
+        """Add a row and its events; write if the last write is long ago.
+
+        Parameters
+        ----------
+        own : mapping of str to (K,) array, optional
+            What the newest evaluation told of the clients' own models, of this round or before.
+        """
         self.rounds.add(row)
         for part in events:
             self.events.add(part, len(part["client"]))
+        number = row["round"]
+        kept = self.thinning is not None and self.thinning.keeps(number, last=number)
+        if kept and own and own["round"][0] == number:
+            self.tables["personal"].add(own, len(own["client"]))
         if time.monotonic() - self.flushed > self.every_s:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything that waits; events first, so that no row lacks its events."""
-        self.events.flush()
-        self.rounds.flush()
+        """Write everything that waits."""
+        for table in self.tables.values():
+            table.flush()
         self.flushed = time.monotonic()
 
     def last_row(self) -> Row:
@@ -162,11 +190,19 @@ class Records:
         """Replace ``run.json``."""
         status(self.folder, record)
 
-    def finish(self) -> None:
-        """Compact the tables."""
+    def finish(self, own: Mapping[str, Array] | None = None) -> None:
+        """Compact the tables.
+
+        Parameters
+        ----------
+        own : mapping of str to (K,) array, optional
+            What the last evaluation told of the clients' own models; it stays, whichever go.
+        """
         self.flush()
         self.rounds.compact()
         self.events.compact()
+        if self.thinning and own:
+            self.tables["personal"].compact(partial(_thinned, self.thinning, own))
 
     # -- checkpoints -----------------------------------------------------------------------
 
@@ -189,10 +225,11 @@ class Records:
         arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
         arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
         arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
+        arrays |= {f"own.{k}": v for k, v in moment.own.items()}
         write_npz(self.checkpoints / server, arrays)
         manifest = {
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
-            "rounds": self.rounds.rows, "events": self.events.rows,
+            **{name: table.rows for name, table in self.tables.items()},
             "last": list(astuple(moment.last)),
         }  # fmt: skip
         write_text(self.checkpoints / "manifest.json", json.dumps(manifest))
@@ -205,8 +242,8 @@ class Records:
         manifest = self._manifest()
         if not manifest:
             return None
-        self.rounds.cut(manifest["rounds"])
-        self.events.cut(manifest["events"])
+        for name, table in self.tables.items():
+            table.cut(manifest[name])
         with np.load(self.checkpoints / manifest["server"], allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
         window = sorted((k for k in held if k.startswith("window.")), key=lambda k: int(k[7:]))
@@ -218,6 +255,7 @@ class Records:
             lengths=_within(held, "lengths."),
             window=tuple(held[k] for k in window),
             last=Last(*manifest["last"]),
+            own=_within(held, "own."),
         )
         return moment, self._clients(manifest["clients"])
 
@@ -285,6 +323,21 @@ def _events_table(events: list[Events]) -> pa.Table:
     status = pa.DictionaryArray.from_arrays(columns["status"].astype(np.int8), list(STATUS))
     arrays = [status if name == "status" else pa.array(c) for name, c in columns.items()]
     return pa.Table.from_arrays(arrays, schema=EVENTS)
+
+
+def _own_table(parts: list[Mapping[str, Array]]) -> pa.Table:
+    if not parts:
+        return OWN.empty_table()
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in OWN.names}
+    return pa.Table.from_pydict(columns, schema=OWN)
+
+
+def _thinned(thinning: Thinning, own: Mapping[str, Array], whole: pa.Table) -> pa.Table:
+    """Add the last evaluation where it is missing, and thin; a second time nothing changes."""
+    last = int(own["round"][0])
+    if last not in whole["round"].to_numpy():
+        whole = pa.concat_tables([whole, _own_table([own])])
+    return whole.filter(thinning.of(whole["round"].to_numpy(), last))
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

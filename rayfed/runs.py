@@ -11,6 +11,7 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm, Array
 from rayfed.evaluation import Scored
 from rayfed.host import Setup, View
+from rayfed.personal import Thinning, told
 from rayfed.population import Population
 from rayfed.problems.base import Floats, Problem
 from rayfed.selection import Selection
@@ -112,12 +113,27 @@ class Run:
         """Type of the model's numbers."""
         return self.x0.dtype
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What evaluations tell of every client, among `personal.COLUMNS`."""
+        return told(self.algorithm, len(self.evaluated), self.fairness)
+
+    @property
+    def thinning(self) -> Thinning | None:
+        """Which evaluations of every client are kept; None where there are no models of their own.
+
+        Nor where too many are evaluated.
+        """
+        if "personal_loss" not in self.told:
+            return None
+        return Thinning(self.evaluate_every, len(self.evaluated))
+
     def setup(self) -> Setup:
         """Return what a host needs to know."""
         from rayfed.evaluation import Evaluation
         from rayfed.heterogeneity import Heterogeneity
 
-        evaluation = Evaluation(self.algorithm, self.scored)
+        evaluation = Evaluation(self.algorithm, self.scored, self.told)
         return Setup(
             owners={
                 "algorithm": self.algorithm,

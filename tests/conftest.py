@@ -62,7 +62,10 @@ def assert_same() -> Callable[[Path, Path], None]:
         assert runs == sorted(path.parent.name for path in b.glob("*/run.json"))
         assert runs
         for run in runs:
-            for table in ("rounds.parquet", "events.parquet", "clients.parquet"):
+            own = [(place / run / "personal.parquet").exists() for place in (a, b)]
+            assert own[0] == own[1]
+            tables = ("rounds", "events", "clients", *(["personal"] if own[0] else []))
+            for table in (f"{name}.parquet" for name in tables):
                 left, right = pd.read_parquet(a / run / table), pd.read_parquet(b / run / table)
                 pd.testing.assert_frame_equal(left, right, check_exact=True, obj=f"{run}/{table}")
             with np.load(a / run / "model.npz") as x, np.load(b / run / "model.npz") as y:

@@ -30,7 +30,7 @@ EVENTS = [
 ]  # fmt: skip
 CLIENTS = [
     "client", "samples", "test_samples", "speed_s", "straggler", "group", "selected", "used",
-    "loss", "accuracy", "model_distance",
+    "loss", "accuracy",
 ]  # fmt: skip
 
 

@@ -9,7 +9,6 @@ import pytest
 from rayfed import api, driver, walked
 from rayfed.driver import Driver, Interrupted
 from rayfed.executors.serial import SerialExecutor
-from rayfed.records import Records
 from rayfed.topology import Graphs
 from rayfed.topology.drawn import Random
 from rayfed.topology.named import Ring, Star
@@ -143,16 +142,3 @@ def test_a_walk_that_cannot_be_recorded_is_a_line_in_the_log(plan, tmp_path, mon
     assert drive(plan, tmp_path).execute() == "finished"
     log = (tmp_path / plan.runs[0].folder / "log.txt").read_text()
     assert "the walk could not be recorded: ValueError: no such graph" in log
-
-
-def test_clients_tell_how_far_their_own_models_are_from_the_servers(plan, tmp_path):
-    for index in range(2):
-        drive(plan, tmp_path, index).execute()
-    own, shared = (tmp_path / run.folder for run in plan.runs)
-    found = pd.read_parquet(own / "clients.parquet")
-    y = np.load(own / "model.npz")["x"]
-    _, rows = Records(own).load()
-    held = dict(zip(rows["ids"].tolist(), rows["x"], strict=True))
-    expected = [np.linalg.norm(held[i] - y) for i in found.client]
-    np.testing.assert_allclose(found.model_distance, expected, rtol=1e-6)
-    assert pd.read_parquet(shared / "clients.parquet").model_distance.isna().all()
