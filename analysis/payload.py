@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis import sweeps, words
+from analysis import personal, personal_words, sweeps, words
 from analysis.figures import (
     convergence,
     fairness,
     fit,
     participation,
     participation_over_rounds,
+    personal_over_rounds,
     timeline,
 )
+from analysis.figures import personal as own_models
+from analysis.figures.apart import apart_of
 from analysis.figures.convergence import page_data, short_number
 from analysis.figures.labels import DIRECT, plain
 from analysis.figures.people import people
+from analysis.figures.personal import MOST_ROWS, SINGLE
 from analysis.figures.style import study_inks
 from analysis.figures.sweep import sweep_figures
 from analysis.figures.walk import base, eigenvalues, steps_of, visits
@@ -32,6 +37,8 @@ MOST_RUNS = 24  # runs whose clients are shown one by one
 MOST_BARS = 15_000  # bars of all timelines together
 MOST_EVENTS = 120_000  # events of all runs together that a client's history is told from
 MOST_WALKS = 400_000  # numbers of all walks together
+MOST_APART = 150_000  # distances of clients' own models of all walks together
+MOST_CELLS = 60_000  # of the maps of own models over rounds of all runs together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 
 
@@ -47,6 +54,8 @@ def payload(results: Results, y: str) -> dict[str, Any]:
     """
     look = study_inks(results)
     runs = shown_runs(results)
+    own = own_of_clients(results)
+    walked, shared = walks(results)
     return {
         "file": "".join(c if c.isalnum() or c in "-_" else "-" for c in results.study),
         "direct": DIRECT,
@@ -68,6 +77,7 @@ def payload(results: Results, y: str) -> dict[str, Any]:
             "log": None,
             "target": default_target(results, y),
             "run": next((i for i, run in enumerate(runs) if run.name in results.rivals), 0),
+            "own": next((i for i, one in enumerate(own) if one["name"] in results.rivals), 0),
         },
         "figures": {
             "convergence": figure_json(convergence(results, y=y)),
@@ -77,7 +87,9 @@ def payload(results: Results, y: str) -> dict[str, Any]:
         "sweep": _sweep(results, y),
         "runs": [_run(results, run, len(runs)) for run in runs],
         "runs_having": len(having_events(results)),
-        "walks": walks(results),
+        "walks": walked,
+        "walked": shared,
+        "own": own,
     }
 
 
@@ -142,14 +154,41 @@ def _run(results: Results, run: Run, runs: int) -> dict[str, Any]:
     }
 
 
-def walks(results: Results) -> list[dict[str, Any]]:
-    """Return the walks of those shown runs whose servers walked."""
+class Pool:
+    """Values that several have in common, each held once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, value: Any) -> int:
+        """Return where an equal value is held; put it there if there is none."""
+        key = json.dumps(value)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(value)
+        return self._places[key]
+
+
+def walks(results: Results) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+    """Return the walks of those shown runs whose servers walked.
+
+    Returns
+    -------
+    list of dict
+        A walk each; its ``way`` is a place among those of all.
+    dict of list
+        What walks have in common, once: ``ways``, of which each step says as places which
+        ``links`` there are (a flat list of pairs) and at which ``spots`` (x and y) clients are.
+    """
     runs = [run for run in shown_runs(results) if run.walk is not None]
     look = study_inks(results)
+    pools = {"ways": Pool(), "links": Pool(), "spots": Pool()}
     found = []
     for run in runs:
         assert run.walk is not None
         steps = steps_of(run, MOST_WALKS // len(runs))
+        apart = apart_of(run, steps, MOST_APART // len(runs))
         shown = visits(results, run.name, run.seed)
         found.append(
             {
@@ -165,12 +204,51 @@ def walks(results: Results) -> list[dict[str, Any]]:
                     "walk": words.walk_note(run, len(steps["round"])),
                     "visits": shown.layout.meta["note"],
                 },
-                "steps": steps,
-                "walk": figure_json(base(run, look[run.name], steps)),
+                "way": _way(steps, pools),
+                "apart": apart,
+                "walk": figure_json(base(run, look[run.name], steps, apart)),
                 "visits": figure_json(shown),
                 "eigenvalues": figure_json(eigenvalues(results, run.name, run.seed))
                 if run.walk.changes
                 else None,
+            }
+        )
+    return found, {name: pool.values for name, pool in pools.items()}
+
+
+def _way(steps: Mapping[str, Any], pools: Mapping[str, Pool]) -> int:
+    """Return the place of a way, whose steps name their links and spots by place too."""
+    links = [pools["links"].place(ends) for ends in steps["links"]]
+    spots = [pools["spots"].place(list(xy)) for xy in zip(steps["x"], steps["y"], strict=True)]
+    way = {name: value for name, value in steps.items() if name not in ("x", "y", "graph")}
+    way["links"] = [links[g] for g in steps["graph"]]
+    way["spots"] = [spots[min(g, len(spots) - 1)] for g in steps["graph"]]
+    return pools["ways"].place(way)
+
+
+def own_of_clients(results: Results) -> list[dict[str, Any]]:
+    """Return what clients' own models are worth in those shown runs that have any."""
+    runs = [run for run in shown_runs(results) if len(run.personal)]
+    look = study_inks(results)
+    found = []
+    for run in runs:
+        columns = int(np.clip(MOST_CELLS // (len(runs) * MOST_ROWS), 10, 100))
+        found.append(
+            {
+                "name": run.name,
+                "seed": run.seed,
+                "place": list(look).index(run.name),
+                "titles": {
+                    "own": unbroken(personal_words.title(run)),
+                    "own-rounds": unbroken(personal_words.rounds_title(run)),
+                },
+                "how": personal_words.how(run),
+                "note": personal_words.note(run),
+                "key": len(personal.ends(run)) <= SINGLE,
+                "own": figure_json(own_models(results, run.name, run.seed)),
+                "own-rounds": figure_json(
+                    personal_over_rounds(results, run.name, run.seed, columns)
+                ),
             }
         )
     return found

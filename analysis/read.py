@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,6 +73,8 @@ class Run:
         What the final model makes of some rows; None where there is no picture of it.
     walk : Walked, optional
         Where its server walked; None where it did not, or the run has not ended.
+    personal : DataFrame
+        As in the folder: what became of the clients' own models; empty where they have none.
     """
 
     folder: Path
@@ -84,6 +86,7 @@ class Run:
     away: pd.DataFrame | None = None
     fit: Fit | None = None
     walk: Walked | None = None
+    personal: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def label(self) -> str:
@@ -234,8 +237,9 @@ def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
     clients = _frame(folder / "clients.parquet", ["client"])
     away = _frame(folder / "away.parquet", ["client", "start_s"])
     known = away if "client" in away else None
+    personal = _frame(folder / "personal.parquet", ["round", "client"])
     fit, walk = _fit(folder / "fit.npz"), Walked.read(folder / "walk.npz")
-    return Run(folder, info, name, rounds, events, clients, known, fit, walk)
+    return Run(folder, info, name, rounds, events, clients, known, fit, walk, personal)
 
 
 def _fit(path: Path) -> Fit | None:

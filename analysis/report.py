@@ -19,7 +19,7 @@ from analysis.series import first_column
 from analysis.tables import columns, summary
 from analysis.words import headline
 
-_SCRIPTS = ("units.js", "series.js", "convergence.js", "table.js", "walk.js", "page.js")
+_SCRIPTS = ("units.js", "series.js", "convergence.js", "table.js", "walk.js", "own.js", "page.js")
 
 
 def write(folder: str | Path) -> Path:

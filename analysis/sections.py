@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from analysis import claims, markup, sweeps, units, walk_section, words
+from analysis import claims, markup, personal_section, sweeps, units, walk_section, words
 from analysis.figures.convergence import shows_seeds
 from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
@@ -44,6 +44,7 @@ def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -
             _claims(results),
             _clients(results, data),
             walk_section.section(data),
+            personal_section.section(data),
             _left_behind(results, data),
             _learned(results, data),
             _what_was_run(results),

@@ -28,16 +28,18 @@ def section(data: Mapping[str, Any]) -> str:
         '<label for="walk-step">round</label><input type="range" id="walk-step" min="0"></div>'
         '<p class="note" id="walk-told"></p>'
     )
-    key = (
+    key = [
         ('class="here"', "the client that the server visits"),
         (f'class="asked" id="walk-asked" style="border-color:var(--a{first["place"]})"', "asked"),
         ('class="path"', f"its way over the last {TRAIL} rounds"),
-    )
-    traces = (trace for one in data["walks"] for trace in one["walk"]["data"])
-    own = any("colorscale" in trace.get("marker", {}) for trace in traces)
+    ]
     how = "Lines join clients that are linked; the server moves along them from round to round."
-    if own:
-        how += " The stronger a client's colour, the further its own model ended from the server's."
+    if any(one["apart"] for one in data["walks"]):
+        key.append(('class="dot unasked"', "not asked so far"))
+        how += (
+            " The stronger a client's colour, the further its own model was from the server's when "
+            "it was evaluated last."
+        )
     note = '<p class="note" id="walk-note"></p>'
     above = controls + markup.statuses(key)
     titles = first["titles"]

@@ -130,6 +130,8 @@ const page = (() => {
     name: (value) => chooseRun(value, data.runs[run]?.seed),
     seed: (value) => chooseRun(data.runs[run]?.name, Number(value)),
     walk: (value) => walk.choose(value),
+    ownname: (name) => own.choose({ name }, press),
+    ownseed: (seed) => own.choose({ seed: Number(seed) }, press),
     span: (value) => {
       wide = value === "whole";
       return drawTimeline();
@@ -305,6 +307,7 @@ const page = (() => {
     await drawSweep();
     await drawRun();
     await walk.redraw();
+    await own.redraw();
     await drawFairness();
   }
 
@@ -319,7 +322,8 @@ const page = (() => {
     table.listen();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
     loadPlotly();
-    walk.start(data.walks, draw);
+    walk.start(data.walks, data.walked, draw);
+    own.start(data.own, data.view.own, draw);
     await drawAll();
     if (data.convergence) listenTarget();
     listenButtons();

@@ -5,6 +5,7 @@ const walk = (() => {
   const narrow = window.matchMedia("(max-width: 640px)");
   const $ = (id) => document.getElementById(id);
   let walks = [];
+  let shared = null; // what several walks have in common
   let draw = null;
   let chosen = 0;
   let at = 0;
@@ -20,16 +21,28 @@ const walk = (() => {
     return found;
   }
 
-  function parts(steps, k) {
-    const graph = steps.graph[k];
-    const x = steps.x[Math.min(graph, steps.x.length - 1)];
-    const y = steps.y[Math.min(graph, steps.y.length - 1)];
+  // Colours and words of analysis/figures/apart.py.
+  function fill(apart, steps, k) {
+    const row = apart.of[k];
+    const told = units.count(apart.round[row]);
+    const one = (away, i) => {
+      const since = apart.since[i];
+      if (since === null || since > steps.round[k]) return [apart.waiting, "not asked so far"];
+      if (away === null) return [apart.waiting, "its own model was not measured"];
+      return [away, `its own model ${units.number(away)} from the server's in round ${told}`];
+    };
+    const dots = apart.distance[row].map(one);
+    return { color: dots.map(([color]) => color), hovertext: dots.map(([, text]) => text) };
+  }
+
+  function parts({ steps, apart }, k) {
+    const [x, y] = shared.spots[steps.spots[k]];
     const [trail, asked] = [steps.trail[k], new Set(steps.asked[k])];
     const here = steps.here[k];
     const [small, large] = steps.sizes;
     const around = here.length ? [...asked].flatMap((other) => [here[0], other]) : [];
     return {
-      links: lines(x, y, steps.links[graph]),
+      links: lines(x, y, shared.links[steps.links[k]]),
       around: lines(x, y, around),
       path: { x: trail.map((i) => x[i]), y: trail.map((i) => y[i]) },
       clients: {
@@ -37,31 +50,35 @@ const walk = (() => {
         y,
         size: x.map((_, i) => (asked.has(i) ? large : small)),
         width: x.map((_, i) => (asked.has(i) ? 3 : 1)),
+        ...(apart ? fill(apart, steps, k) : {}),
       },
       here: { x: here.map((i) => x[i]), y: here.map((i) => y[i]) },
     };
   }
 
-  function build(figure, steps, k) {
-    const made = structuredClone(figure);
-    const found = parts(steps, k);
+  function build(one, k) {
+    const made = structuredClone(one.walk);
+    const found = parts(one, k);
     for (const trace of made.data) {
-      const { x, y, size, width } = found[trace.meta.part];
+      const { x, y, size, width, color, hovertext } = found[trace.meta.part];
       Object.assign(trace, { x, y });
       if (size) Object.assign(trace.marker, { size, line: { ...trace.marker.line, width } });
+      if (color) Object.assign(trace.marker, { color });
+      if (hovertext) trace.hovertext = hovertext;
     }
     if (narrow.matches) made.layout.height = PHONE;
     return made;
   }
 
-  function told({ steps }, k) {
+  function told({ steps, apart }, k) {
     const [round, seconds] = [units.count(steps.round[k]), units.duration(steps.time_s[k])];
     const last = units.count(steps.round.at(-1));
     const [place] = steps.here[k];
     const where = place === undefined ? "at a client that is not drawn" : `at client ${steps.clients[place]}`;
     const number = steps.number[k];
     const who = number === 1 ? "1 client" : `${number} clients`;
-    return `Round ${round} of ${last}, ${seconds} of simulated time: the server is ${where} and asks ${who}.`;
+    const then = apart ? ` Colours are of round ${units.count(apart.round[apart.of[k]])}.` : "";
+    return `Round ${round} of ${last}, ${seconds} of simulated time: the server is ${where} and asks ${who}.${then}`;
   }
 
   function show(k) {
@@ -72,7 +89,7 @@ const walk = (() => {
     slider.value = k;
     $("walk-told").textContent = told(one, k);
     slider.setAttribute("aria-valuetext", $("walk-told").textContent);
-    return draw("walk", build(one.walk, one.steps, k));
+    return draw("walk", build(one, k));
   }
 
   function stop() {
@@ -120,8 +137,9 @@ const walk = (() => {
     await draw("eigenvalues", one.eigenvalues);
   }
 
-  function start(found, drawing) {
-    [walks, draw] = [found, drawing];
+  function start(found, common, drawing) {
+    [shared, draw] = [common, drawing];
+    walks = found.map((one) => ({ ...one, steps: shared.ways[one.way] }));
     if (walks.length) at = walks[0].steps.round.length - 1;
   }
 

@@ -4,6 +4,7 @@ from analysis.figures.convergence import convergence
 from analysis.figures.fairness import fairness
 from analysis.figures.fit import fit
 from analysis.figures.participation import participation, participation_over_rounds
+from analysis.figures.personal import personal, personal_over_rounds
 from analysis.figures.sweep import sweep_line, sweep_map
 from analysis.figures.timeline import timeline
 from analysis.figures.walk import eigenvalues, visits, walk
@@ -17,6 +18,8 @@ __all__ = [
     "fit",
     "participation",
     "participation_over_rounds",
+    "personal",
+    "personal_over_rounds",
     "sweep_line",
     "sweep_map",
     "timeline",

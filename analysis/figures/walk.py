@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import walked
+from analysis.figures.apart import Apart, Steps, apart_of, fill
 from analysis.figures.style import canvas, colorbar, fade, study_inks
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results, Run
 from analysis.series import Array
-from analysis.units import number
 from analysis.walked import Walked
 
 HEIGHT = 520
@@ -29,7 +28,6 @@ _BARS = 300
 _MANY, _FEW = (7, 10), (12, 17)  # sizes of a dot, and of one that is asked
 
 Ints = npt.NDArray[np.int64]
-Steps = Mapping[str, Any]
 
 
 def walk(results: Results, name: str, seed: int, round: int | None = None) -> go.Figure:
@@ -49,15 +47,17 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
     Returns
     -------
     Figure
-        Dots are filled by the distance of the client's own model where it has one.
+        Dots are filled by how far the client's own model was from the server's when they were
+        evaluated last, where clients have models of their own.
     """
     run = _run(results, name, seed)
     steps = steps_of(run, ALL)
+    apart = apart_of(run, steps, ALL)
     shown = steps["round"]
     at = len(shown) - 1 if round is None else shown.index(round)
-    figure = base(run, study_inks(results)[name], steps)
+    figure = base(run, study_inks(results)[name], steps, apart)
     for trace in figure.data:
-        trace.update(step(steps, at)[trace.meta["part"]])
+        trace.update(step(steps, at, apart)[trace.meta["part"]])
     return figure
 
 
@@ -102,7 +102,7 @@ def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
     }
 
 
-def step(steps: Steps, at: int) -> dict[str, dict[str, Any]]:
+def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[str, Any]]:
     """Return what the traces of `base` hold at one step, by their part."""
     graph = steps["graph"][at]
     x, y = (steps[axis][min(graph, len(steps[axis]) - 1)] for axis in ("x", "y"))
@@ -112,16 +112,21 @@ def step(steps: Steps, at: int) -> dict[str, dict[str, Any]]:
     sizes, rims = [small] * len(x), [1] * len(x)
     for k in asked:
         sizes[k], rims[k] = large, 3
+    clients: dict[str, Any] = {"x": x, "y": y}
+    clients["marker"] = {"size": sizes, "line": {"width": rims}}
+    if apart is not None:
+        filled = fill(apart, steps, at)
+        clients["marker"]["color"], clients["hovertext"] = filled["color"], filled["text"]
     return {
         "links": _lines(x, y, steps["links"][graph]),
         "around": _lines(x, y, [k for other in asked for k in (here[0], other)] if here else []),
         "path": {"x": [x[k] for k in trail], "y": [y[k] for k in trail]},
-        "clients": {"x": x, "y": y, "marker": {"size": sizes, "line": {"width": rims}}},
+        "clients": clients,
         "here": {"x": [x[k] for k in here], "y": [y[k] for k in here]},
     }
 
 
-def base(run: Run, ink: Ink, steps: Steps) -> go.Figure:
+def base(run: Run, ink: Ink, steps: Steps, apart: Apart | None = None) -> go.Figure:
     """Return the figure of a walk whose traces `step` fills."""
     held = _held(run)
     metres = bool(held.places.size)
@@ -132,7 +137,7 @@ def base(run: Run, ink: Ink, steps: Steps) -> go.Figure:
         ("path", {"color": LIGHT["ink"], "width": 2, "dash": "2px,3px"}),
     ):
         figure.add_scatter(mode="lines", line=line, hoverinfo="skip", meta={"part": part})
-    _add_clients(figure, run, held, ink)
+    _add_clients(figure, run, ink, apart)
     figure.add_scatter(
         mode="markers",
         marker={
@@ -155,51 +160,35 @@ def base(run: Run, ink: Ink, steps: Steps) -> go.Figure:
     return figure
 
 
-def _add_clients(figure: go.Figure, run: Run, held: Walked, ink: Ink) -> None:
+def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> None:
     """Add a dot for each client, filled by how far its own model is from the server's."""
-    counted = walked.positions(run).value_counts().reindex(held.clients, fill_value=0)
-    away = distances(run)
-    fill: dict[str, Any] = {"color": LIGHT["background"]}
+    clients = _held(run).clients
+    counted = walked.positions(run).value_counts().reindex(clients, fill_value=0)
+    filled: dict[str, Any] = {"color": LIGHT["background"]}
     hover = "client %{customdata[0]}, visited %{customdata[1]} times"
-    about: list[Sequence[Any]] = [held.clients.tolist(), counted.tolist()]
-    if away is not None:
-        told = away.reindex(held.clients).to_numpy(float)
-        about.append(
-            [
-                "never asked" if np.isnan(v) else f"its model ended {number(v)} from the server's"
-                for v in told
-            ]
-        )
-        hover += "<br>%{customdata[2]}"
-        fill = {
-            "color": [LIGHT["waiting"] if np.isnan(v) else float(f"{v:.4g}") for v in told],
+    if apart is not None:
+        hover += "<br>%{hovertext}"
+        filled = {
             "colorscale": fade(ink),
             "cmin": 0,
-            "cmax": float(np.nanmax(told)) or 1.0,
+            "cmax": apart["top"],
             "colorbar": colorbar("distance of a client's own model")
             | {"orientation": "h", "y": -0.16, "yanchor": "top", "len": 0.6},
         }
-        fill["colorbar"]["title"]["side"] = "top"
+        filled["colorbar"]["title"]["side"] = "top"
         figure.update_layout(margin_b=124, height=HEIGHT + 72)
-    few = len(held.clients) <= _NAMED
+    few = len(clients) <= _NAMED
     figure.add_scatter(
         mode="markers+text" if few else "markers",
-        text=[str(client) for client in held.clients] if few else None,
+        text=[str(client) for client in clients] if few else None,
         textposition="top right",
         textfont={"color": LIGHT["muted"], "size": 11},
-        marker=fill | {"line": {"color": ink.light}, "opacity": 1},
-        customdata=list(zip(*about, strict=True)),
+        marker=filled | {"line": {"color": ink.light}, "opacity": 1},
+        customdata=list(zip(clients.tolist(), counted.tolist(), strict=True)),
         hovertemplate=f"{hover}<extra></extra>",
         cliponaxis=False,
         meta={"part": "clients"},
     )
-
-
-def distances(run: Run) -> pd.Series | None:
-    """Return how far each client's own model ended from the server's, None without any."""
-    if "model_distance" not in run.clients or run.clients["model_distance"].isna().all():
-        return None
-    return run.clients.set_index("client")["model_distance"]
 
 
 def visits(results: Results, name: str, seed: int) -> go.Figure:

@@ -242,6 +242,28 @@ def write_walk(
     )
 
 
+def write_personal(run: Path, rounds: Sequence[int], **columns: Any) -> None:
+    """Let the clients of a written run have models of their own.
+
+    Each column is an array (rounds, clients), or something that broadcasts to one; those that are
+    not given are NaN.
+    """
+    names = ("distance", "personal_loss", "personal_accuracy", "loss", "accuracy")
+    given = np.broadcast_arrays(*(np.asarray(value, float) for value in columns.values()))
+    shape = given[0].shape
+    held = dict(zip(columns, given, strict=True))
+    frame = pd.DataFrame({"round": np.repeat(rounds, shape[1])})
+    frame["client"] = np.tile(np.arange(shape[1]), shape[0])
+    for name in names:
+        frame[name] = held.get(name, np.full(shape, np.nan)).ravel()
+    _write_parts(run / "personal.parquet", frame, 1)
+
+
+@pytest.fixture(scope="session")
+def personal_writer() -> Callable[..., None]:
+    return write_personal
+
+
 @pytest.fixture(scope="session")
 def walk_writer() -> Callable[..., None]:
     return write_walk

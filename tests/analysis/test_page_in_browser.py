@@ -41,7 +41,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, study_writer, walk_writer):
+def results(tmp_path_factory, study_writer, walk_writer, personal_writer):
     folder = study_writer(tmp_path_factory.mktemp("page") / "study", seeds=3, rounds=40)
     line = Picture.of_curve(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]), "the line y = 1 - x")
     np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **line.arrays())
@@ -49,6 +49,12 @@ def results(tmp_path_factory, study_writer, walk_writer):
     way, chord = [k % 20 for k in range(40)], [*ring, (0, 10)]
     walk_writer(folder / "fedavg-seed0", way, [ring])
     walk_writer(folder / "FedExP eps=1e-3-seed0", way[::-1], [ring, chord])
+    grows = np.linspace(0, 1, 5)[:, None] * np.linspace(0.5, 1, 20)
+    for name in ("fedavg-seed0", "FedExP eps=1e-3-seed0", "FedExP eps=1e-3-seed1"):
+        personal_writer(
+            folder / name, range(0, 41, 10), distance=3 * grows, personal_accuracy=grows,
+            accuracy=0.5 * grows, personal_loss=1 - grows, loss=1.0,
+        )  # fmt: skip
     report.write(folder)
     return Results.read(folder)
 
@@ -393,23 +399,27 @@ def walk_to(driver, key):
 
 
 SHOWN = """return document.getElementById('walk').data.map((t) => [t.meta.part, [...t.x], [...t.y],
-    [].concat(t.marker?.size ?? []), [].concat(t.marker?.line?.width ?? [])]);"""
+    [].concat(t.marker?.size ?? []), [].concat(t.marker?.line?.width ?? []),
+    [].concat(t.marker?.color ?? []), t.hovertext]);"""
 
 
 def test_the_slider_draws_the_walk_as_the_figure_function_does(page, results):
     assert walk_to(page, Keys.HOME).startswith("Round 1 of 40, ")
-    said = walk_to(page, Keys.ARROW_RIGHT * 4)
-    assert said.startswith("Round 5 of 40, ")
-    assert "the server is at client 4 and asks " in said
-    figure = walk(results, "fedavg", 0, round=5)
-    wait(page, "document.getElementById('walk').data[2].x.length === 5")
+    said = walk_to(page, Keys.ARROW_RIGHT * 15)
+    assert said.startswith("Round 16 of 40, ")
+    assert "the server is at client 15 and asks " in said
+    assert said.endswith(" Colours are of round 10.")
+    figure = walk(results, "fedavg", 0, round=16)
+    wait(page, "document.getElementById('walk').data[4].x[0] === arguments[0]", figure.data[4].x[0])
     for drawn, trace in zip(page.execute_script(SHOWN), figure.data, strict=True):
-        name, x, y, sizes, widths = drawn
+        name, x, y, sizes, widths, colours, texts = drawn
         assert name == trace.meta["part"]
         assert x == list(trace.x)
         assert y == list(trace.y)
         if name == "clients":
             assert (sizes, widths) == (list(trace.marker.size), list(trace.marker.line.width))
+            assert (colours, texts) == (list(trace.marker.color), list(trace.hovertext))
+            assert len(set(map(str, colours))) > 5
 
 
 def test_the_walk_plays_and_pauses(page):
@@ -433,6 +443,21 @@ def test_another_walk_is_chosen(page):
     press(page, "[data-walk='1']")
     assert "FedExP" in title(page, "walk")
     wait(page, f"{lines} === 1")
+
+
+def test_own_models_are_those_of_the_chosen_algorithm(page, results):
+    first = "document.getElementById('own').data.at(-1).marker.color[0]"
+    before = page.execute_script(f"return {first}")
+    assert title(page, "own").startswith("With fedavg own models serve all 20 clients better")
+    press(page, "[data-ownname='FedExP eps=1e-3']")
+    wait(page, f"{first} !== arguments[0]", before)
+    assert "FedExP" in title(page, "own")
+    assert "FedExP" in title(page, "own-rounds")
+    press(page, "[data-ownseed='1']")
+    press(page, "[data-ownname=fedavg]")  # which has no such seed
+    wait(page, f"{first} === arguments[0]", before)
+    pressed = "document.querySelector('[data-ownseed=\"0\"]').getAttribute('aria-pressed')"
+    assert page.execute_script(f"return {pressed}") == "true"
 
 
 def test_a_client_tells_its_history(page):
@@ -535,7 +560,10 @@ def test_lines_are_hidden_by_the_key(phone):
     assert phone.find_element(By.CSS_SELECTOR, hide).get_attribute("aria-pressed") == "false"
 
 
-FIGURES = ("convergence", "timeline", "participation", "rounds", "fairness", "walk", "visits")
+FIGURES = (
+    "convergence", "timeline", "participation", "rounds", "fairness", "walk", "visits", "own",
+    "own-rounds",
+)  # fmt: skip
 
 
 def test_figures_follow_the_readers_colours(page):

@@ -6,8 +6,10 @@ import pytest
 
 from analysis import words
 from analysis.figures import eigenvalues, visits, walk
+from analysis.figures.apart import apart_of
 from analysis.figures.walk import TRAIL, steps_of
 from analysis.palette import LIGHT
+from analysis.payload import payload
 from analysis.read import Results
 from analysis.report import page
 
@@ -34,15 +36,20 @@ def cohorts(way=WAY, links=PATH):
 
 
 @pytest.fixture
-def results(tmp_path, run_writer, walk_writer, rows):
-    """Return a function that writes one run on a path of four clients and reads the study."""
+def results(tmp_path, run_writer, walk_writer, personal_writer, rows):
+    """Return a function that writes one run on a path of four clients and reads the study.
 
-    def write(way=WAY, graphs=(PATH,), about=None, **more):
+    Of `apart`, (rounds, distances), each row has the distance of every client's own model.
+    """
+
+    def write(way=WAY, graphs=(PATH,), apart=None, label="b", **more):
         losses = list(range(len(way) + 1))
-        people = pd.DataFrame({"client": range(4), "samples": 5, "used": 1, **(about or {})})
+        people = pd.DataFrame({"client": range(4), "samples": 5, "used": 1})
         events = cohorts(way)
-        folder = run_writer(tmp_path, "b", 0, rows(losses), events, people)
+        folder = run_writer(tmp_path, label, 0, rows(losses), events, people)
         walk_writer(folder, way, graphs, **more)
+        if apart is not None:
+            personal_writer(folder, apart[0], distance=apart[1], personal_loss=1.0)
         return Results.read(tmp_path)
 
     return write
@@ -85,20 +92,60 @@ def test_clients_and_links_move_from_graph_to_graph(results):
     assert pairs(part(second, "links"))[2] == ((10, 1), (10, 9))
 
 
-def test_dots_are_filled_by_the_distance_of_their_models(results):
-    away = {"model_distance": [0.5, 0.25, 0.0, 1.0]}
-    dots = part(walk(results(about=away), "b", 0), "clients")
-    assert list(dots.marker.color) == [0.5, 0.25, 0.0, 1.0]
-    assert (dots.marker.cmin, dots.marker.cmax) == (0, 1)
-    # client 0 was visited once
-    assert list(dots.customdata[0]) == [0, 1, "its model ended 0.5 from the server's"]
+# 0, 1 and 2 are asked in round 1, and 3 in round 2.
+APART = ([0, 2, 4], [[0, 0, 0, 9], [0.5, 0.25, 0.75, 1], [0, 3, 0.125, 0.0625]])
+
+
+def test_dots_are_filled_by_the_newest_distance_of_their_models(results):
+    found = results(apart=APART)
+    grey = LIGHT["waiting"]
+    for number, colours, of in (
+        (1, [0, 0, 0, grey], 0),
+        (2, [0.5, 0.25, 0.75, 1], 2),
+        (3, [0.5, 0.25, 0.75, 1], 2),
+        (4, [0, 3, 0.125, 0.0625], 4),
+    ):
+        dots = part(walk(found, "b", 0, round=number), "clients")
+        assert list(dots.marker.color) == colours
+        assert (dots.marker.cmin, dots.marker.cmax) == (0, 3)  # 9 is never shown
+        told = f"its own model {colours[0]} from the server's in round {of}"
+        assert dots.hovertext[0] == told.replace("0.0 ", "0 ")
+        assert list(dots.customdata[0]) == [0, 1]  # visited once
+    assert part(walk(found, "b", 0, round=1), "clients").hovertext[3] == "not asked so far"
 
 
 def test_who_was_never_asked_has_no_model_to_compare(results):
-    away = {"model_distance": [0.5, 0.25, 0.0, np.nan]}
-    dots = part(walk(results(about=away), "b", 0), "clients")
+    dots = part(walk(results(way=(0, 1, 0), apart=APART), "b", 0), "clients")
     assert dots.marker.color[3] == LIGHT["waiting"]
-    assert list(dots.customdata[3]) == [3, 0, "never asked"]
+    assert dots.hovertext[3] == "not asked so far"
+
+
+def test_who_is_not_evaluated_has_no_known_distance(results):
+    apart = ([0, 2], [[0, 0, 0], [0.5, 0.25, 0.75]])  # of clients 0, 1 and 2
+    dots = part(walk(results(apart=apart), "b", 0), "clients")
+    assert dots.marker.color[3] == LIGHT["waiting"]
+    assert dots.hovertext[3] == "its own model was not measured"
+
+
+def test_of_many_distances_those_of_evenly_spaced_evaluations_are_kept(results):
+    way = [0, 1] * 12
+    run = results(way=way, apart=(range(25), np.arange(25.0)[:, None] * np.ones(4))).runs_found[0]
+    steps = steps_of(run)
+    apart = apart_of(run, steps, most=4 * 4)
+    assert apart["round"] == [1, 9, 16, 24]
+    assert [apart["of"][k - 1] for k in (1, 8, 9, 16, 24)] == [0, 0, 1, 2, 3]
+
+
+def test_walks_that_are_the_same_are_on_the_page_once(results):
+    results(places=LINE, apart=APART)
+    results(places=LINE, label="c")
+    data = payload(results(places=2 * LINE, graphs=(PATH, OTHER), label="d"), "loss")
+    assert [one["way"] for one in data["walks"]] == [0, 0, 1]
+    assert [one["apart"] is None for one in data["walks"]] == [False, True, True]
+    assert [len(data["walked"][name]) for name in ("ways", "links", "spots")] == [2, 2, 1]
+    other = data["walked"]["ways"][1]
+    assert (other["links"], other["spots"]) == ([0, 1, 0, 1], [0, 0, 0, 0])
+    assert data["walked"]["links"][1] == [0, 1, 1, 2, 1, 3]
 
 
 def test_without_models_of_their_own_dots_are_not_filled(results):
