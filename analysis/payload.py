@@ -227,8 +227,12 @@ def _way(steps: Mapping[str, Any], pools: Mapping[str, Pool]) -> int:
 
 
 def own_of_clients(results: Results) -> list[dict[str, Any]]:
-    """Return what clients' own models are worth in those shown runs that have any."""
-    runs = [run for run in shown_runs(results) if len(run.personal)]
+    """Return what clients' own models are worth in those shown runs that have any.
+
+    Where a run failed they are nothing to compare.
+    """
+    having = [run for run in shown_runs(results) if len(run.personal) and run.status != "failed"]
+    runs = [run for run in having if len(personal.ends(run))]
     look = study_inks(results)
     found = []
     for run in runs:

@@ -31,6 +31,9 @@ def results(tmp_path, run_writer, personal_writer, rows):
     return write
 
 
+QUESTION = "What do models of their own give the clients?"
+
+
 def part(figure, name):
     return next(trace for trace in figure.data if trace.meta["part"] == name)
 
@@ -144,9 +147,20 @@ def test_the_page_tells_whose_rows_accuracies_are_on(results):
     assert "Accuracies are on the clients' training rows." in page(found)
 
 
+@pytest.mark.parametrize("status", ["failed", "running"])
+def test_models_of_a_run_that_failed_are_not_shown(results, status):
+    diverged = {"distance": np.inf, "personal_loss": [[np.inf, np.nan, 1.0]], "loss": np.nan}
+    found = results([1], info={"status": status}, **diverged)
+    assert (QUESTION in page(found)) == (status == "running")
+
+
+def test_models_without_any_score_are_not_shown(results):
+    assert QUESTION not in page(results([1], distance=[[1.0, 1.0, 1.0]]))
+
+
 def test_a_run_without_own_models_has_no_figure_and_no_section(tmp_path, run_writer, rows):
     run_writer(tmp_path, "b", 0, rows([2, 1]))
     found = Results.read(tmp_path)
-    assert "What do models of their own give the clients?" not in page(found)
+    assert QUESTION not in page(found)
     with pytest.raises(ValueError, match="no models of the clients' own"):
         personal(found, "b", 0)
