@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from annotated_types import Gt
@@ -38,7 +38,7 @@ class Geometric(Topology):
 
     range_m: Annotated[float, Gt(0)]
     area_m: tuple[Annotated[float, Gt(0)], Annotated[float, Gt(0)]] = (1000.0, 1000.0)
-    mobility: Mobility = Waypoint()
+    mobility: Mobility = field(default_factory=Waypoint)
     every_s: Annotated[float, Gt(0)] = 1.0
     round_s: Annotated[float, Gt(0)] | None = None
     disconnected: Policy = "repair"

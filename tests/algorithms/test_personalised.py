@@ -7,6 +7,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.algorithms.apfl import APFL
+from rayfed.algorithms.perfedavg import PerFedAvg
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.clients import Clients
 from rayfed.errors import ScenarioError
@@ -196,9 +197,35 @@ def test_per_fedavg_steps_along_the_gradient_of_the_loss_after_a_step(table, stu
     np.testing.assert_allclose(step, slope, rtol=1e-6, atol=1e-8)
 
 
-def test_the_variants_of_per_fedavg_take_independent_minibatches(study):
-    result = study({"name": "per-fedavg"}, {"name": "fedavg"}, rounds=1)
-    assert result.model("per-fedavg-seed0").tolist() != result.model("fedavg-seed0").tolist()
+@pytest.mark.parametrize(
+    ("variant", "delta"), [("first-order", -1.5), ("exact", -1.125), ("hessian-free", -1.125)]
+)
+def test_per_fedavg_by_hand(variant, delta):
+    # From w = 2 the gradient is -4, a step of 1/4 leads to 3 and gradient -3; the Hessian is 1, so
+    # the step of 1/2 is along -3, or along (1 - 1/4) (-3).
+    clients = one_client(SGD(steps=1, batch="full", lr=0.5))
+    upload = PerFedAvg(alpha=0.25, variant=variant).train(clients, np.array([2.0]))
+    assert upload.values["delta"].item() == pytest.approx(delta, rel=1e-9)
+
+
+def test_a_step_of_per_fedavg_takes_three_independent_minibatches(study, monkeypatch):
+    seen = []
+    solve = Clients.solve
+
+    def watched(self, x, gradient, **given):
+        def look(w, batches, who):
+            seen.append([batch.X.copy() for batch in batches])
+            return gradient(w, batches, who)
+
+        return solve(self, x, gradient=look, **given)
+
+    monkeypatch.setattr(Clients, "solve", watched)
+    local = {"steps": 1, "batch": 4, "lr": 0.1}
+    study({"name": "per-fedavg", "local": local}, rounds=1, clients={})
+    for first, second, third in seen:
+        for one, other in ((first, second), (first, third), (second, third)):
+            assert not np.array_equal(one, other)
+    assert seen
 
 
 def test_an_exact_per_fedavg_needs_a_hessian(study):

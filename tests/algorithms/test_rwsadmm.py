@@ -97,6 +97,35 @@ def test_two_steps_down_by_hand():
     assert upload.values["change"].item() == pytest.approx(1.125, rel=1e-14)
 
 
+def test_two_steps_as_printed_by_hand():
+    # m = 5, x = 1, z = 2, y = 2, beta 2, room 1/2, kappa 1/4: s = 1 and g = -4, so
+    # x <- 2 + (2 - 1/2 + 4) / 2 = 4.75; z <- 2 + 1/4 * 2 (2.75 - 1/2) = 3.125. Now s = -1,
+    # g = -1/4: x <- 2 - (3.125 - 1/2 + 1/4) / 2 = 0.5625; z <- 3.125 + (1.4375 - 0.5) / 2 = 3.59375
+    method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.25, formulation="printed")
+    one = np.ones(1)
+    upload = method.walk_as_printed(points(5 * one, one, 2 * one, steps=2), 2 * one)
+    assert upload.state["x"].item() == pytest.approx(0.5625, rel=1e-14)
+    assert upload.state["z"].item() == pytest.approx(3.59375, rel=1e-14)
+    # x - (z / beta + room) s, with s = 1 before and after
+    assert upload.values["old"].item() == pytest.approx(1 - 1.5, rel=1e-14)
+    assert upload.values["new"].item() == pytest.approx(0.5625 - 1.796875 - 0.5, rel=1e-14)
+
+
+def test_two_steps_of_the_released_code_by_hand():
+    # m = 5, x = 1, z = 2, token = 2, beta 2, room 1/2, M 4, kappa 1/4, halved by every step.
+    # g = -4: x <- 2 - (-4 - 2 + 1/2) / 2 = 4.75; z <- 2 + 1/4 * 2 (4.75 - 2 - 1/2) = 3.125;
+    # x - z / beta goes from 0 to 3.1875, the token to 2.796875. g = -1/4:
+    # x <- 2.796875 - (-1/4 - 3.125 + 1/2) / 2; z <- 3.125 + 1/8 * 2 (4.234375 - 2.796875 - 1/2).
+    method = RWSADMM(
+        beta=2.0, epsilon=0.5, kappa=0.25, kappa_decay=0.5, users=4, formulation="released-code"
+    )
+    one = np.ones(1)
+    upload = method.walk_as_released(points(5 * one, one, 2 * one, steps=2), 2 * one)
+    assert upload.state["x"].item() == pytest.approx(4.234375, rel=1e-14)
+    assert upload.state["z"].item() == pytest.approx(3.359375, rel=1e-14)
+    assert upload.values["mean"].item() == upload.state["x"].item()
+
+
 @pytest.mark.parametrize(("formulation", "half"), [("sound", "walk"), ("descent", "walk_down")])
 def test_bits_do_not_depend_on_who_else_is_there(formulation, half):
     m, x, z, part = np.random.default_rng(1).standard_normal((4, 7))
