@@ -248,7 +248,8 @@ def own_of_clients(results: Results) -> list[dict[str, Any]]:
                 },
                 "how": personal_words.how(run),
                 "note": personal_words.note(run),
-                "key": len(personal.ends(run)) <= SINGLE,
+                "dots": len(personal.ends(run)) <= SINGLE,
+                "shared": personal.distances(run) is not None,
                 "own": figure_json(own_models(results, run.name, run.seed)),
                 "own-rounds": figure_json(
                     personal_over_rounds(results, run.name, run.seed, columns)

@@ -1,4 +1,4 @@
-"""What became of the clients' own models (``personal.parquet``; DESIGN.md, "Models of the ...")."""
+"""What became of clients' own models (``personal.parquet``; see DESIGN.md)."""
 
 from __future__ import annotations
 

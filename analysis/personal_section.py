@@ -31,11 +31,11 @@ def section(data: Mapping[str, Any]) -> str:
     place = f"var(--a{first['place']})"
     key = [
         (f'class="dot own" style="background:{place};border-color:{place}"', "its own model"),
-        (f'class="dot own" style="border-color:{place}"', "the shared model"),
+        (f'class="dot own" id="own-shared" style="border-color:{place}"', "the shared model"),
     ]
     if any(one["note"] for one in data["own"]):
         key.append(('class="dot never"', "of a client that was never asked"))
-    above = f'<div class="controls">{controls}</div>{markup.statuses(key) if first["key"] else ""}'
+    above = f'<div class="controls">{controls}</div>{markup.statuses(key) if first["dots"] else ""}'
     note = '<p class="note" id="own-note"></p>'
     titles = first["titles"]
     figures = markup.figure("own", titles["own"], first["how"], above, first["own"], note)

@@ -24,6 +24,8 @@ const own = (() => {
       dot.style.borderColor = `var(--a${one.place})`;
       if (dot.style.background) dot.style.background = `var(--a${one.place})`;
     }
+    const key = $("own-shared"); // there is none where clients are many
+    if (key) key.closest("li").hidden = !one.shared;
     for (const id of ["own", "own-rounds"]) await draw(id, one[id]);
   }
 

@@ -17,7 +17,7 @@ from analysis.figures.style import (
     spans_decades,
     study_inks,
     y_range,
-)  # fmt: skip
+)
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results, Run
 from analysis.series import Array
