@@ -59,10 +59,10 @@ class Metered(FedAvg):
         half = super().round(state)
         ask = next(half)
         reply = yield replace(ask, up={**ask.up, "spent": 1, "process": 1})
-        process = np.unique(reply.each["process"], return_inverse=True)[1]
-        spent = np.bincount(process, reply.each["spent"])
+        spent, process = reply.each["spent"], reply.each["process"]
+        longest = max(float(spent[process == one].sum()) for one in set(process.tolist()))
         try:
             half.send(reply)
         except StopIteration as end:
             state, _ = end.value
-        return state, {"asked_s": asked, "compute_s": float(spent.max())}
+        return state, {"asked_s": asked, "compute_s": longest}

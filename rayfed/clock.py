@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -86,9 +85,6 @@ class Clock:
         deadline. It notices at once when a client goes away.
         """
         end, gone = timing["end_s"], timing["gone_s"]
-        deadline = math.inf
-        if self.run.deadline_s is not None:
-            deadline = tally.start_s + self.run.deadline_s
         status = np.where(gone < end, 2, 0)
         settled = np.minimum(end, gone)
         close = float(settled.max(initial=tally.time_s))
@@ -97,8 +93,10 @@ class Clock:
             arrived = order[status[order] == 0]
             status[arrived[limit:]] = 1
             close = float(end[arrived[limit - 1]])
-        close = max(min(close, deadline), tally.time_s)
-        status[(status == 0) & (end > deadline)] = 1
+        if self.run.deadline_s is not None:
+            deadline = tally.start_s + self.run.deadline_s
+            close = max(min(close, deadline), tally.time_s)
+            status[(status == 0) & (end > deadline)] = 1
         status[(status == 2) & (gone > close)] = 1  # it left after the server had closed
         return status, close
 

@@ -21,7 +21,7 @@ from rayfed.errors import RunFailed
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.host import Request
 from rayfed.measures import SCORES, Measures
-from rayfed.moment import Events, Moment, Row, Tally, at
+from rayfed.moment import STATUS, Events, Moment, Row, Tally, at
 from rayfed.replies import reply_of
 from rayfed.runs import Run
 from rayfed.selection import View as Candidates
@@ -276,15 +276,16 @@ class Engine:
         gathered: Gathered | None,
     ) -> None:
         """Add an Ask to the round's counts and its events."""
-        used, late, dropped = ((status == s) for s in range(3))
+        used = status == 0
+        answered, late, dropped = np.bincount(status, minlength=len(STATUS)).tolist()
         down, up = self.clock.bytes(ask, owner)
         counts = tally.counts
         if owner == "algorithm" and ask.clients is None:
-            counts["participants"] = int(used.sum())
-        counts["late"] += int(late.sum())
-        counts["dropped"] += int(dropped.sum())
+            counts["participants"] = answered
+        counts["late"] += late
+        counts["dropped"] += dropped
         counts["bytes_down"] += down * len(ids)
-        counts["bytes_up"] += up * int(len(ids) - dropped.sum())
+        counts["bytes_up"] += up * (len(ids) - dropped)
         counts["local_steps"] += int(timing["steps"][used].sum())
         loss = np.full(len(ids), np.nan)
         if gathered is not None and "loss" in gathered.each:
@@ -329,7 +330,7 @@ class Engine:
     def _declared(self, moment: Moment, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
         """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""
         algorithm = self.run.algorithm
-        extra = sorted(set(diagnostics) - set(algorithm.diagnostics))
+        extra = sorted(diagnostics.keys() - algorithm.diagnostics)
         if extra:
             raise RunFailed(
                 f"round {moment.round}: '{algorithm.name}' returns {', '.join(extra)}, which its "

@@ -190,7 +190,7 @@ class Population:
         else:
             u = np.empty(len(ids))
         seconds = self._each(ids, delays, lambda d, at: d.quantile(u[at]))
-        return np.asarray(self._slowdown(ids) * seconds)
+        return seconds * self._slowdown(ids) if self.stragglers.fraction else seconds
 
     def mean_seconds_per_step(self, ids: npt.ArrayLike) -> Floats:
         """Return the mean seconds (K,) of one local step, slowdown included."""
@@ -242,7 +242,7 @@ class Population:
         ask: Callable[[Part, Bools], npt.NDArray[Scalar]],
     ) -> npt.NDArray[Scalar]:
         """Ask the part of each group about its own clients and put the answers together."""
-        if not len(ids) or all(part == parts[0] for part in parts):
+        if len(parts) == 1 or not len(ids) or all(part == parts[0] for part in parts):
             return ask(parts[0], np.ones(len(ids), dtype=np.bool_))
         group = self.group_of(ids)
         answers = {g: ask(parts[g], group == g) for g in np.unique(group).tolist()}

@@ -88,7 +88,7 @@ class Last:
         """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
         heard = self.heard or answered
         if not due:
-            return replace(self, heard=heard), math.nan
+            return self if heard == self.heard else replace(self, heard=heard), math.nan
         return Last.of(row), abs(row["loss"] - self.loss) if heard else math.nan
 
     @classmethod
