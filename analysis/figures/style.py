@@ -130,6 +130,7 @@ def colorbar(title: str) -> dict[str, Any]:
         "outlinewidth": 0,
         "ticks": "",
         "nticks": 5,
+        "exponentformat": "power",  # not "100n" for 1e-7
     }
 
 

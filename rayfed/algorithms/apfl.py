@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
-from rayfed.algorithms.base import Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Array, State, Upload
 from rayfed.algorithms.control import need_sgd
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.problems.base import Batch, Ints
@@ -83,11 +83,10 @@ class APFL(FedAvg):
         local = clients.solve(x, gradient=mixed)
         return Upload({"delta": x - local.x}, state={"v": v, "alpha": alpha}, loss=local.loss)
 
-    def round(self, state: State) -> Round:
-        """Server half: FedAvg's; a local step takes two gradients."""
-        x = state["x"]
-        reply = yield Ask("train", send={"x": x}, up={"delta": x.size}, each_step=2.0)
-        return {"x": x - self.server_lr * reply.mean["delta"]}, {}
+    @property
+    def gradients_a_step(self) -> float:
+        """One at the mixture and one at w."""
+        return 2.0
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return alpha_i v_i + (1 - alpha_i) x (K, p)."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Array, State, Upload
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.problems.base import Batch, Ints
 
@@ -65,11 +65,10 @@ class Ditto(FedAvg):
         own = clients.solve(clients.state["v"], gradient=pulled)
         return replace(super().train(clients, x), state={"v": own.x})
 
-    def round(self, state: State) -> Round:
-        """Server half: FedAvg's; a local step takes two gradients."""
-        x = state["x"]
-        reply = yield Ask("train", send={"x": x}, up={"delta": x.size}, each_step=2.0)
-        return {"x": x - self.server_lr * reply.mean["delta"]}, {}
+    @property
+    def gradients_a_step(self) -> float:
+        """One for w and one for v."""
+        return 2.0
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return v_k (K, p)."""

@@ -59,8 +59,14 @@ class FedAvg(Algorithm):
         local = clients.solve(x)
         return Upload({"delta": x - local.x}, loss=local.loss)
 
+    @property
+    def gradients_a_step(self) -> float:
+        """Gradients that a local step takes, for which it is charged."""
+        return 1.0
+
     def round(self, state: State) -> Round:
         """Server half: x <- x - server_lr * mean_i Delta_i."""
         x = state["x"]
-        reply = yield Ask("train", send={"x": x}, up={"delta": x.size})
+        each = self.gradients_a_step
+        reply = yield Ask("train", send={"x": x}, up={"delta": x.size}, each_step=each)
         return {"x": x - self.server_lr * reply.mean["delta"]}, {}

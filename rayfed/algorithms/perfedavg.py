@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Array, Upload
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.errors import ScenarioError
 from rayfed.problems.base import Batch, Ints, Problem
@@ -93,11 +93,10 @@ class PerFedAvg(FedAvg):
         behind = problem.gradient(w - self.width * g, batch)
         return np.asarray((ahead - behind) / (2 * self.width))
 
-    def round(self, state: State) -> Round:
-        """Server half: FedAvg's."""
-        x, each = state["x"], _GRADIENTS[self.variant]
-        reply = yield Ask("train", send={"x": x}, up={"delta": x.size}, each_step=each)
-        return {"x": x - self.server_lr * reply.mean["delta"]}, {}
+    @property
+    def gradients_a_step(self) -> float:
+        """Those of the variant."""
+        return _GRADIENTS[self.variant]
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return x - alpha grad F_i(x) (K, p), the gradient on all training rows."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Array, Upload
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.problems.base import Batch, Ints, Problem
 
@@ -78,11 +78,10 @@ class PFedMe(FedAvg):
             theta = theta - self.inner_lr * (g + self.lam * (theta - w))
         return loss, theta
 
-    def round(self, state: State) -> Round:
-        """Server half: FedAvg's; a local step takes K gradients."""
-        x, each = state["x"], float(self.inner_steps)
-        reply = yield Ask("train", send={"x": x}, up={"delta": x.size}, each_step=each)
-        return {"x": x - self.server_lr * reply.mean["delta"]}, {}
+    @property
+    def gradients_a_step(self) -> float:
+        """The K inner steps."""
+        return float(self.inner_steps)
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return theta_i (K, p) for the server's model x (p,)."""

@@ -96,7 +96,8 @@ class RWSADMM(Algorithm):
     watch : bool
         Whether evaluated rows have the columns `lagrangian`, the mean over clients of
         F_j(x_j) + beta/2 dist(...)^2 - ||z_j||^2 / (2 beta); `stationarity`, the norm of the
-        gradient of their sum in all x_j, z_j and y; and `beta_bound`, what beta should be above,
+        gradient of their sum in all x_j, z_j and y, of which the theorem bounds the least so far;
+        and `beta_bound`, what beta should be above,
         with the largest L of all clients. NaN where L is not known, or not all clients are
         evaluated. A beta that is not above the bound is a warning then. It costs no simulated time,
         but a gradient on all rows a client and row.
