@@ -40,7 +40,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         return f"{_served(frame, rivals, column)}{_so_far(results)}."
     if not math.isfinite(target):
         return _without_target(rivals)
-    goal = f"{y_title(column)} {units.number(target)}"
+    goal = _goal(column, target)
     there = rivals[rivals["rounds_to_target"].notna()].sort_values(
         ["rounds_to_target", "time_to_target_s"], kind="stable"
     )
@@ -52,6 +52,18 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         said += f"; {_listed([named(name) for name in missing['name']])} did not reach it"
         said += _every(missing)
     return f"{said}; {_in_time(there)}{_so_far(results)}."
+
+
+def _goal(column: str, value: float) -> str:
+    """Return a target for a sentence.
+
+    Examples
+    --------
+    >>> _goal("loss", 0.05), _goal("loss_gap", 2.06e-9)
+    ('loss 0.05', 'a gap to the optimum of 2.06e-9')
+    """
+    title, number = y_title(column), units.number(value)
+    return f"a {title} of {number}" if " to " in title else f"{title} {number}"
 
 
 def _served(frame: pd.DataFrame, rivals: pd.DataFrame, column: str) -> str:
@@ -332,7 +344,7 @@ def sweep_title(results: Results, found: Sweep, column: str) -> str:
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
     goal = stopped_at(results, column)
     if goal is not None:
-        return _soonest(found, rows, f"{y_title(column)} {units.number(goal)}", len(ends))
+        return _soonest(found, rows, _goal(column, goal), len(ends))
     if not len(rows):
         return f"No point of the sweep ended with a {y_title(column)}"
     more = more_is_better(column)
