@@ -219,20 +219,23 @@ class Near(Graph):
         return np.bincount(self._around(ids)[0], minlength=len(ids))
 
     def components(self) -> Ints:
-        """Return the connected component (N,) of each client, without all links if none fails.
+        """Return the connected component (N,) of each client, without all links.
 
-        Whoever is in the same small square is linked for certain, so that one client of each
+        Whoever is in the same small square is in range for certain, so that one client of each
         square links most of the others. All links are asked of those clients alone whom this
         leaves outside the largest component.
         """
         corner = self.positions.min(axis=0)
         column, row = np.floor((self.positions - corner).T / (_SQUARE * self.range_m))
         rows = row.max() + 1.0
-        if self.down is not None or rows * (column.max() + 1.0) > _WHOLE:
+        if rows * (column.max() + 1.0) > _WHOLE:
             return components(self.count, self._pairs)
         firsts, square = _alike((column * rows + row).astype(np.int64))
         across = tree_of(self.positions[firsts]).query_pairs(self.range_m, output_type="ndarray")
-        labels = components(len(firsts), across)[square]
+        others = np.flatnonzero(firsts[square] != np.arange(self.count))
+        own = np.stack([others, firsts[square[others]]], axis=1)
+        links = np.concatenate([own, firsts[across]])
+        labels = components(self.count, links[self._up(*links.T)])
         rest = np.flatnonzero(labels != np.bincount(labels).argmax())
         at, there = self._around(rest)
         return contracted(labels, rest[at], there)
