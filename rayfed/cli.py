@@ -160,9 +160,12 @@ def check(scenario: ScenarioFile, set_: Overrides = None) -> None:
         f"{tables.mib(cost.state)}, processes {tables.mib(cost.processes)})"
     )
     if plan.study.topology is not None:
-        from rayfed.topology.summary import line
+        from rayfed.topology.summary import line, walks_of
 
-        _say(line(plan.graphs()))
+        graphs = plan.graphs()
+        _say(line(graphs))
+        for walk in walks_of(plan.study, graphs):
+            _say(f"walk {walk.name}, lazy {walk.lazy:g}")
 
 
 @app.command()
@@ -193,12 +196,11 @@ def topology(
 
     plan = api.prepare(api.read(scenario, set_ or ()))
     study, graphs = plan.study, plan.graphs()
-    selections = [study.participation.select, *(a.select for a in study.algorithms)]
-    own = [select.walk_on(graphs) for select in selections if select is not None]
+    own = summary.walks_of(study, graphs)
     last_s = until if until is not None else study.stop.time_s or 3600.0
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     _say(summary.line(graphs))
-    for table in summary.tables(summary.regimes(graphs, moments, filter(None, own))):
+    for table in summary.tables(summary.regimes(graphs, moments, own)):
         out.print(table)
 
 

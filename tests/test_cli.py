@@ -194,6 +194,16 @@ class TestTopology:
         out = shell("check", "small.yaml", "--set", "topology=star")[1]
         assert out.splitlines()[-1] == "topology star: 5 links at first, 1.67 to a client, 1 part"
 
+    def test_check_tells_a_walk_as_it_is_walked(self, shell):
+        # of the walks on an even ring the first would have a period
+        walks = [
+            f"algorithms.{k}.select={{name: walk, rule: {{name: uniform, lazy: {lazy}}}}}"
+            for k, lazy in enumerate((0, 0.2))
+        ]
+        changes = ["topology=ring", *walks]
+        out = shell("check", "small.yaml", *(w for c in changes for w in ("--set", c)))[1]
+        assert out.splitlines()[-2:] == ["walk uniform, lazy 0.5", "walk uniform, lazy 0.2"]
+
     def test_a_scenario_without_one(self, shell):
         status, out, err = shell("topology", "small.yaml")
         assert (status, out) == (2, "")

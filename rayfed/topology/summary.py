@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
@@ -16,6 +16,9 @@ from rayfed.topology.chain import DENSE, Chain
 from rayfed.topology.connect import parts
 from rayfed.topology.graph import Graph
 from rayfed.topology.walks import Walk
+
+if TYPE_CHECKING:
+    from rayfed.study import Study
 
 DELTA = 0.25
 """Distance from the stationary law, in total variation, at which a walk counts as mixed."""
@@ -127,6 +130,13 @@ def regimes(
             graph = graphs.of(epoch).listed()
             paces = tuple(Pace.of(rule, graph) for rule in rules)
             yield Regime(epoch, round, time_s, Shape.of(graph), paces)
+
+
+def walks_of(study: Study, graphs: Graphs) -> list[Walk]:
+    """Return the walks of a study's selections, as walked, each once."""
+    selections = [study.participation.select, *(a.select for a in study.algorithms)]
+    walks = (select.walk_on(graphs) for select in selections if select is not None)
+    return list(dict.fromkeys(walk for walk in walks if walk is not None))
 
 
 def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, float]]:
