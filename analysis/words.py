@@ -36,7 +36,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     """
     rivals = frame[frame["name"].isin(results.rivals)]
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
-    if column.startswith("personal_"):
+    if column.startswith("personal_") and _ends(rivals, column):
         return f"{_served(frame, rivals, column)}{_so_far(results)}."
     if not math.isfinite(target):
         return _without_target(rivals)
