@@ -19,6 +19,8 @@ MOST_CLIENTS = 200
 MOST_ROUNDS = 300
 MEASURED = 2000
 """Up to so many clients, the law and the second eigenvalue are computed."""
+_DIGITS = 12
+"""Further ones are noise of iterative solvers, which may differ from one process to the next."""
 _NUMBERS = 60_000  # clients times graphs
 _LINKS = 200_000  # of all graphs together
 
@@ -131,4 +133,4 @@ def _long_run(graph: Graph, rule: Walk) -> tuple[float, Floats]:
 
     chain = Chain(rule.matrix(graph))
     law = chain.stationary if chain.whole else np.full(graph.count, np.nan)
-    return chain.slem, law
+    return round(chain.slem, _DIGITS), law.round(_DIGITS)
