@@ -73,6 +73,9 @@ Y_TITLES = {
     "gamma": "heterogeneity of the clients' optima",
     "merit": "merit function of the theorem",
     "contraction": "contraction that is guaranteed",
+    "stationarity": "gradient of the Lagrangian",
+    "stationarity_best": "least gradient of the Lagrangian so far",
+    "beta_bound": "what beta should be above",
     "contraction_measured": "contraction that is measured",
 }
 _FIRST = list(Y_TITLES)

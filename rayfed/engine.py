@@ -27,7 +27,7 @@ from rayfed.runs import Run
 from rayfed.selection import View as Candidates
 from rayfed.selection import Wait
 from rayfed.solvers import Descent
-from rayfed.stopping import MEASURED, Last, distance
+from rayfed.stopping import Last, distance
 from rayfed.tree import Ints
 
 NOT_FINITE = "is not finite"
@@ -108,9 +108,9 @@ class Engine:
             moved = told["model_change"] = distance(state["x"], moment.state["x"])
         due = self._due(after, moved)
         row, own = self._row(after, tally, told, due)
+        if due:
+            row |= moment.last.beside(row)
         last, change = moment.last.after(row, answered, due)
-        if due and MEASURED in row:
-            row[MEASURED] = moment.last.factor(row)
         if "loss_change" in run.stop.columns:
             row["loss_change"] = change
         return replace(after, last=last, own=own or moment.own), row, tally.events

@@ -16,6 +16,8 @@ CHANGES = ("loss_change", "model_change")
 """Columns that rows have only where a rule asks for them."""
 MEASURED = "contraction_measured"
 """The column that tells by what factor a `merit` has fallen a round since the last evaluation."""
+BEST = "stationarity_best"
+"""The column that tells the least `stationarity` of all evaluations so far."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,24 @@ class Last:
         Its round.
     merit : float
         Its `merit`, where the algorithm has such a column; else NaN.
+    best : float
+        Its `stationarity_best`, or NaN likewise.
     """
 
     loss: float = math.nan
     heard: bool = False
     round: int = 0
     merit: float = math.nan
+    best: float = math.nan
+
+    def beside(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """Return the columns of an evaluated row that tell of it and of those before it."""
+        told = {}
+        if MEASURED in row:
+            told[MEASURED] = self.factor(row)
+        if BEST in row:
+            told[BEST] = float(np.fmin(self.best, row["stationarity"]))
+        return told
 
     def after(self, row: Mapping[str, Any], answered: bool, due: bool) -> tuple[Last, float]:
         """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
@@ -94,7 +108,8 @@ class Last:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Last:
         """Return what is kept of an evaluated row."""
-        return cls(row["loss"], False, row["round"], row.get("merit", math.nan))
+        merit, best = row.get("merit", math.nan), row.get(BEST, math.nan)
+        return cls(row["loss"], False, row["round"], merit, best)
 
     def factor(self, row: Mapping[str, Any]) -> float:
         """Return by what factor the merit has changed, a round; NaN if nobody knows."""

@@ -73,7 +73,9 @@ class RWSADMM(Algorithm):
     Parameters
     ----------
     beta : float
-        Penalty; the theory wants more than 2 L^2 + L + 2 for gradients with constant L.
+        Penalty; the theory wants more than 2 L^2 + L + 2 for gradients with constant L, the largest
+        of all clients. A smaller one is a warning, with "sound" and "descent", where L is known and
+        soon found, or `watch` asks for it.
     epsilon : float or list of float
         Room between x_j and y in every coordinate, for all clients or for each. With 0 and kappa 1
         the method is Walkman, which finds the minimum of the mean of the F_j.
@@ -96,11 +98,10 @@ class RWSADMM(Algorithm):
     watch : bool
         Whether evaluated rows have the columns `lagrangian`, the mean over clients of
         F_j(x_j) + beta/2 dist(...)^2 - ||z_j||^2 / (2 beta); `stationarity`, the norm of the
-        gradient of their sum in all x_j, z_j and y, of which the theorem bounds the least so far;
-        and `beta_bound`, what beta should be above,
-        with the largest L of all clients. NaN where L is not known, or not all clients are
-        evaluated. A beta that is not above the bound is a warning then. It costs no simulated time,
-        but a gradient on all rows a client and row.
+        gradient of their sum in all x_j, z_j and y, and `stationarity_best`, the least so far,
+        which the theorem bounds; and `beta_bound`, what beta should be above. NaN where L is not
+        known, or not all clients are evaluated. It costs no simulated time, but a gradient on all
+        rows a client and row.
 
     Notes
     -----
@@ -154,15 +155,15 @@ class RWSADMM(Algorithm):
             raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
 
     def fitted(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
-        """Refuse widths that are not one for each client; return it watched where that is asked."""
+        """Refuse widths that are not one for each client; find what beta should be above."""
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
             found = f"found {len(self.epsilon)} widths for {shards.clients} clients"
             raise ScenarioError("epsilon", f"{found}; give one for each, or a number for all")
-        if not self.watch:
-            return self
-        from rayfed.algorithms.rwsadmm_watch import watched  # it extends this class
+        from rayfed.algorithms.rwsadmm_watch import soon, watched  # it extends this class
 
-        return watched(self, shards, objective)
+        if self.watch or (self.formulation in SOUND and soon(shards)):
+            return watched(self, shards, objective)
+        return self
 
     @property
     def needs_walk(self) -> bool:
@@ -172,7 +173,8 @@ class RWSADMM(Algorithm):
     @property
     def examined(self) -> tuple[str, ...]:
         """The Lagrangian, its gradient and the bound on beta, where they are asked for."""
-        return ("lagrangian", "stationarity", "beta_bound") if self.watch else ()
+        told = ("lagrangian", "stationarity", "stationarity_best", "beta_bound")
+        return told if self.watch else ()
 
     def client_state(self, x0: Array) -> State:
         """Every client's model x_j (p,) and multiplier z_j (p,), and what else it keeps.

@@ -1,4 +1,4 @@
-"""RWSADMM, watched: the augmented Lagrangian that its steps descend, measured."""
+"""RWSADMM, watched: whether its penalty is large enough, and what its Lagrangian does."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import numpy as np
 from rayfed.algorithms.base import Array, Floats, Probe, State, Upload
 from rayfed.algorithms.rwsadmm import RWSADMM
 from rayfed.curvature import curvature
+from rayfed.stopping import BEST
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
     from rayfed.datasets.shards import Shards
     from rayfed.problems.objective import Objective
 
+_SOON = 1e9  # multiplications
+
 
 @dataclass(frozen=True, kw_only=True)
 class Watched(RWSADMM):
-    """RWSADMM whose evaluated rows have its augmented Lagrangian and the norm of its gradient.
+    """RWSADMM that knows what beta should be above, and its augmented Lagrangian where asked.
 
     Parameters
     ----------
@@ -50,9 +53,9 @@ class Watched(RWSADMM):
         sums = probe.ask("lagrangian", {"y": y}, {"terms": 3, "pull": y.size})
         value, slope, asked = sums["terms"].tolist()
         if asked < probe.population:
-            return told | {"lagrangian": math.nan, "stationarity": math.nan}
+            return told | dict.fromkeys(("lagrangian", "stationarity", BEST), math.nan)
         norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
-        return told | {"lagrangian": value / asked, "stationarity": norm}
+        return told | {"lagrangian": value / asked, "stationarity": norm, BEST: norm}
 
     def warnings(self, told: Mapping[str, Floats]) -> list[str]:
         """Say that beta is too small for the theory, where L is known."""
@@ -60,6 +63,14 @@ class Watched(RWSADMM):
             return []
         who = f"{self.label or self.name}: beta {self.beta:g}"
         return [f"{who} is not above 2 L^2 + L + 2 = {self.beta_bound:.4g}, as the theory asks"]
+
+
+def soon(shards: Shards) -> bool:
+    """Whether L is found in about a second: an eigenvalue of a matrix (d, d) for each client."""
+    width = shards.features + 1
+    if shards.clients * width**3 > _SOON:
+        return False
+    return bool(shards.sizes(np.arange(shards.clients)).sum() * width**2 <= _SOON)
 
 
 def watched(algorithm: RWSADMM, shards: Shards, objective: Objective) -> Watched:

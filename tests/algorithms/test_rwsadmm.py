@@ -206,6 +206,8 @@ def test_the_lagrangian_that_it_goes_down_is_measured(study, epsilon):
     # at first x_j = y = z_j = 0: the mean loss, and gradients -c_j in x_j alone
     assert rows.lagrangian[0] == pytest.approx(squares / 40, rel=1e-12)
     assert rows.stationarity[0] == pytest.approx(squares**0.5, rel=1e-12)
+    assert rows.stationarity_best.tolist() == np.minimum.accumulate(rows.stationarity).tolist()
+    assert rows.stationarity.diff().max() > 0  # else that would say nothing
     assert (rows.beta_bound == 5.0).all()  # 2 L^2 + L + 2 with L = 1, below beta
     known = rows.lagrangian[20:]  # everybody has been asked
     # steps along gradients at the last x_j may raise it, by a second difference of x_j
@@ -266,6 +268,14 @@ def test_local_steps_that_would_not_be_its_own_are_refused(study):
     _, run = study
     with pytest.raises(ScenarioError, match="'rwsadmm' brings its own: leave them out"):
         run(1, local={**ONE, "momentum": 0.9})
+
+
+def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked():
+    class Many:
+        clients, features = 1_000_000, 60  # whose rows must not be read
+
+    method = RWSADMM()
+    assert method.fitted(Many(), None, None) is method
 
 
 def around(client, count):
@@ -381,10 +391,12 @@ def test_tokens_that_cannot_be_kept_are_one_clear_line(study, settings, line):
         run(1, tokens="neighbourhood", **settings)
 
 
+@pytest.mark.parametrize("watch", [True, False])
 @pytest.mark.parametrize(("beta", "warned"), [(5.0, True), (5.1, False)])
-def test_a_beta_that_is_not_above_its_bound_is_a_warning_where_it_is_watched(study, beta, warned):
+def test_a_beta_that_is_not_above_its_bound_is_a_warning(study, beta, warned, watch):
     _, run = study
-    result = run(2, beta=beta, epsilon=0.0, watch=True)
+    result = run(2, beta=beta, epsilon=0.0, watch=watch)
+    assert ("beta_bound" in result.rounds) == watch
     told = json.loads((result.folder / "rwsadmm-seed0" / "run.json").read_text())
     line = "rwsadmm: beta 5 is not above 2 L^2 + L + 2 = 5, as the theory asks"  # L = 1
     assert told["warnings"] == ([line] if warned else [])
