@@ -10,185 +10,28 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import signal
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.driver import Driver, Interrupted, give_up
 from rayfed.errors import RayfedError
-from rayfed.executors.base import Gathered, HostLost, Progress, Report, gather, merged, share
-from rayfed.executors.ray_host import BY_VALUE, PROTOCOL, HostActor
-from rayfed.host import Request, Setup, UnknownRun
+from rayfed.executors.base import Progress, Report
+from rayfed.executors.ray_host import BY_VALUE, HostActor
+from rayfed.executors.ray_pool import Layout, RayExecutor, first_line
 from rayfed.placement import actor_count
-from rayfed.problems.base import Array
 from rayfed.runs import Run
-from rayfed.tree import Ints, balanced, classes
+from rayfed.tree import classes
 
-_RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
 _DRIVERS = 3  # that a run may lose
-_UNEQUAL = 1.1  # load of the busiest actor over the mean, above which clients are dealt anew
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Which actor owns which client.
-
-    Parameters
-    ----------
-    owned : list of lists of (residue, modulus)
-        The classes of each actor.
-    """
-
-    owned: list[list[tuple[int, int]]]
-
-    def owner(self) -> tuple[int, Ints]:
-        """Return the finest modulus and the actor of each residue under it."""
-        fine = max(m for own in self.owned for _, m in own)
-        table = np.zeros(fine, dtype=np.int64)
-        for actor, own in enumerate(self.owned):
-            for residue, modulus in own:
-                table[residue::modulus] = actor
-        return fine, table
-
-
-class RayExecutor:
-    """The executor that a driver uses: calls the client actors of the pool.
-
-    Parameters
-    ----------
-    actors : list of actor handles
-        The pool.
-    layout : Layout
-        Who owns which client.
-    tables : mapping of str to object reference
-        The tables of the study in the object store.
-    data : mapping of str to str
-        For each view of the run the name of its table.
-    """
-
-    def __init__(
-        self,
-        actors: Sequence[Any],
-        layout: Layout,
-        tables: Mapping[str, Any],
-        data: Mapping[str, str],
-    ) -> None:
-        self.actors, self.tables, self.data = list(actors), dict(tables), dict(data)
-        self.fine, self.owner = layout.owner()
-        self.stateless: set[str] = set()
-
-    def open(self, key: str, setup: Setup, rows: Mapping[str, Array] | None = None) -> None:
-        """Begin a run on every actor, or begin it again; waits for actors that are starting."""
-        self.stateless |= set() if setup.initial else {key}
-        shared = ray.put(setup)
-        tables = [self.tables.get(self.data.get(name, "")) for name in setup.views]
-        self._wait_for_all()
-        refs = []
-        for a, actor in enumerate(self.actors):
-            mine = None
-            if rows is not None and len(rows["ids"]):
-                mine = share(rows, np.flatnonzero(self.owner[rows["ids"] % self.fine] == a))
-            refs.append(actor.open.remote(key, shared, mine, *tables))
-        _get(refs)
-
-    def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask on the actors that own the clients."""
-        asked = self._deal(key, request)
-        inside: Mapping[str, Array] | None = send
-        beside: list[Any] = []
-        if len(asked) * sum(v.nbytes for v in send.values()) > BY_VALUE:
-            inside, beside = None, [ray.put(send)]
-        refs = [
-            self.actors[a].exchange.remote(pickle.dumps((key, part, inside), PROTOCOL), *beside)
-            for a, _, part in asked
-        ]
-        answers = _get(refs)
-        return gather(request, [(i, p) for (_, i, _), p in zip(asked, answers, strict=True)])
-
-    def _deal(self, key: str, request: Request) -> list[tuple[int, Ints, Request]]:
-        """Return who is asked: an actor, which of the request's clients, and its request.
-
-        A client that keeps a state is where its state is. Others can be anywhere, and go where
-        there is least to do when their own actors are loaded unequally.
-        """
-        ids, hosts = request.ids, len(self.actors)
-        owner, classes = self.owner[ids % self.fine], None
-        loads = np.bincount(owner, minlength=hosts)
-        if key in self.stateless and hosts * loads.max() > _UNEQUAL * len(ids) > hosts:
-            classes = balanced(ids, hosts)
-            fine, table = Layout(classes).owner()
-            owner = table[ids % fine]
-            loads = np.bincount(owner, minlength=hosts)
-        asked = []
-        for a in np.flatnonzero(loads).tolist():
-            index = np.flatnonzero(owner == a)
-            own = None if classes is None else classes[a]
-            asked.append((a, index, request.part(index, own)))
-        return asked
-
-    def snapshot(self, key: str) -> dict[str, Array]:
-        """Return client state that changed since the last snapshot."""
-        return merged(_get([actor.snapshot.remote(key) for actor in self.actors]))
-
-    def close(self, key: str) -> None:
-        """Forget a run."""
-        for actor in self.actors:
-            actor.close.remote(key)
-
-    def _wait_for_all(self) -> None:
-        """Wait until every actor answers; Ray may be starting some of them anew.
-
-        Raises
-        ------
-        ConnectionError
-            If one does not come back; a resume may find it.
-        """
-        end = time.monotonic() + _RESTART_S
-        while True:
-            try:
-                ready = [actor.ready.remote() for actor in self.actors]
-                ray.get(ready, timeout=max(0.0, end - time.monotonic()))
-                return
-            except (RayActorError, GetTimeoutError) as error:
-                if time.monotonic() > end:
-                    text = f"client actors did not come back in {_RESTART_S:g} s: {_line(error)}"
-                    raise ConnectionError(text) from error
-                time.sleep(0.2)
-
-
-def _get(refs: Sequence[Any]) -> list[Any]:
-    """Get the results of calls to actors.
-
-    Raises
-    ------
-    HostLost
-        If an actor died, or has come back empty.
-    """
-    try:
-        sent: list[Any] = ray.get(list(refs))
-    except RayActorError as error:
-        raise HostLost(f"a client actor was lost ({_line(error)})") from error
-    results = [pickle.loads(each) if isinstance(each, bytes) else each for each in sent]
-    for result in results:
-        if isinstance(result, UnknownRun):
-            raise HostLost("a client actor was started anew and must be restored")
-    return results
-
-
-def _line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
 
 
 class DriverActor:
@@ -285,7 +128,7 @@ class RayStudy:
             try:
                 ray.get(done)
             except RayError as error:
-                text = f"a client actor cannot start: {_line(error)}"
+                text = f"a client actor cannot start: {first_line(error)}"
                 raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
             report(total - len(waiting), total)
 
@@ -383,7 +226,7 @@ class _Queue:
             if tries < _DRIVERS:
                 self._deal(self.study.driver(), run, tries + 1)
                 return
-            died = RayfedError(f"it died {tries + 1} times: {_line(error)}")
+            died = RayfedError(f"it died {tries + 1} times: {first_line(error)}")
             self._give_up(run, died, error)
             driver = self.study.driver() if self.waiting else None
         except RayError as error:  # it could not even begin
@@ -433,6 +276,6 @@ def _start(address: str | None, actors: int) -> None:
             configure_logging=False,
         )
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
-        raise RayfedError(f"--address {address}: cannot join Ray: {_line(error)}") from error
+        raise RayfedError(f"--address {address}: cannot join Ray: {first_line(error)}") from error
     if callable(terminated) and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, terminated)  # Ray has set its own, which ends at once

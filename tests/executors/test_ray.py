@@ -15,10 +15,10 @@ from rayfed import api
 from rayfed.api import Result
 from rayfed.errors import RayfedError
 from rayfed.executors import ray as executor
-from rayfed.executors.ray import Layout, RayExecutor, RayStudy
+from rayfed.executors.ray import RayStudy
 from rayfed.executors.ray_host import HostActor
+from rayfed.executors.ray_pool import Layout, RayExecutor
 from rayfed.host import Setup
-from rayfed.tree import classes
 
 OWN = """
 import os, sys
@@ -146,7 +146,7 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
             with pytest.raises(RayfedError, match="wait for 1 CPU each, but of 1 CPUs 0 are free"):
                 rayfed.run(made, out=tmp_path / "full")
             # an actor that has died and finds no room again: its run must not wait for ever
-            patch.setattr("rayfed.executors.ray._RESTART_S", 1.0)
+            patch.setattr("rayfed.executors.ray_pool._RESTART_S", 1.0)
             waits = ray.remote(num_cpus=1)(HostActor).remote([(0, 1)])
             executor = RayExecutor([waits], Layout([[(0, 1)]]), {}, {})
             with pytest.raises(ConnectionError, match="did not come back in 1 s"):
@@ -173,15 +173,6 @@ def test_actors_work_at_the_priority_of_who_asked(tmp_path):
 def test_a_machine_that_is_no_node_of_the_cluster_is_refused(tmp_path):
     with pytest.raises(RayfedError, match=r"ray start --address"):
         RayStudy(4, "auto", "ray://head:10001", tmp_path)
-
-
-def test_the_layout_knows_the_owner_of_every_client():
-    layout = Layout(classes(13, 5))
-    fine, owner = layout.owner()
-    for actor, owned in enumerate(layout.owned):
-        for client in range(13):
-            lives_here = any(client % m == r for r, m in owned)
-            assert lives_here == (owner[client % fine] == actor)
 
 
 def test_the_wish_to_end_is_not_left_to_ray(monkeypatch):
