@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,10 +119,12 @@ def regimes(
 ) -> Iterator[Regime]:
     """Yield the different graphs at some moments (round, virtual second).
 
-    With each come a study's own walks, as walked, and those that need no settings.
+    With each come a study's own walks, as walked, and those that need no settings; of those that
+    differ in the time of a move alone, one.
     """
     bare = (cls().settled(graphs) for cls in find("walks").values() if _bare(cls))
-    rules, seen = list(dict.fromkeys([*own, *bare])), set[int]()
+    timeless = (replace(walk, hop_s=0.0, speed_m_s=None) for walk in (*own, *bare))
+    rules, seen = list(dict.fromkeys(timeless)), set[int]()
     for round, time_s in moments:
         epoch = graphs.epoch(round, time_s)
         if epoch not in seen:

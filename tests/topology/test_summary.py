@@ -58,7 +58,7 @@ def test_the_tables_have_a_line_for_each_graph_and_walk():
 
 def test_a_study_s_own_walks_come_first_and_once():
     graphs = Graphs(Complete(), 4, 0)
-    own = [Metropolis(lazy=0.4), Uniform(), Metropolis(lazy=0.4)]
+    own = [Metropolis(lazy=0.4), Uniform(hop_s=3.0), Metropolis(lazy=0.4, hop_s=1.0)]
     _, (_, *rows) = shown(graphs, [(1, 0.0)], own)
     names = [row[-7:-5] for row in rows]
     assert names == [["metropolis", "0.4"], ["uniform", "0"], ["metropolis", "0"]]
