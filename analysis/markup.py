@@ -168,10 +168,15 @@ def _clock(column: Column) -> str:
 
 def _cell(column: Column, row: int, look: Mapping[str, Ink], place: int) -> str:
     text = escape(column.texts[row])
+    kinds = ["best"] if column.best[row] else []
     if place == 0:
         text = swatch(row, look[column.texts[row]]) + text
-    best = ' class="best"' if column.best[row] else ""
-    return f'<td data-value="{column.values[row]}"{best}>{text}</td>'
+    elif " ± " in text:  # two lines where there is little room
+        mean, _, spread = text.partition(" ± ")
+        text = f"<span>{mean}</span> <span>± {spread}</span>"
+        kinds.append("spread")
+    kind = f' class="{" ".join(kinds)}"' if kinds else ""
+    return f'<td data-value="{column.values[row]}"{kind}>{text}</td>'
 
 
 def plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]], about: str = "runs") -> str:

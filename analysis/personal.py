@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from analysis.read import Run
@@ -60,9 +61,15 @@ def ends(run: Run) -> pd.DataFrame:
     return frame.sort_values("own", ascending=kind == "accuracy", kind="stable")
 
 
-def gains(run: Run) -> tuple[int, int]:
-    """Return how many clients their own model serves better than the shared one, and worse."""
-    found = ends(run)
-    change = found["own"] - found["shared"]
-    change = change if measure(run) == "accuracy" else -change
-    return int((change > 0).sum()), int((change < 0).sum())
+def gains(run: Run) -> tuple[int, int, int]:
+    """Return how many clients their own model serves better than the shared one, worse, alike.
+
+    Alike are accuracies within half a point, and losses within 1 % of the shared model's.
+    """
+    found, scored = ends(run), measure(run) == "accuracy"
+    change = (found["own"] - found["shared"]) * (1 if scored else -1)
+    margin = 0.005 if scored else 0.01 * found["shared"].abs()
+    # Rounding must not part a tie: 0.905 - 0.9 is more than 0.005. A model that diverged has none.
+    tied = np.isfinite(change) & (change.abs() <= margin * (1 + 1e-9))
+    better, worse = (int((part & ~tied).sum()) for part in (change > 0, change < 0))
+    return better, worse, len(found) - better - worse

@@ -10,7 +10,7 @@ from analysis import personal, units
 from analysis.figures.personal import SINGLE
 from analysis.read import Run
 from analysis.series import Array
-from analysis.words import named
+from analysis.words import listed, named
 
 
 def title(run: Run) -> str:
@@ -22,10 +22,11 @@ def title(run: Run) -> str:
     )
     if found["shared"].isna().all():
         return f"With {name} there is no shared model; {who} has {kind} {own} with its own"
-    better, worse = personal.gains(run)
+    better, worse, alike = personal.gains(run)
     whom = f"all {total}" if better == len(found) > 1 else f"{better:,} of {total}"
     said = f"With {name} own models serve {whom} better than the shared one"
-    said += f" and {worse:,} worse" if worse else ""
+    rest = [(worse, "worse"), (alike, "about as well")]
+    said = listed([said, *(f"{count:,} {how_well}" for count, how_well in rest if count)])
     return f"{said}; {who} has {kind} {own} instead of {shared}"
 
 
@@ -53,6 +54,9 @@ def how(run: Run) -> str:
             f"Filled dots are the {kind} of a client's own model, hollow ones that of the shared "
             "model on the same rows; the line between them is what a model of its own changes."
         )
+    if personal.distances(run) is not None:
+        margin = "half a point" if kind == "accuracy" else "1 %"
+        said += f" Within {margin} of each other they count as serving a client alike."
     server = kind == "accuracy" and run.info.get("scored") == "server"
     return said + " Accuracies are on the clients' training rows." * server
 

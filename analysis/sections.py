@@ -71,8 +71,10 @@ def _convergence(results: Results, data: Data) -> str:
         '<input type="range" id="target-slider" min="0" max="1000" aria-label="target"></div></div>'
     )
     seeds = max(len(results.usable(name)) for name in results.names)
-    what = f"Lines are means over {seeds} seeds, bands one standard deviation" if seeds > 1 else ""
-    what += ("; faint lines are single seeds." if shows_seeds(results) else ".") if what else ""
+    what = f"Lines are means over {seeds} seeds, bands one standard deviation"
+    what += ", no further than the seeds themselves"
+    what += "; faint lines are single seeds." if shows_seeds(results) else "."
+    what = what if seeds > 1 else ""
     how = (
         f"{what} Diamonds mark where each run reached the target; move the dotted line to set "
         f"another one. {markup.term('simulated time', 'Simulated time')} and "

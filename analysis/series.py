@@ -167,9 +167,9 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
     """Average runs over a clock.
 
     Between two evaluations, and after its end, a run holds its last value: that is the model
-    that the server has at that moment. The band is the sample standard deviation over runs; where
-    it would go below zero for data that are positive, it ends at the smallest run, so that it can
-    be drawn on a log axis.
+    that the server has at that moment. The band is the sample standard deviation over runs, but
+    goes no further than the runs themselves: of two or three it would reach beyond them, on a log
+    axis far below.
 
     Parameters
     ----------
@@ -189,10 +189,8 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
     mean = held.mean(axis=0)
     with np.errstate(over="ignore"):  # a run that diverged ends where it likes
         spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
-    low = mean - spread
-    positive = held.min(axis=0) > 0
-    low = np.where(positive & (low <= 0), held.min(axis=0), low)
-    return Curve(grid, mean, low, mean + spread)
+    low = np.maximum(mean - spread, held.min(axis=0))
+    return Curve(grid, mean, low, np.minimum(mean + spread, held.max(axis=0)))
 
 
 def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Array, Array]]:

@@ -49,7 +49,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     said = _reached(there, goal)
     missing = rivals[rivals["rounds_to_target"].isna()]
     if len(missing):
-        said += f"; {_listed([named(name) for name in missing['name']])} did not reach it"
+        said += f"; {listed([named(name) for name in missing['name']])} did not reach it"
         said += _every(missing)
     return f"{said}; {_in_time(there)}{_so_far(results)}."
 
@@ -70,7 +70,7 @@ def _served(frame: pd.DataFrame, rivals: pd.DataFrame, column: str) -> str:
     """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
     shared = column.removeprefix("personal_")
     own = [f"{end} with {name}" for name, end in _ends(rivals, column)[:_NAMED]]
-    said = f"Clients' own models end at {y_title(column)} {_listed(own)}"
+    said = f"Clients' own models end at {y_title(column)} {listed(own)}"
     for name, end in _ends(frame[frame["baseline"]], column)[:1]:
         said += f", the baseline {name} at {end}"
     for name, end in _ends(rivals, shared)[:1]:
@@ -92,7 +92,7 @@ def _reached(there: pd.DataFrame, goal: str) -> str:
     """Return who was there in how many rounds; those who share the first place come together."""
     least = float(there["rounds_to_target"].iloc[0])
     tied = [named(name) for name in there["name"][there["rounds_to_target"] == least]]
-    said = f"{_listed(tied)} reached {goal} in {clock_text('round', least)}"
+    said = f"{listed(tied)} reached {goal} in {clock_text('round', least)}"
     if len(tied) > 1:
         said += " each"
     rest = there.iloc[len(tied) : _NAMED]
@@ -156,7 +156,14 @@ def _so_far(results: Results) -> str:
     return f" (so far: {total - running} of {total} runs have ended)" if running else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names, or what is said of each, as they stand in a sentence; of many the first.
+
+    Examples
+    --------
+    >>> listed(["A", "B", "C"]), listed(["A", "B", "C", "D", "E"])
+    ('A, B and C', 'A, B, C and 2 others')
+    """
     shown = list(names[:_NAMED])
     if rest := len(names[_NAMED:]):
         shown.append("1 other" if rest == 1 else f"{rest} others")
@@ -270,7 +277,7 @@ def fairness_title(results: Results) -> str:
         return "No values per client are recorded"
     order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
     texts = [f"{units.number(known[name])} with {named(name)}" for name in order[:_NAMED]]
-    return f"The worst-served tenth of the clients has {column} {_listed(texts)}"
+    return f"The worst-served tenth of the clients has {column} {listed(texts)}"
 
 
 def walk_title(run: Run) -> str:

@@ -46,10 +46,9 @@ const series = (() => {
       const values = rows.map((row) => row[i]);
       const middle = mean(values);
       const spread = deviation(values, middle);
-      const least = Math.min(...values);
       found.mean.push(middle);
-      found.low.push(least > 0 && middle - spread <= 0 ? least : middle - spread);
-      found.high.push(middle + spread);
+      found.low.push(Math.max(middle - spread, Math.min(...values)));
+      found.high.push(Math.min(middle + spread, Math.max(...values)));
     });
     return found;
   }

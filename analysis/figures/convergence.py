@@ -46,7 +46,7 @@ def convergence(
 ) -> go.Figure:
     """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
 
-    Where there are few of them the single seeds are drawn too, faintly.
+    The band goes no further than the seeds. Where these are few they are drawn too, faintly.
 
     Parameters
     ----------

@@ -483,7 +483,37 @@ def test_all_drawn_rounds_can_be_seen(page):
 
 
 @pytest.fixture
-def swept(page, tmp_path, run_writer, rows):
+def elsewhere(page):
+    """Return a function that opens the page of a result folder in a window of its own."""
+    before = page.current_window_handle
+    page.switch_to.new_window("tab")
+    look(page, 1280, 800)
+
+    def show(folder):
+        report.write(folder)
+        open_page(page, Results.read(folder))
+        return page
+
+    yield show
+    page.close()
+    page.switch_to.window(before)
+
+
+def test_a_table_of_many_columns_with_deviations_fits_the_page(
+    elsewhere, tmp_path, run_writer, rows
+):
+    names = ("accuracy", "test_loss", "loss_gap", "personal_loss", "personal_accuracy")
+    for label in ("FedAvg", "a longer name, of two parts"):
+        for seed in (0, 1):
+            ends = {name: [0.9, 0.0661 + seed * 0.00022] for name in names}
+            run_writer(tmp_path, label, seed, rows([1, 0.15 + seed / 100], label, seed, **ends))
+    table = elsewhere(tmp_path).find_element(By.CSS_SELECTOR, ".scroll:has(#results)")
+    inside, room = (table.get_property(f"{part}Width") for part in ("scroll", "client"))
+    assert (inside, room) == (1044, 1044)
+
+
+@pytest.fixture
+def swept(elsewhere, tmp_path, run_writer, rows):
     """The page of a sweep over two numbers, in a window of its own."""
     for lr in (1, 10):
         for tau in (2, 4):
@@ -493,13 +523,7 @@ def swept(page, tmp_path, run_writer, rows):
                 folder=f"{lr}-{tau}", setting=f"lr={lr}, tau={tau}", scenario={},
                 settings={"lr": lr, "tau": tau},
             )  # fmt: skip
-    report.write(tmp_path)
-    before = page.current_window_handle
-    page.switch_to.new_window("tab")
-    open_page(page, Results.read(tmp_path))
-    yield page
-    page.close()
-    page.switch_to.window(before)
+    return elsewhere(tmp_path)
 
 
 def test_the_map_of_a_sweep_follows_the_column(swept):

@@ -55,8 +55,13 @@ def test_between_evaluations_a_run_holds_its_last_value():
     found = curve([frame([0, 2, 4], [8, 4, 2]), frame([0, 3], [6, 2])], "time_s", "loss")
     assert list(found.x) == [0, 2, 3, 4]
     assert list(found.mean) == [7, 5, 3, 2]
-    # Sample deviations of (8, 6), (4, 6), (4, 2), (2, 2).
-    assert found.high - found.mean == pytest.approx([2**0.5, 2**0.5, 2**0.5, 0])
+
+
+def test_the_band_is_the_sample_deviation():
+    found = curve([frame([0], [y]) for y in (1.0, 2.0, 2.0, 3.0)], "time_s", "loss")
+    # Squares 1, 0, 0, 1 over 4 - 1.
+    assert found.high[0] == pytest.approx(2 + (2 / 3) ** 0.5)
+    assert found.low[0] == pytest.approx(2 - (2 / 3) ** 0.5)
 
 
 def test_rows_that_were_not_evaluated_do_not_count():
@@ -65,16 +70,17 @@ def test_rows_that_were_not_evaluated_do_not_count():
     assert list(found.low) == list(found.high) == [4, 2]
 
 
-def test_the_band_of_positive_data_stays_positive():
-    found = curve([frame([0], [1.0]), frame([0], [9.0])], "time_s", "loss")
-    # Mean 5, deviation 5.66: below zero, so it ends at the smaller run.
+@pytest.mark.parametrize("ends", [(1.0, 9.0), (-1.0, 9.0), (4.0, 4.0)])
+def test_the_band_goes_no_further_than_the_runs(ends):
+    found = curve([frame([0], [y]) for y in ends], "time_s", "loss")
+    assert (found.low[0], found.high[0]) == ends  # of two, the deviation is 0.71 of their distance
+
+
+def test_the_band_of_three_runs_ends_at_one_of_them_alone():
+    found = curve([frame([0], [y]) for y in (1.0, 1.0, 9.0)], "time_s", "loss")
+    # Mean 3.67, deviation 4.62.
     assert found.low[0] == 1.0
-    assert found.high[0] == pytest.approx(5 + 32**0.5)
-
-
-def test_the_band_of_other_data_goes_where_it_goes():
-    found = curve([frame([0], [-1.0]), frame([0], [9.0])], "time_s", "loss")
-    assert found.low[0] == pytest.approx(4 - 50**0.5)
+    assert found.high[0] == pytest.approx(11 / 3 + (64 / 3) ** 0.5)
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends():

@@ -8,6 +8,7 @@ from analysis import personal_words
 from analysis.figures import personal, personal_over_rounds
 from analysis.figures.personal import SINGLE
 from analysis.palette import LIGHT
+from analysis.personal import gains
 from analysis.read import Results
 from analysis.report import page
 
@@ -59,14 +60,38 @@ def test_two_joined_dots_a_client_the_worst_served_first(results):
 def test_what_one_sees_in_words(results):
     (run,) = results([0, 4], **THREE).runs_found
     assert personal_words.title(run) == (
-        "With b own models serve 1 of 3 clients better than the shared one and 1 worse; "
-        "the worst-served client has accuracy 0.5 instead of 0.4"
+        "With b own models serve 1 of 3 clients better than the shared one, 1 worse and 1 about "
+        "as well; the worst-served client has accuracy 0.5 instead of 0.4"
     )
     assert personal_words.rounds_title(run) == (
         "In 4 rounds the mean accuracy of own models with b went from 0.2 to 0.7, "
         "that of the worst-served client from 0.1 to 0.5"
     )
     assert personal_words.note(run) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "shared", "counts"),
+    [
+        ("accuracy", [0.905, 0.895, 0.906, 0.894], 0.9, (1, 1, 2)),
+        ("loss", [1.98, 2.02, 1.97, 2.03], 2.0, (1, 1, 2)),
+        ("loss", [0.1, np.inf], [[np.inf, 0.1]], (1, 1, 0)),
+    ],
+)
+def test_only_beyond_a_margin_is_a_client_served_better_or_worse(
+    results, kind, own, shared, counts
+):
+    scores = {f"personal_{kind}": [own], kind: shared, "distance": 1.0}
+    (run,) = results([0], **scores).runs_found
+    assert gains(run) == counts
+
+
+def test_only_what_is_so_is_said(results):
+    scores = {"personal_accuracy": [[0.5, 0.6, 0.4]], "accuracy": [[0.5, 0.6, 0.3]]}
+    (run,) = results([0], distance=1.0, **scores).runs_found
+    assert "1 of 3 clients better than the shared one and 2 about as well;" in (
+        personal_words.title(run)
+    )
 
 
 def test_who_was_never_asked_is_grey_and_counted(results):
@@ -85,7 +110,7 @@ def test_without_accuracy_losses_are_compared(results):
         "loss of the client", "log",
     )  # fmt: skip
     assert personal_words.title(found.runs_found[0]).endswith(
-        "serve 1 of 3 clients better than the shared one and 1 worse; "
+        "serve 1 of 3 clients better than the shared one, 1 worse and 1 about as well; "
         "the worst-served client has loss 4 instead of 2"
     )
     cells = personal_over_rounds(found, "b", 0).data[0]
