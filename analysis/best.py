@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
@@ -16,8 +16,9 @@ import yaml
 from analysis.files import replace
 from analysis.read import Results, Run
 from analysis.series import crossing, history, more_is_better
+from analysis.settings import tried
 from rayfed.errors import ScenarioError, unknown
-from rayfed.study.dotted import combinations, setting_name
+from rayfed.study.dotted import setting_name
 
 _FREE = ("name", "algorithms", "grid")  # what scenarios of winners may differ in
 _FEWEST = 3  # values of a key of which the first and the last are an edge
@@ -218,9 +219,7 @@ class Best:
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
         """What each setting of the grid sets, by its name."""
-        scenario = yaml.safe_load(self.results.scenario) if self.results.scenario else None
-        grid = scenario.get("grid") if isinstance(scenario, Mapping) else None
-        return {setting_name(one): one for one in combinations(grid or {}) if one}
+        return tried(self.results.scenario)
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each algorithm: its best setting and what that reaches."""

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.settings import short_names, tried
 from analysis.walked import Walked
 from rayfed.errors import ScenarioError
 
@@ -141,15 +142,15 @@ class Results:
         if not found:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
         infos = [(path, _json(path / "run.json")) for path in found]
-        names = _names([info for _, info in infos])
+        text = place / "scenario.yaml"
+        scenario = text.read_text(encoding="utf-8") if text.exists() else ""
+        names = _names([info for _, info in infos], scenario)
         runs = [
             _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
         ]
         order = _order(runs)
         last = len(order)
         runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))
-        text = place / "scenario.yaml"
-        scenario = text.read_text(encoding="utf-8") if text.exists() else ""
         return cls(place, tuple(runs), scenario)
 
     @property
@@ -297,12 +298,15 @@ def _json(path: Path) -> dict[str, Any]:
     return {"label": path.parent.name} | info
 
 
-def _names(infos: list[dict[str, Any]]) -> list[str]:
+def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
     """Return a name for each run: its label, its setting where only that differs, else both.
 
-    The setting stays out where a label has one alone.
+    The setting stays out where a label has one alone; it is told by what differs in the grid.
     """
     texts = [_setting(info.get("setting")) for info in infos]
+    if any(texts):
+        short = short_names(tried(scenario), [info.get("scenario") or {} for info in infos])
+        texts = [short.get(text, text) for text in texts]
     labels = [str(info["label"]) for info in infos]
     several: dict[str, set[str]] = {}
     for label, text in zip(labels, texts, strict=True):

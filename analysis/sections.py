@@ -13,6 +13,7 @@ from analysis.figures.style import study_inks
 from analysis.payload import has_client_values
 from analysis.read import Results, Run
 from analysis.series import clocks, stopped_at
+from analysis.settings import flat
 from analysis.tables import Column
 
 Data = Mapping[str, Any]
@@ -300,7 +301,7 @@ def _settings(results: Results) -> str:
 
 def _flat(settings: Mapping[str, Any]) -> list[str]:
     """Return nested settings as ``local.lr=0.1``."""
-    held = sweeps.flat(settings).items()
+    held = flat(settings).items()
     return [f"{k}={v}" for k, v in held if v is not None and k.rpartition(".")[2] != "label"]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis.read import Results, Run
 from analysis.series import crossing, history, points, stopped_at
+from analysis.settings import flat, short_keys
 
 _NO_SETTING = {"algorithms", "grid", "name", "description", "seeds", "executor", "checkpoint"}
 _LEAST = {1: 3, 2: 4}  # points below which a sweep by one key, or by two, is no sweep
@@ -46,8 +47,7 @@ class Sweep:
     @property
     def titles(self) -> tuple[str, ...]:
         """The keys as short as they can be told apart."""
-        last = [key.rpartition(".")[2] for key in self.keys]
-        return tuple(last) if len(set(last)) == len(last) else self.keys
+        return short_keys(self.keys)
 
     def values(self, results: Results, column: str) -> pd.DataFrame:
         """Return the points with the last ``value`` of a column, the mean over seeds.
@@ -162,23 +162,6 @@ def _facts(run: Run) -> dict[str, Any]:
 def _own(run: Run) -> dict[str, Any]:
     settings = run.info.get("settings")
     return flat({k: v for k, v in settings.items() if k != "label"}) if settings else {}
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted keys.
-
-    Examples
-    --------
-    >>> flat({"local": {"lr": 0.1}, "tau": 1})
-    {'local.lr': 0.1, 'tau': 1}
-    """
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def _setting(run: Run) -> str:

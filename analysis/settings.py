@@ -1,0 +1,129 @@
+"""The settings that a grid tried, and what they are called on the page: by what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from rayfed.study.dotted import combinations, setting_name
+
+_COUNTS = {"clients.count": "clients"}  # numbers that are said with their noun
+
+
+def tried(scenario: str) -> dict[str, dict[str, Any]]:
+    """Return what each setting of the grid of a scenario sets, by its name in ``run.json``.
+
+    Parameters
+    ----------
+    scenario : str
+        The text of ``scenario.yaml``; without a grid, or where it is no YAML, there are none.
+    """
+    try:
+        held = yaml.safe_load(scenario)
+    except yaml.YAMLError:
+        return {}
+    grid = held.get("grid") if isinstance(held, Mapping) else None
+    return {setting_name(one): one for one in combinations(grid or {}) if one}
+
+
+def short_names(
+    settings: Mapping[str, Mapping[str, Any]], scenarios: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """Return a shorter name for each setting of a grid.
+
+    Plug-ins go by their own names, with those of their settings that tell two of a name apart, and
+    numbers of clients with their noun; everything else keeps its key.
+
+    Parameters
+    ----------
+    settings : mapping
+        What `tried` returned.
+    scenarios : sequence of mapping
+        What runs recorded, which tell a plug-in from an option that is a word.
+
+    Examples
+    --------
+    >>> nodes = {"topology": {"name": "ring", "loss": 0}}
+    >>> both = [{"topology": "ring", "cohort": 5}, {"topology": "star", "cohort": 5}]
+    >>> list(short_names(dict(zip("ab", both)), [nodes]).values())
+    ['ring, cohort=5', 'star, cohort=5']
+    """
+    keys = list(next(iter(settings.values()), {}))
+    columns = {key: [setting[key] for setting in settings.values()] for key in keys}
+    heads = dict(zip(keys, short_keys(keys), strict=True))
+    texts, words = {}, {}
+    for key, values in columns.items():
+        if any(_is_plugin(_at(scenario, key)) for scenario in scenarios):
+            words[key] = _plugins(heads[key], values)
+        elif key in _COUNTS and all(isinstance(value, int) for value in values):
+            texts[key] = [f"{value:,} {_COUNTS[key]}" for value in values]
+        else:
+            texts[key] = [f"{heads[key]}={value}" for value in values]
+    for key, found in words.items():
+        others = {text for other in words if other != key for text in words[other]}
+        clear = not others & set(found)
+        texts[key] = found if clear else [f"{heads[key]}={text}" for text in found]
+    names = [", ".join(parts) for parts in zip(*(texts[key] for key in keys), strict=True)]
+    return dict(zip(settings, names, strict=True)) if len(set(names)) == len(names) else {}
+
+
+def short_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return dotted keys as short as they can be told apart: their last parts, if these differ.
+
+    Examples
+    --------
+    >>> short_keys(["local.lr", "cohort"]), short_keys(["local.lr", "server.lr"])
+    (('lr', 'cohort'), ('local.lr', 'server.lr'))
+    """
+    whole = tuple(keys)
+    last = tuple(key.rpartition(".")[2] for key in whole)
+    return last if len(set(last)) == len(last) else whole
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted keys.
+
+    Examples
+    --------
+    >>> flat({"local": {"lr": 0.1}, "tau": 1})
+    {'local.lr': 0.1, 'tau': 1}
+    """
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _is_plugin(value: Any) -> bool:
+    return isinstance(value, Mapping) and "name" in value
+
+
+def _at(scenario: Any, key: str) -> Any:
+    """Return what a scenario holds at a dotted key, of any entry of a list the first."""
+    for part in key.split("."):
+        if isinstance(scenario, list):
+            scenario = dict(enumerate(scenario)).get(0 if part == "*" else int(part))
+        else:
+            scenario = scenario.get(part) if isinstance(scenario, Mapping) else None
+    return scenario
+
+
+def _plugins(head: str, values: Sequence[Any]) -> list[str]:
+    """Return the names of plug-ins, each with what differs between those of its name."""
+    named = [flat(v) if isinstance(v, Mapping) else {"name": v} for v in values]
+    texts = []
+    for mine in named:
+        alike = [other for other in named if other.get("name") == mine.get("name")]
+        more = [
+            f"{key.rpartition('.')[2]}={value}"
+            for key, value in mine.items()
+            if len({str(other.get(key)) for other in alike}) > 1
+        ]
+        name = mine.get("name")
+        texts.append(" ".join([f"no {head}" if name is None else str(name), *more]))
+    return texts
