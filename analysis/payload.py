@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import personal, personal_words, sweeps, words
+from analysis import mixing, mixing_section, personal, personal_words, sweeps, words
 from analysis.figures import (
     convergence,
     fairness,
@@ -19,6 +19,7 @@ from analysis.figures import (
     personal_over_rounds,
     timeline,
 )
+from analysis.figures import mixing as mixing_figure
 from analysis.figures import personal as own_models
 from analysis.figures.apart import apart_of
 from analysis.figures.convergence import page_data, short_number
@@ -85,6 +86,7 @@ def payload(results: Results, y: str) -> dict[str, Any]:
         },
         "convergence": page_data(results) if y_columns(results) else None,
         "sweep": _sweep(results, y),
+        "mixing": _mixing(results),
         "runs": [_run(results, run, len(runs)) for run in runs],
         "runs_having": len(having_events(results)),
         "walks": walked,
@@ -111,6 +113,24 @@ def _sweep(results: Results, y: str) -> dict[str, Any] | None:
             "figures": [figure_json(figure) for figure in sweep_figures(results, found, column)],
         }
         for column in dict.fromkeys([y, *y_columns(results)])
+    }
+
+
+def _mixing(results: Results) -> dict[str, Any] | None:
+    """Return title and figure of what mixing costs; None where nothing tells.
+
+    With them come the algorithms with the points that colour them, and whether points missed the
+    goal.
+    """
+    found = mixing.find(results)
+    if found is None:
+        return None
+    firsts = found.points.drop_duplicates("series")
+    return {
+        "title": unbroken(mixing_section.title(found)),
+        "figure": figure_json(mixing_figure(results, found.column)),
+        "firsts": list(zip(firsts["series"], firsts["name"], strict=True)),
+        "missed": not bool(found.points["reached"].all()),
     }
 
 

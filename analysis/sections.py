@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from analysis import claims, markup, personal_section, sweeps, units, walk_section, words
+from analysis import (
+    claims,
+    markup,
+    mixing_section,
+    personal_section,
+    sweeps,
+    units,
+    walk_section,
+    words,
+)
 from analysis.figures.convergence import shows_seeds
 from analysis.figures.fit import HOW
 from analysis.figures.style import study_inks
@@ -122,6 +131,11 @@ def _table(results: Results, columns: Sequence[Column]) -> str:
 
 
 def _sweep(results: Results, data: Data) -> str:
+    inside = _swept(results, data) + mixing_section.section(results, data)
+    return markup.section("What do the settings do?", inside) if inside else ""
+
+
+def _swept(results: Results, data: Data) -> str:
     found = sweeps.find(results)
     if found is None or not data["sweep"]:
         return ""
@@ -146,8 +160,7 @@ def _sweep(results: Results, data: Data) -> str:
         plot = markup.plot(name, figure["layout"]["height"], "sweep-title")
         inside += f"{head}{plot}{markup.saves(name)}"
     title = f'<h2 id="sweep-title">{escape(made["title"])}</h2>'
-    figure = f'<figure>{title}<p class="how">{how}</p>{inside}</figure>'
-    return markup.section("What do the settings do?", figure)
+    return f'<figure>{title}<p class="how">{how}</p>{inside}</figure>'
 
 
 def _claims(results: Results) -> str:

@@ -125,7 +125,7 @@ def _of_algorithms(results: Results) -> Sweep | None:
 def _sweep(rows: pd.DataFrame) -> Sweep | None:
     """Return rows as a sweep if one or two keys differ, and both hold numbers throughout."""
     keys = [key for key in rows.columns if key not in ("series", "name")]
-    keys = [k for i, k in enumerate(keys) if not any(_alike(rows, k, other) for other in keys[:i])]
+    keys = _unlike(rows, keys)
     if not 1 <= len(keys) <= 2 or not all(_numeric(rows[key]) for key in keys):
         return None
     cells = rows[keys].drop_duplicates()
@@ -134,6 +134,11 @@ def _sweep(rows: pd.DataFrame) -> Sweep | None:
         return None
     rows = rows.astype(dict.fromkeys(keys, float))
     return Sweep(tuple(keys), rows[["series", "name", *keys]])
+
+
+def _unlike(rows: pd.DataFrame, keys: list[str]) -> list[str]:
+    """Return keys, of those that change together the first."""
+    return [k for i, k in enumerate(keys) if not any(_alike(rows, k, other) for other in keys[:i])]
 
 
 def _alike(rows: pd.DataFrame, one: str, other: str) -> bool:
@@ -150,6 +155,17 @@ def _differing(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the keys that do not hold the same everywhere."""
     keys = dict.fromkeys(key for values in facts.values() for key in values)
     return [key for key in keys if len({str(values.get(key)) for values in facts.values()}) > 1]
+
+
+def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return what differs between runs: a row a run, a column a dotted key.
+
+    Of keys that change together it is the first.
+    """
+    facts = {name: _facts(run) for name, run in runs.items()}
+    keys = _differing(facts)
+    rows = pd.DataFrame({k: [facts[name].get(k) for name in runs] for k in keys}, dtype=object)
+    return rows[_unlike(rows, keys)].set_axis(list(runs))
 
 
 def _facts(run: Run) -> dict[str, Any]:

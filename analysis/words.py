@@ -40,7 +40,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         return f"{_served(frame, rivals, column)}{_so_far(results)}."
     if not math.isfinite(target):
         return _without_target(rivals)
-    goal = _goal(column, target)
+    goal = goal_text(column, target)
     there = rivals[rivals["rounds_to_target"].notna()].sort_values(
         ["rounds_to_target", "time_to_target_s"], kind="stable"
     )
@@ -54,12 +54,12 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     return f"{said}; {_in_time(there)}{_so_far(results)}."
 
 
-def _goal(column: str, value: float) -> str:
+def goal_text(column: str, value: float) -> str:
     """Return a target for a sentence.
 
     Examples
     --------
-    >>> _goal("loss", 0.05), _goal("loss_gap", 2.06e-9)
+    >>> goal_text("loss", 0.05), goal_text("loss_gap", 2.06e-9)
     ('loss 0.05', 'a gap to the optimum of 2.06e-9')
     """
     title, number = y_title(column), units.number(value)
@@ -351,7 +351,7 @@ def sweep_title(results: Results, found: Sweep, column: str) -> str:
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
     goal = stopped_at(results, column)
     if goal is not None:
-        return _soonest(found, rows, _goal(column, goal), len(ends))
+        return _soonest(found, rows, goal_text(column, goal), len(ends))
     if not len(rows):
         return f"No point of the sweep ended with a {y_title(column)}"
     more = more_is_better(column)

@@ -238,6 +238,8 @@ const page = (() => {
     return Promise.all(made.figures.map((figure, i) => draw(`sweep-${i}`, figure)));
   }
 
+  const drawMixing = () => draw("mixing", data.mixing?.figure);
+
   // ---- what one client did ------------------------------------------------------------------
 
   const STATUSES = { used: "Took part", late: "Came late", dropped: "Went away" };
@@ -305,6 +307,7 @@ const page = (() => {
     document.body.classList.toggle("keyed", keyed());
     await drawConvergence();
     await drawSweep();
+    await drawMixing();
     await drawRun();
     await walk.redraw();
     await own.redraw();

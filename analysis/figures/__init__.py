@@ -3,6 +3,7 @@
 from analysis.figures.convergence import convergence
 from analysis.figures.fairness import fairness
 from analysis.figures.fit import fit
+from analysis.figures.mixing import mixing
 from analysis.figures.participation import participation, participation_over_rounds
 from analysis.figures.personal import personal, personal_over_rounds
 from analysis.figures.sweep import sweep_line, sweep_map
@@ -16,6 +17,7 @@ __all__ = [
     "eigenvalues",
     "fairness",
     "fit",
+    "mixing",
     "participation",
     "participation_over_rounds",
     "personal",

@@ -67,7 +67,7 @@ def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
         figure.update_xaxes(tickvals=tried, ticktext=[units.number(value) for value in tried])
     extent = y_range([ends], log)
     figure.update_yaxes(
-        title_text=_title(results, column), type="log" if log else "linear", range=extent
+        title_text=end_title(results, column), type="log" if log else "linear", range=extent
     )
     return figure.update_yaxes(**log_ticks(extent)) if log else figure
 
@@ -114,7 +114,7 @@ def sweep_map(
         customdata=_texts(z),
         xgap=2,
         ygap=2,
-        colorbar=colorbar(_title(results, column)) | (_powers(low, high) if log else {}),
+        colorbar=colorbar(end_title(results, column)) | (_powers(low, high) if log else {}),
         hovertemplate=f"{found.titles[0]} %{{x}}, {found.titles[1]} %{{y}}: "
         "%{customdata}<extra></extra>",
         meta={"part": "map"},
@@ -151,7 +151,8 @@ def series_inks(results: Results, found: Sweep) -> dict[str, Ink]:
     return {s: look[name] for s, name in zip(found.series, found.firsts, strict=True)}
 
 
-def _title(results: Results, column: str) -> str:
+def end_title(results: Results, column: str) -> str:
+    """Return the title of an axis of last values, or of rounds where a value ends the runs."""
     title, goal = y_title(column), stopped_at(results, column)
     return f"final {title}" if goal is None else f"rounds to {title} {units.number(goal)}"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis import report, units
-from analysis.figures import convergence, walk
+from analysis.figures import convergence, mixing, walk
 from analysis.palette import DARK, LIGHT
 from analysis.read import Results
 from analysis.tables import columns, summary
@@ -510,6 +510,22 @@ def test_a_table_of_many_columns_with_deviations_fits_the_page(
     table = elsewhere(tmp_path).find_element(By.CSS_SELECTOR, ".scroll:has(#results)")
     inside, room = (table.get_property(f"{part}Width") for part in ("scroll", "client"))
     assert (inside, room) == (1044, 1044)
+
+
+def test_what_mixing_costs_is_drawn_as_the_figure_function_does(
+    elsewhere, tmp_path, run_writer, walk_writer, rows
+):
+    for topology, (eigenvalue, taken) in {"a": (0, 2), "b": (0.9, 4), "c": (0.99, 9)}.items():
+        folder = run_writer(
+            tmp_path, "A", 0, rows([1.0] * taken + [0.5], "A"), folder=topology,
+            setting=f"topology={topology}", stopped_by="loss",
+            scenario={"stop": {"loss": 0.5}, "topology": {"name": topology}},
+        )  # fmt: skip
+        walk_writer(folder, [0] * taken, [[(0, 1)]], lambda_2=[eigenvalue])
+    drawn = "return document.getElementById('mixing')._fullData.map((t) => [[...t.x], [...t.y]])"
+    driven = elsewhere(tmp_path)
+    figure = mixing(Results.read(tmp_path))
+    assert driven.execute_script(drawn) == [[list(t.x), list(t.y)] for t in figure.data]
 
 
 @pytest.fixture
