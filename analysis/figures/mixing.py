@@ -59,7 +59,7 @@ def _extent(values: pd.Series) -> list[float]:
     """Return the range of a log axis, with room for texts beside the outermost dots."""
     low, high = (float(np.log10(end)) for end in (values.min(), values.max()))
     margin = 0.1 * (high - low) or 0.1
-    return [low - margin, high + margin]
+    return [low - 2 * margin, high + margin]
 
 
 def _add_lines(figure: go.Figure, mine: pd.DataFrame, power: Power, ink: Ink, past: float) -> None:
