@@ -190,6 +190,7 @@ def topology(
     and those that need no settings: lambda_2 of the transition matrix; the moves after which the
     walk is within 1/4 of its stationary law; the least and the largest share of that law; the
     expected moves from a client to another, where they are most; bounds of those to all clients.
+    Of more than 500 clients moves are bounds, and those to all are not told.
     """
     from rayfed import api
     from rayfed.topology import summary

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh, splu, spsolve
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, SuperLU, eigs, eigsh, splu
 
 from rayfed.rng import Key
 from rayfed.topology.graph import Floats
@@ -28,6 +28,7 @@ DENSE = 500
 _BALANCED = 1e-9  # relative error in detailed balance of a chain that counts as reversible
 _KRYLOV = 64
 _RESTARTS = 30
+_TARGETS, _SWEEPS = 32, 3  # clients from whom far ones are looked for, and how often
 _BESIDE = 1e-7  # how far beside its eigenvalue 1 a matrix is inverted
 
 
@@ -164,13 +165,34 @@ class Chain:
         return np.asarray((np.diagonal(inverse) - inverse) / law)
 
     def hitting_times_of(self, target: int) -> Floats:
-        """Return the expected steps (N,) from every client until one is reached."""
-        others = np.flatnonzero(np.arange(self.count) != target)
-        among = self.matrix[others][:, others]
+        """Return the expected steps (N,) from every client until one is reached.
+
+        They solve ``(I - P) h = 1 - e / pi`` with e at the target, where one step more than from
+        the others leads back after 1 / pi; up to a constant, which is 0 there.
+        """
+        balance = np.ones(self.count)
+        balance[target] -= 1.0 / self.stationary[target]
         steps = np.zeros(self.count)
-        system = (sparse.eye_array(len(others)) - among).tocsc()
-        steps[others] = spsolve(system, np.ones(len(others)))
-        return steps
+        if self.count > 1:
+            steps[:-1] = self._grounded.solve(balance[:-1])
+        return np.asarray(steps - steps[target])
+
+    def longest_hitting(self) -> float:
+        """Return the largest hitting time, on large graphs a bound of it from below.
+
+        That is the largest to some of the clients that are come to most seldom, and from there to
+        the farthest in turn.
+        """
+        if self.count <= DENSE:
+            return float(self.hitting_times().max())
+        flow = sparse.diags_array(self.stationary) @ self.matrix
+        entered = flow.sum(axis=0) - flow.diagonal()
+        longest = 0.0
+        for target in np.argsort(entered, kind="stable")[:_TARGETS].tolist():
+            for _ in range(_SWEEPS):
+                steps = self.hitting_times_of(target)
+                longest, target = max(longest, float(steps.max())), int(steps.argmax())
+        return longest
 
     def cover_bounds(self) -> tuple[float, float]:
         """Return bounds of the expected steps until all are visited, from the worst start.
@@ -183,6 +205,11 @@ class Chain:
             return 0.0, 0.0
         harmonic = float((1.0 / np.arange(1, self.count)).sum())
         return float(steps.min()) * harmonic, float(steps.max()) * harmonic
+
+    @cached_property
+    def _grounded(self) -> SuperLU:
+        """``I - P`` without its last client, factored: whole it would have no inverse."""
+        return splu((sparse.eye_array(self.count) - self.matrix).tocsc()[:-1, :-1])
 
     def _away(self, laws: Floats) -> float:
         """Return the largest total variation between rows (N, N) and the stationary law."""

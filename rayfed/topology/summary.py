@@ -20,6 +20,7 @@ from rayfed.topology.walks import Walk
 if TYPE_CHECKING:
     from rayfed.study import Study
 
+_MANY = 100_000  # moves beyond which a number of digits says nothing
 DELTA = 0.25
 """Distance from the stationary law, in total variation, at which a walk counts as mixed."""
 
@@ -65,13 +66,14 @@ class Pace:
     mixing : float
         Steps until it is mixed to `DELTA`, or a bound from above.
     exact : bool
-        Whether it is no bound.
+        Whether these are no bounds, as on small graphs.
     visits : (float, float) or None
         Least and largest share of the stationary law; None if there is no single one.
     hits : float
-        Largest expected number of moves from a client to another; NaN on large graphs.
+        Largest expected number of moves from a client to another, or a bound from below.
     covers : (float, float)
-        Bounds of the expected moves until all clients are visited; NaN on large graphs.
+        Bounds of the expected moves until all clients are visited; the upper one is infinite on
+        large graphs.
     """
 
     walk: Walk
@@ -88,18 +90,23 @@ class Pace:
         bound = "" if self.exact or math.isinf(self.mixing) else "\N{LESS-THAN OR EQUAL TO} "
         return bound + _moves(self.mixing)
 
+    @property
+    def way(self) -> str:
+        """The largest hitting time in words."""
+        bound = "" if self.exact or math.isinf(self.hits) else "\N{GREATER-THAN OR EQUAL TO} "
+        return bound + _moves(self.hits)
+
     @classmethod
     def of(cls, walk: Walk, graph: Graph) -> Pace:
-        """Compute; the mixing time exactly, and hitting and cover times at all, on small graphs."""
+        """Compute; mixing and hitting times exactly on small graphs."""
         chain = Chain(walk.matrix(graph))
         exact = graph.count <= DENSE
         steps = chain.mixing_time(DELTA) if exact else chain.mixing_bounds(DELTA)[1]
         if not chain.whole:
             return cls(walk, chain.slem, steps, exact, None, math.inf, (math.inf, math.inf))
         visits = float(chain.stationary.min()), float(chain.stationary.max())
-        hits, covers = math.nan, (math.nan, math.nan)
-        if exact:
-            hits, covers = float(chain.hitting_times().max()), chain.cover_bounds()
+        hits = chain.longest_hitting()
+        covers = chain.cover_bounds() if exact else (hits, math.inf)  # all, hence also the farthest
         return cls(walk, chain.slem, steps, exact, visits, hits, covers)
 
 
@@ -174,13 +181,14 @@ def tables(found: Iterable[Regime]) -> tuple[Table, Table]:
         first = str(regime.round)
         graphs.add_row(first, f"{regime.time_s:g}", f"{shape.links:,}", degree, str(shape.parts))
         for k, pace in enumerate(regime.paces):
-            visits = (
-                "-" if pace.visits is None else _range(*(f"{100 * v:.3g}" for v in pace.visits))
-            )
+            digits = 3 if pace.exact else 2  # a terminal has 80 columns
+            visits = "-"
+            if pace.visits is not None:
+                visits = _range(*(f"{100 * v:.{digits}g}" for v in pace.visits))
             walks.add_row(
                 first if k == 0 else "", pace.walk.name, f"{pace.walk.lazy:g}",
-                f"{pace.slem:.6f}", pace.steps, visits, _moves(pace.hits),
-                _range(*map(_moves, pace.covers)),
+                f"{pace.slem:.6f}", pace.steps, visits, pace.way,
+                _range(*map(_moves, pace.covers)) if pace.exact else "-",
             )  # fmt: skip
     return graphs, walks
 
@@ -193,8 +201,10 @@ def _table(*columns: str) -> Table:
 
 
 def _moves(count: float) -> str:
-    """Return a number of moves in words: infinity is never, NaN was not computed."""
-    return "never" if math.isinf(count) else "-" if math.isnan(count) else f"{count:,.0f}"
+    """Return a number of moves in words: infinity is never."""
+    if math.isinf(count):
+        return "never"
+    return f"{count:,.0f}" if count < _MANY else f"{count:.3g}".replace("e+0", "e")
 
 
 def _range(low: str, high: str) -> str:

@@ -163,6 +163,18 @@ def test_hitting_times_of_one_are_those_of_all():
     np.testing.assert_allclose(found.hitting_times_of(7), found.hitting_times()[:, 7], atol=1e-9)
 
 
+def test_the_longest_hitting_time_of_a_large_graph_is_found_from_below(monkeypatch):
+    for seed in range(3):
+        graphs = Graphs(Geometric(range_m=150.0, mobility=Still()), 150, seed)
+        exact = Chain(Uniform(lazy=0.3).matrix(graphs.of(0)))
+        longest = exact.hitting_times().max()
+        assert exact.longest_hitting() == longest
+        with monkeypatch.context() as patch:
+            patch.setattr(chain, "DENSE", 10)
+            found = exact.longest_hitting()
+        assert 0.8 * longest < found <= longest * (1 + 1e-9)
+
+
 def test_cover_times_lie_within_their_bounds():
     """(n - 1)(1 + ... + 1/(n - 1)) for a complete graph, n (n - 1) / 2 for a ring."""
     low, high = walked(Complete(), 6, Uniform()).cover_bounds()
