@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 _SOON = 1e9  # multiplications
+_MOST_CLIENTS = 100_000  # each of whom takes some microseconds, however few its rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ class Watched(RWSADMM):
 def soon(shards: Shards) -> bool:
     """Whether L is found in about a second: an eigenvalue of a matrix (d, d) for each client."""
     width = shards.features + 1
-    if shards.clients * width**3 > _SOON:
+    if shards.clients > _MOST_CLIENTS or shards.clients * width**3 > _SOON:
         return False
     return bool(shards.sizes(np.arange(shards.clients)).sum() * width**2 <= _SOON)
 

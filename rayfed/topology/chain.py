@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, SuperLU, eigs, eigsh, splu
+from scipy.sparse.linalg import (
+    ArpackNoConvergence,
+    LinearOperator,
+    SuperLU,
+    eigs,
+    eigsh,
+    splu,
+    spsolve,
+)
 
 from rayfed.rng import Key
 from rayfed.topology.graph import Floats
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array, csr_array
 
 DENSE = 500
 """Up to so many clients, matrices are handled whole."""
@@ -83,8 +91,8 @@ class Chain:
         if law is not None:
             return law
         if self.count > DENSE:
-            _, vectors = eigs(self.matrix.T, k=1, which="LR", v0=self._start)
-            law = np.abs(vectors[:, 0].real)
+            onward = self.matrix[[self.count - 1]].toarray()[0, :-1]
+            law = np.append(spsolve(self._rest.T.tocsc(), onward), 1.0)  # pi = pi P, but for scale
             return np.asarray(law / law.sum())
         balance = np.vstack([self.matrix.toarray().T - np.eye(self.count), np.ones(self.count)])
         target = np.append(np.zeros(self.count), 1.0)
@@ -97,7 +105,10 @@ class Chain:
 
     @cached_property
     def slem(self) -> float:
-        """Second largest modulus of the eigenvalues, lambda_2(P); 1 if the chain never mixes."""
+        """Second largest modulus of the eigenvalues, lambda_2(P); 1 if the chain never mixes.
+
+        NaN where it was not found, which happens to large chains that are not reversible.
+        """
         if not self.whole or self.period > 1:
             return 1.0
         if self.count == 1:
@@ -208,8 +219,12 @@ class Chain:
 
     @cached_property
     def _grounded(self) -> SuperLU:
-        """``I - P`` without its last client, factored: whole it would have no inverse."""
-        return splu((sparse.eye_array(self.count) - self.matrix).tocsc()[:-1, :-1])
+        return splu(self._rest)
+
+    @property
+    def _rest(self) -> csc_array[Any]:
+        """``I - P`` without its last client: whole it has no inverse."""
+        return sparse.csc_array((sparse.eye_array(self.count) - self.matrix).tocsc()[:-1, :-1])
 
     def _away(self, laws: Floats) -> float:
         """Return the largest total variation between rows (N, N) and the stationary law."""
@@ -255,7 +270,10 @@ class Chain:
         law = self.stationary
         if not self.reversible:
             ones = np.ones(self.count)
-            return self._leading(eigs, lambda x: self.matrix @ x - ones * (law @ x))
+            try:
+                return self._leading(eigs, lambda x: self.matrix @ x - ones * (law @ x))
+            except ArpackNoConvergence:  # as of walks that go around, whose eigenvalues crowd
+                return math.nan
         matrix, top = self._symmetric(), np.sqrt(law)
         try:
             return self._leading(eigsh, lambda x: matrix @ x - top * (top @ x))

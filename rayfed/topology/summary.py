@@ -64,7 +64,7 @@ class Pace:
     slem : float
         lambda_2(P), the second largest modulus of the eigenvalues.
     mixing : float
-        Steps until it is mixed to `DELTA`, or a bound from above.
+        Steps until it is mixed to `DELTA`, or a bound from above; NaN if neither is known.
     exact : bool
         Whether these are no bounds, as on small graphs.
     visits : (float, float) or None
@@ -87,7 +87,7 @@ class Pace:
     @property
     def steps(self) -> str:
         """The mixing time in words."""
-        bound = "" if self.exact or math.isinf(self.mixing) else "\N{LESS-THAN OR EQUAL TO} "
+        bound = "\N{LESS-THAN OR EQUAL TO} " if not self.exact and self.mixing < math.inf else ""
         return bound + _moves(self.mixing)
 
     @property
@@ -101,7 +101,11 @@ class Pace:
         """Compute; mixing and hitting times exactly on small graphs."""
         chain = Chain(walk.matrix(graph))
         exact = graph.count <= DENSE
-        steps = chain.mixing_time(DELTA) if exact else chain.mixing_bounds(DELTA)[1]
+        steps = math.nan  # nobody knows a bound of a large chain that is not reversible
+        if exact:
+            steps = chain.mixing_time(DELTA)
+        elif chain.reversible or not chain.whole:
+            steps = chain.mixing_bounds(DELTA)[1]
         if not chain.whole:
             return cls(walk, chain.slem, steps, exact, None, math.inf, (math.inf, math.inf))
         visits = float(chain.stationary.min()), float(chain.stationary.max())
@@ -187,7 +191,7 @@ def tables(found: Iterable[Regime]) -> tuple[Table, Table]:
                 visits = _range(*(f"{100 * v:.{digits}g}" for v in pace.visits))
             walks.add_row(
                 first if k == 0 else "", pace.walk.name, f"{pace.walk.lazy:g}",
-                f"{pace.slem:.6f}", pace.steps, visits, pace.way,
+                "-" if math.isnan(pace.slem) else f"{pace.slem:.6f}", pace.steps, visits, pace.way,
                 _range(*map(_moves, pace.covers)) if pace.exact else "-",
             )  # fmt: skip
     return graphs, walks
@@ -201,9 +205,9 @@ def _table(*columns: str) -> Table:
 
 
 def _moves(count: float) -> str:
-    """Return a number of moves in words: infinity is never."""
-    if math.isinf(count):
-        return "never"
+    """Return a number of moves in words: infinity is never, NaN is not known."""
+    if not math.isfinite(count):
+        return "-" if math.isnan(count) else "never"
     return f"{count:,.0f}" if count < _MANY else f"{count:.3g}".replace("e+0", "e")
 
 

@@ -270,12 +270,19 @@ def test_local_steps_that_would_not_be_its_own_are_refused(study):
         run(1, local={**ONE, "momentum": 0.9})
 
 
-def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked():
-    class Many:
-        clients, features = 1_000_000, 60  # whose rows must not be read
+@pytest.mark.parametrize(("clients", "features", "rows"), [
+    (1_000_000, 3, None), (20, 784, None), (20, 60, 1_000_000),
+])  # fmt: skip
+def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked(
+    clients, features, rows
+):
+    class Shards:  # whose rows must not be read, of the many not even their numbers
+        def sizes(self, ids):
+            return np.full(len(ids), rows)
 
+    Shards.clients, Shards.features = clients, features
     method = RWSADMM()
-    assert method.fitted(Many(), None, None) is method
+    assert method.fitted(Shards(), None, None) is method
 
 
 def around(client, count):

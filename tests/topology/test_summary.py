@@ -1,6 +1,7 @@
 """What the graphs of a run are like, in words and in a table."""
 
 import io
+import math
 
 import numpy as np
 import pytest
@@ -85,6 +86,24 @@ def test_the_mixing_time_of_a_large_graph_is_bounded():
     row = shown(Graphs(Ring(), 501, 0), [(1, 0.0)])[1][1]
     assert row[4] == "\N{LESS-THAN OR EQUAL TO}"
     assert row[-3:] == ["\N{GREATER-THAN OR EQUAL TO}", "62,750", "-"]  # 250 * 251 to the farthest
+
+
+class Around(Uniform):
+    def chances(self, graph, here, there):
+        """Twice as often up as down a ring: not reversible, though all are visited alike."""
+        return np.where((there - here) % graph.count == 1, 0.6, 0.3)
+
+
+def test_what_nobody_knows_of_a_large_walk_that_goes_around_is_left_out():
+    ring = Graphs(Ring(), 601, 0)
+    pace = Pace.of(Around(), ring.of(0))
+    assert pace.visits == pytest.approx((1 / 601, 1 / 601), rel=1e-9)
+    assert math.isnan(pace.mixing)
+    moves = Around().matrix(ring.of(0)).toarray()[1:, 1:]  # to any client as to 0
+    assert pace.hits == pytest.approx(np.linalg.solve(np.eye(600) - moves, np.ones(600)).max())
+    _, (_, own, *_) = shown(ring, [(1, 0.0)], [Around()])
+    assert own[:3] == ["1", "uniform", "0"]
+    assert own[4] == "-"
 
 
 class Split(Ring):
