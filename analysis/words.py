@@ -325,7 +325,7 @@ def eigenvalues_title(run: Run) -> str:
     known = run.walk.lambda_2[run.walk.graph]
     low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
     if math.isnan(middle):
-        return "The second eigenvalue of so large a graph is not computed"
+        return "The second eigenvalue of walks on so large a graph is not known"
     value = units.number(middle)
     if low != high:
         value = f"between {units.number(low)} and {units.number(high)}, mostly near {value}"
