@@ -22,7 +22,7 @@ from analysis.figures import (
 from analysis.figures import mixing as mixing_figure
 from analysis.figures import personal as own_models
 from analysis.figures.apart import apart_of
-from analysis.figures.convergence import page_data, short_number
+from analysis.figures.convergence import page_data
 from analysis.figures.labels import DIRECT, plain
 from analysis.figures.people import people
 from analysis.figures.personal import MOST_ROWS, SINGLE
@@ -33,6 +33,7 @@ from analysis.markup import unbroken
 from analysis.palette import to_dark
 from analysis.read import Results, Run
 from analysis.series import default_target, y_columns
+from analysis.units import short_number
 
 MOST_RUNS = 24  # runs whose clients are shown one by one
 MOST_BARS = 15_000  # bars of all timelines together

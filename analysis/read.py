@@ -179,6 +179,10 @@ class Results:
         """Return the runs of an algorithm by seed."""
         return [run for run in self.runs_found if run.name == name]
 
+    def run(self, name: str, seed: int) -> Run:
+        """Return the run of an algorithm with one seed."""
+        return next(run for run in self.of(name) if run.seed == seed)
+
     @cached_property
     def failed(self) -> frozenset[str]:
         """The names of which every run failed; they are drawn but set no scale."""

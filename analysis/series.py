@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import pandas as pd
 from analysis.read import Results, Run
 
 Array = npt.NDArray[np.float64]
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -197,11 +199,13 @@ def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Array, 
     return [pair for pair in (points(frame, x, y) for frame in frames) if len(pair[0])]
 
 
-def thin(values: Array, most: int) -> Array:
+def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
     """Return at most so many of the values, evenly spread, with both ends."""
     if len(values) <= most:
         return values
-    kept: Array = values[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))]
+    kept: npt.NDArray[_Kind] = values[
+        np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))
+    ]
     return kept
 
 

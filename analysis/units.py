@@ -29,6 +29,11 @@ def number(value: float, digits: int = 3) -> str:
     return _trim(f"{rounded:,.{places}f}")
 
 
+def short_number(value: float, digits: int = 7) -> float | None:
+    """Return a number with so many digits, None where it is not finite (JSON has no NaN)."""
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
 def count(value: float) -> str:
     """Return a count: whole if it is whole or large, else with one decimal.
 

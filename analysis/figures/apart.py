@@ -12,7 +12,8 @@ import pandas as pd
 from analysis import personal
 from analysis.palette import LIGHT
 from analysis.read import Run
-from analysis.units import count, number
+from analysis.series import thin
+from analysis.units import count, number, short_number
 
 Steps = Mapping[str, Any]
 Apart = Mapping[str, Any]
@@ -45,7 +46,7 @@ def apart_of(run: Run, steps: Steps, most: int) -> Apart | None:
     newest = _newest(rounds, steps)
     chosen = np.unique(newest)
     shown = min(len(chosen), max(2, most // max(1, len(steps["clients"]))))
-    chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, shown).round().astype(int))]
+    chosen = thin(chosen, shown)
     of = _newest(rounds[chosen], steps)
     held = found.iloc[chosen].reindex(columns=steps["clients"]).to_numpy(float)
     first = pd.Series(dtype=float)
@@ -55,7 +56,7 @@ def apart_of(run: Run, steps: Steps, most: int) -> Apart | None:
     there = since <= np.array(steps["round"])[:, None]
     return {
         "round": rounds[chosen].tolist(),
-        "distance": [[None if np.isnan(v) else float(f"{v:.3g}") for v in row] for row in held],
+        "distance": [[short_number(v, 3) for v in row] for row in held],
         "of": of.tolist(),
         "since": [None if np.isnan(k) else int(k) for k in since],
         "top": float(f"{np.nanmax(np.where(there, held[of], 0.0)):.3g}") or 1.0,

@@ -28,9 +28,11 @@ from analysis.series import (
     default_target,
     history,
     points,
+    thin,
     y_columns,
     y_title,
 )
+from analysis.units import short_number
 
 HEIGHT = 440
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
@@ -244,15 +246,9 @@ def _columns(frame: Any, wanted: list[str], rows: int) -> dict[str, list[float |
     evaluated, _ = points(frame, "round", "loss")
     if len(frame) > rows and len(evaluated):
         frame = frame[frame["round"].isin(evaluated)]
-    step = np.unique(np.linspace(0, len(frame) - 1, min(rows, len(frame))).round().astype(int))
-    short = frame.iloc[step]
+    short = frame.iloc[thin(np.arange(len(frame)), rows)]
     return {
         column: [short_number(value) for value in short[column]]
         for column in wanted
         if column in short
     }
-
-
-def short_number(value: float) -> float | None:
-    """Return a number with seven digits, as None where it is not finite (JSON has no NaN)."""
-    return float(f"{value:.7g}") if np.isfinite(value) else None

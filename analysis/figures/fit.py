@@ -33,7 +33,7 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     seed : int
         The seed; its run must have a fit.
     """
-    run = next(run for run in results.of(name) if run.seed == seed)
+    run = results.run(name, seed)
     if run.fit is None:
         raise ValueError(f"the run of {name}, seed {seed}, has no fit")
     ink = study_inks(results)[name]

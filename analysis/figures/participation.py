@@ -36,7 +36,7 @@ def participation(results: Results, name: str, seed: int) -> go.Figure:
     Figure
         With ``layout.meta["note"]``: what was left out, empty if nothing was.
     """
-    run = _run(results, name, seed)
+    run = results.run(name, seed)
     shares = client_shares(run)
     if not len(shares):
         return canvas(200, meta={"note": "No clients are recorded for this run."})
@@ -83,7 +83,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     seed : int
         The seed.
     """
-    run = _run(results, name, seed)
+    run = results.run(name, seed)
     clients = people(run)
     if not len(run.events) or not len(clients):
         return canvas(200, meta={"note": "No events are recorded for this run."})
@@ -178,7 +178,3 @@ def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str) -
         "%{customdata[1]:.0f} times<extra></extra>",
         meta={"part": part},
     )
-
-
-def _run(results: Results, name: str, seed: int) -> Run:
-    return next(run for run in results.of(name) if run.seed == seed)

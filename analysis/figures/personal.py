@@ -10,21 +10,23 @@ import plotly.graph_objects as go
 
 from analysis import personal as own
 from analysis.figures.style import (
+    NAMED,
     canvas,
     colorbar,
     fade,
     log_ticks,
+    powers,
     spans_decades,
     study_inks,
     y_range,
 )
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results, Run
-from analysis.series import Array
+from analysis.series import Array, thin
+from analysis.units import short_number
 
 HEIGHT = 360
 SINGLE = 60  # clients up to which each has a dot
-_NAMED = 30  # clients up to which each is named
 _BANDS = 40  # groups of clients beyond, in a map
 _GROUPS, _POINTS = 20, 200  # of a curve
 MOST_ROWS = max(SINGLE, _BANDS)
@@ -76,7 +78,7 @@ def _add_dots(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> No
         hoverinfo="skip",
         meta={"part": "change"},
     )
-    few = len(found) <= _NAMED
+    few = len(found) <= NAMED
     for part in ("shared", "own"):
         colours = [ink.light if asked else LIGHT["muted"] for asked in found["asked"]]
         figure.add_scatter(
@@ -112,7 +114,7 @@ def _about(found: pd.DataFrame) -> list[list[Any]]:
     asked = ["" if asked else "<br>never asked" for asked in found["asked"]]
     values = found[["own", "shared"]].to_numpy(float)
     return [
-        [client, *(None if np.isnan(v) else float(f"{v:.4g}") for v in row), text]
+        [client, *(short_number(v, 4) for v in row), text]
         for client, row, text in zip(found.index.tolist(), values, asked, strict=True)
     ]
 
@@ -138,7 +140,7 @@ def _add_curves(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> 
                 x=edges, y=y, mode="lines", line=look | {"shape": "hv"},
                 hoverinfo="skip", meta={"part": part}, **band,
             )  # fmt: skip
-    at = np.unique(np.linspace(0, len(found) - 1, min(_POINTS, len(found))).round().astype(int))
+    at = thin(np.arange(len(found)), _POINTS)
     figure.add_scatter(
         x=(100 * (at + 0.5) / len(found)).tolist(),
         y=own_values[at].tolist(),
@@ -169,21 +171,22 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     run = _run(results, name, seed)
     kind, ink = own.measure(run), study_inks(results)[name]
     found = own.over_rounds(run)
-    shown = np.unique(np.linspace(0, len(found) - 1, min(columns, len(found))).round().astype(int))
-    found = found.iloc[shown]
+    found = found.iloc[thin(np.arange(len(found)), columns)]
     bands = min(_BANDS, found.shape[1]) if found.shape[1] > SINGLE else found.shape[1]
     single = bands == found.shape[1]
     groups = np.array_split(np.arange(found.shape[1]), bands)
     cells = np.array([np.nanmean(found.to_numpy(float)[:, rows], axis=1) for rows in groups])
-    figure = canvas(max(240, 15 * bands + 64) if bands <= _NAMED else 400, hovermode="closest")
-    log = kind == "loss" and spans_decades([cells[np.isfinite(cells)]])
+    figure = canvas(max(240, 15 * bands + 64) if bands <= NAMED else 400, hovermode="closest")
+    known = cells[np.isfinite(cells)]
+    log = kind == "loss" and spans_decades([known])
     figure.add_heatmap(
         z=_rounded(np.log10(cells) if log else cells),
         x=found.index.tolist(),
         y=list(range(bands)) if single else [100 * (k + 0.5) / bands for k in range(bands)],
         customdata=[[str(client)] * len(found) for client in found.columns] if single else None,
         colorscale=fade(ink),
-        colorbar=colorbar(f"{kind} of its own model") | (_powers(cells) if log else {}),
+        colorbar=colorbar(f"{kind} of its own model")
+        | (powers(known.min(), known.max()) if log else {}),
         text=_rounded(cells) if log else None,
         ygap=1,
         hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
@@ -195,25 +198,18 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     unit = "" if single else " (%)"
     figure.update_yaxes(title_text=f"client, worst served at the top{unit}", range=[high, low])
     figure.update_yaxes(showgrid=False)
-    if single and bands <= _NAMED:
+    if single and bands <= NAMED:
         names = [str(client) for client in found.columns]
         figure.update_yaxes(tickvals=list(range(bands)), ticktext=names)
     return figure
 
 
 def _rounded(cells: Array) -> list[list[float | None]]:
-    return [[None if np.isnan(v) else float(f"{v:.3g}") for v in row] for row in cells]
-
-
-def _powers(cells: Array) -> dict[str, Any]:
-    """Return the ticks of a colour scale of logarithms."""
-    known = np.log10(cells[np.isfinite(cells) & (cells > 0)])
-    powers = range(int(np.ceil(known.min())), int(np.floor(known.max())) + 1)
-    return {"tickvals": list(powers), "ticktext": [f"{10.0**k:g}" for k in powers]}
+    return [[short_number(v, 3) for v in row] for row in cells]
 
 
 def _run(results: Results, name: str, seed: int) -> Run:
-    run = next(run for run in results.of(name) if run.seed == seed)
+    run = results.run(name, seed)
     if not len(run.personal):
         raise ValueError(f"{run.name}, seed {run.seed}, has no models of the clients' own")
     return run

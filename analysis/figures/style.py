@@ -12,10 +12,12 @@ import plotly.graph_objects as go
 from analysis.palette import LIGHT, Ink, clear, inks
 from analysis.read import Results
 from analysis.series import COMMUNICATIONS, Array, Axis, clocks
+from analysis.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 FONT_SIZE = 13
 POWER_SIZE = 10.5
+NAMED = 30  # clients up to which each is named
 _SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
 
@@ -132,6 +134,14 @@ def colorbar(title: str) -> dict[str, Any]:
         "nticks": 5,
         "exponentformat": "power",  # not "100n" for 1e-7
     }
+
+
+def powers(low: float, high: float) -> dict[str, Any]:
+    """Return the ticks of a colour scale of logarithms."""
+    first, last = np.ceil(np.log10(low)), np.floor(np.log10(high))
+    step = max(1, int(np.ceil((last - first) / 5)))
+    exponents = np.arange(first, last + 1, step)
+    return {"tickvals": exponents, "ticktext": [number(10.0**e) for e in exponents]}
 
 
 def fade(ink: Ink) -> list[list[Any]]:

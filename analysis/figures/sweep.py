@@ -16,6 +16,7 @@ from analysis.figures.style import (
     fade,
     line,
     log_ticks,
+    powers,
     spans_decades,
     study_inks,
     y_range,
@@ -114,7 +115,7 @@ def sweep_map(
         customdata=_texts(z),
         xgap=2,
         ygap=2,
-        colorbar=colorbar(end_title(results, column)) | (_powers(low, high) if log else {}),
+        colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
         hovertemplate=f"{found.titles[0]} %{{x}}, {found.titles[1]} %{{y}}: "
         "%{customdata}<extra></extra>",
         meta={"part": "map"},
@@ -165,14 +166,6 @@ def _better_is_darker(results: Results, ink: Ink, column: str) -> list[list[Any]
 
 def _texts(z: Array) -> list[list[str]]:
     return [["" if np.isnan(v) else units.number(v, 2) for v in row] for row in z]
-
-
-def _powers(low: float, high: float) -> dict[str, Any]:
-    """Return ticks of a logarithmic scale of colours."""
-    first, last = np.ceil(np.log10(low)), np.floor(np.log10(high))
-    step = max(1, int(np.ceil((last - first) / 5)))
-    exponents = np.arange(first, last + 1, step)
-    return {"tickvals": exponents, "ticktext": [units.number(10.0**e) for e in exponents]}
 
 
 def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> None:

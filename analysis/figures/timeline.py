@@ -47,7 +47,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
         ``layout.meta`` holds ``note`` (what was left out, empty if nothing was) and ``blank``
         (what the blank means).
     """
-    run = next(run for run in results.of(name) if run.seed == seed)
+    run = results.run(name, seed)
     look = study_inks(results)[name]
     clients = people(run)
     blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"

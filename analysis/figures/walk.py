@@ -12,10 +12,10 @@ import plotly.graph_objects as go
 
 from analysis import walked
 from analysis.figures.apart import Apart, Steps, apart_of, fill
-from analysis.figures.style import canvas, colorbar, fade, study_inks
+from analysis.figures.style import NAMED, canvas, colorbar, fade, study_inks
 from analysis.palette import LIGHT, Ink
 from analysis.read import Results, Run
-from analysis.series import Array
+from analysis.series import Array, thin
 from analysis.walked import Walked
 
 HEIGHT = 520
@@ -23,7 +23,6 @@ TRAIL = 10
 """So many rounds of the walker's way are drawn."""
 MOST_NUMBERS = 60_000
 ALL = 10**9
-_NAMED = 30  # clients up to which each is named
 _BARS = 300
 _MANY, _FEW = (7, 10), (12, 17)  # sizes of a dot, and of one that is asked
 
@@ -50,7 +49,7 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
         Dots are filled by how far the client's own model was from the server's when they were
         evaluated last, where clients have models of their own.
     """
-    run = _run(results, name, seed)
+    run = results.run(name, seed)
     steps = steps_of(run, ALL)
     apart = apart_of(run, steps, ALL)
     shown = steps["round"]
@@ -88,7 +87,7 @@ def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
     visited = [way.get(k) for k in rounds]
     return {
         "clients": held.clients.tolist(),
-        "sizes": _FEW if len(held.clients) <= _NAMED else _MANY,
+        "sizes": _FEW if len(held.clients) <= NAMED else _MANY,
         "round": rounds,
         "time_s": [float(times[k]) for k in rounds],
         "graph": graph_of.tolist(),
@@ -177,7 +176,7 @@ def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> 
         }
         filled["colorbar"]["title"]["side"] = "top"
         figure.update_layout(margin_b=124, height=HEIGHT + 72)
-    few = len(clients) <= _NAMED
+    few = len(clients) <= NAMED
     figure.add_scatter(
         mode="markers+text" if few else "markers",
         text=[str(client) for client in clients] if few else None,
@@ -199,7 +198,7 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     Figure
         With ``layout.meta["note"]``: what was left out, empty if nothing was.
     """
-    found = walked.visits(_run(results, name, seed))
+    found = walked.visits(results.run(name, seed))
     shown = found.iloc[:_BARS]
     at = np.arange(len(shown))
     figure = canvas(300, hovermode="closest", bargap=0.25)
@@ -220,27 +219,25 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
             y=100 * shown["law"],
             mode="lines+markers",
             line={"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"},
-            marker={"color": LIGHT["ink"], "size": 5 if len(shown) <= _NAMED else 1},
+            marker={"color": LIGHT["ink"], "size": 5 if len(shown) <= NAMED else 1},
             hoverinfo="skip",
             meta={"part": "law"},
         )
-    few = len(shown) <= _NAMED
-    ids = [str(client) for client in shown.index]
+    few = len(shown) <= NAMED
     figure.update_xaxes(title_text="client, the likeliest in the long run first", showgrid=False)
     figure.update_xaxes(range=[-0.6, len(shown) - 0.4], showticklabels=few)
-    figure.update_xaxes(tickvals=at, ticktext=ids) if few else None
+    if few:
+        figure.update_xaxes(tickvals=at, ticktext=[str(client) for client in shown.index])
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
     left_out = len(found) - len(shown)
     note = f"Drawn: {len(shown):,} of {len(found):,} clients." if left_out else ""
-    figure.update_layout(
-        meta={"note": note}, xaxis_unifiedhovertitle_text="client %{customdata[0]}"
-    )
+    figure.layout.meta = {"note": note}
     return figure
 
 
 def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     """Draw the second eigenvalue of the walk on the graph of every recorded round."""
-    held = _held(_run(results, name, seed))
+    held = _held(results.run(name, seed))
     figure = canvas(240, hovermode="x unified")
     figure.add_scatter(
         x=held.round,
@@ -254,10 +251,6 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     figure.update_yaxes(title_text="second eigenvalue")
     figure.update_layout(xaxis_unifiedhovertitle_text="round %{x}")
     return figure
-
-
-def _run(results: Results, name: str, seed: int) -> Run:
-    return next(run for run in results.of(name) if run.seed == seed)
 
 
 def _held(run: Run) -> Walked:
@@ -281,7 +274,7 @@ def _thinned(held: Walked, weights: Sequence[int], most: int) -> Ints:
     links = 2 * np.diff(held.starts) + (2 * len(held.clients) if held.places.size else 0)
     shown = count
     while True:
-        chosen = np.unique(np.linspace(0, count - 1, shown).round().astype(np.int64))
+        chosen = thin(np.arange(count), shown)
         total = each[chosen].sum() + links[np.unique(held.graph[chosen])].sum()
         if total <= most or shown <= 2:
             return chosen
