@@ -10,7 +10,7 @@ from rayfed import api
 from rayfed.driver import Driver, Interrupted
 from rayfed.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor, SerialStudy
-from rayfed.stopping import Last, Stop
+from rayfed.stopping import BEST, Last, Stop
 
 ROW = {"time_s": 3.0, "loss": 0.5, "loss_gap": math.nan, "accuracy": 0.9}
 CHANGED = {"loss_change": 1e-3, "model_change": 1e-2}
@@ -59,6 +59,16 @@ def test_a_merit_is_compared_with_the_last_that_is_known():
     assert math.isnan(
         Last.of({"loss": 1.0, "round": 1, "merit": 0.0}).factor({"round": 2, "merit": 1.0})
     )
+
+
+def test_the_best_is_the_least_of_all_that_are_known():
+    last, best = Last.of({"loss": 1.0, "round": 0, BEST: math.nan}), []
+    for round, found in enumerate([4.0, 2.0, math.nan, 3.0], 1):
+        row = {"loss": 1.0, "round": round, "stationarity": found, BEST: found}
+        row |= last.beside(row)
+        last, _ = last.after(row, answered=True, due=True)
+        best.append(row[BEST])
+    assert best == [4, 2, 2, 2]
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import rayfed
+from rayfed import api
+from rayfed.algorithms.base import Reply
 from rayfed.algorithms.rwsadmm import RWSADMM
 from rayfed.clients import Clients
 from rayfed.errors import ScenarioError
@@ -283,6 +285,49 @@ def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked(
     Shards.clients, Shards.features = clients, features
     method = RWSADMM()
     assert method.fitted(Shards(), None, None) is method
+
+
+@pytest.mark.parametrize("formulation", ["printed", "released-code"])
+def test_what_the_theory_is_not_about_has_no_bound(formulation):
+    class Few:
+        clients, features = 2, 1
+
+        def sizes(self, ids):
+            return np.ones(len(ids), dtype=np.int64)
+
+    method = RWSADMM(formulation=formulation)
+    assert method.fitted(Few(), None, None) is method
+
+
+def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
+    (tmp_path / "two.csv").write_text("client,a,y\n0,1,1\n1,3,1\n")  # F'' are 1 and 9
+    problem = {
+        "name": "least-squares", "half": True, "divide_by": "none", "intercept": False,
+        "dataset": str(tmp_path / "two.csv"), "test": 0,
+    }  # fmt: skip
+    one = {"name": "rwsadmm", "local": ONE}
+    keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
+    (run,) = api.prepare(api.read(keys)).runs
+    assert run.algorithm.beta_bound == pytest.approx(2 * 9**2 + 9 + 2)
+
+
+def test_as_printed_the_token_loses_the_sum_of_what_was():
+    # y = 1, and two of four answer with means 0.6 and 0.2: 1 + 2 * 0.6 / 4 - 2 * 0.2
+    conversation = RWSADMM(formulation="printed").round({"x": np.ones(1)})
+    next(conversation)
+    two = np.arange(2)
+    mean = {"new": np.array([0.6]), "old": np.array([0.2])}
+    reply = Reply(two, np.ones(2), mean, {"distance": np.ones(2)}, two, population=4)
+    with pytest.raises(StopIteration) as end:
+        conversation.send(reply)
+    assert end.value.value[0]["x"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(("formulation", "half"), [("sound", "walk"), ("descent", "walk_down")])
+def test_who_begins_at_the_minimum_stays_there(formulation, half):
+    method, three = RWSADMM(formulation=formulation), np.full(1, 3.0)
+    upload = getattr(method, half)(points(three, **method.client_state(three)), three)
+    assert upload.values["change"].item() == 0
 
 
 def around(client, count):
