@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.algorithms.base import Ask
 from rayfed.budgets import Budgets
 from rayfed.clock import Clock
 from rayfed.moment import Tally
@@ -54,3 +55,16 @@ def test_an_over_selected_cohort_takes_the_first_and_ties_go_to_the_lower_id(clo
 
 def test_nobody_there_ends_at_once(clock):
     assert arrivals(clock(), [], []) == ([], 10.0)
+
+
+def test_nobody_looked_whether_the_visited_one_is_there(mixed):
+    away = {"name": "cyclic", "groups": 2, "period_s": 50.0}  # client 0 in [0, 50), 1 in [50, 100)
+    made = mixed(clients={"count": 2, "availability": away}, participation={"cohort": 1})
+    (run,) = api.prepare(api.read(made)).runs
+    clock, at_10, both = Clock(run, Budgets(run)), Tally(10.0, 10.0), np.arange(2)
+    gone = {}
+    for whom in (None, "visited"):
+        ask = Ask("work", send={}, up={}, cost=1.0, clients=whom)
+        gone[whom] = clock.timing(ask, "algorithm", 1, at_10, both)["gone_s"].tolist()
+    assert gone["visited"] == [50, 10]
+    assert gone[None][0] == 50

@@ -175,6 +175,27 @@ def test_an_over_selected_cohort_is_cut_after_a_poll_too(mixed):
     assert (row["participants"], row["late"]) == (2, 2)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Named(TwoAsks):
+    """Asks clients that it names before it asks the cohort."""
+
+    name: ClassVar[str] = "named"
+
+    def round(self, state):
+        yield Ask("work", send={}, up={"ids": 1}, cost=1.0, clients=np.arange(5))
+        return (yield from super().round(state))
+
+
+def test_an_over_selected_cohort_is_cut_but_not_those_who_are_named(mixed):
+    part = {"cohort": 2, "over_select": 2.0}
+    made = mixed(algorithms=[Named()], participation=part)
+    made["clients"]["availability"] = "always"
+    engine = engine_for(made)
+    _, _, events = engine.step(engine.start()[0])
+    assert (events[0]["status"] == 0).all()
+    assert sorted(events[1]["status"].tolist()) == [0, 0, 1, 1]
+
+
 def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
     scenario = mixed(rounds=1)
     scenario["problem"]["dataset"]["samples"] = {"low": 4, "high": 40}

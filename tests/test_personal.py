@@ -64,6 +64,10 @@ def test_the_columns_average_to_those_of_the_rounds(mixed, tmp_path):
     shared = found.loc[found["round"] == 9, "accuracy"].to_numpy()
     scored = np.average(shared[sizes > 0], weights=sizes[sizes > 0])
     assert scored == pytest.approx(rows["accuracy"][9])
+    last, weights = found[found["round"] == 9], plan.runs[0].views["evaluation"].shards.mass
+    mass = weights(np.arange(13))
+    assert np.average(last["loss"], weights=mass) == pytest.approx(rows["loss"][9])
+    assert (last["loss"] != last["personal_loss"]).any()
 
 
 def test_distances_are_those_of_the_kept_models(mixed, tmp_path):

@@ -11,7 +11,7 @@ from rayfed.driver import Driver, Interrupted
 from rayfed.executors.serial import SerialExecutor
 from rayfed.topology import Graphs
 from rayfed.topology.drawn import Random
-from rayfed.topology.named import Ring, Star
+from rayfed.topology.named import Complete, Ring, Star
 from rayfed.topology.walks import Metropolis, Uniform
 from rayfed.walked import WALK, Way
 
@@ -42,6 +42,12 @@ def test_the_law_of_uniform_moves_on_a_star_is_its_degrees():
     assert found["law"][0] == pytest.approx([1 / 2, 1 / 8, 1 / 8, 1 / 8, 1 / 8])
 
 
+def test_what_a_solver_may_round_otherwise_is_not_recorded():
+    found = walked.walked(Graphs(Complete(), 7, seed=0), Uniform(lazy=0.5), way([0]))
+    assert found["law"].tolist() == [[0.142857142857] * 7]
+    assert found["lambda_2"].tolist() == [0.416666666667]  # 1/2 - 1/2 * 1/6
+
+
 def test_long_walks_are_thinned_evenly(monkeypatch):
     monkeypatch.setattr(walked, "MOST_ROUNDS", 3)
     graphs = Graphs(Random(p=0.5, every=2, disconnected="redraw"), 8, seed=0)
@@ -56,7 +62,9 @@ def test_long_walks_are_thinned_evenly(monkeypatch):
 def test_of_many_clients_the_most_visited_are_told_and_the_law_of_all(monkeypatch):
     monkeypatch.setattr(walked, "MOST_CLIENTS", 3)
     # 5 and 6 are visited, 4 is asked more often than 7
-    found = walked.walked(Graphs(Ring(), 9, seed=0), Metropolis(), way([5, 6], [4, 4, 7, 5, 6]))
+    found = walked.walked(
+        Graphs(Ring(), 9, seed=0), Metropolis(), way([5, 6], [4, 4, 4, 7, 7, 5, 6])
+    )
     assert found["clients"].tolist() == [4, 5, 6]
     assert links_of(found, 0).tolist() == [[4, 5], [5, 6]]
     assert found["law"].shape == (1, 9)

@@ -300,15 +300,16 @@ def test_what_the_theory_is_not_about_has_no_bound(formulation):
 
 
 def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
-    (tmp_path / "two.csv").write_text("client,a,y\n0,1,1\n1,3,1\n")  # F'' are 1 and 9
+    rows = "".join(f"{k},{k + 1},1\n" for k in range(70))  # F'' are 1, 4, ..., 4900
+    (tmp_path / "rows.csv").write_text(f"client,a,y\n{rows}")
     problem = {
         "name": "least-squares", "half": True, "divide_by": "none", "intercept": False,
-        "dataset": str(tmp_path / "two.csv"), "test": 0,
+        "dataset": str(tmp_path / "rows.csv"), "test": 0,
     }  # fmt: skip
     one = {"name": "rwsadmm", "local": ONE}
     keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
     (run,) = api.prepare(api.read(keys)).runs
-    assert run.algorithm.beta_bound == pytest.approx(2 * 9**2 + 9 + 2)
+    assert run.algorithm.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
 
 
 def test_as_printed_the_token_loses_the_sum_of_what_was():
@@ -407,6 +408,12 @@ def test_going_down_may_have_a_token_for_each_neighbourhood(study):
     result = run(400, keys, clients=6, **settings)
     mean = centres[1:4].mean(axis=0)
     assert result.model("rwsadmm-seed0") * 6 == pytest.approx(mean, abs=1e-12)  # others stay at 0
+
+
+def test_tokens_of_neighbourhoods_may_walk_where_others_would_draw(study):
+    _, run = study
+    rows = run(1, {"topology": "ring"}, tokens="neighbourhood", select="walk").rounds
+    assert rows.participants.iloc[-1] == 3
 
 
 def test_a_neighbourhoods_token_costs_two_models_more(study):

@@ -118,6 +118,15 @@ def test_a_point_that_did_not_get_there_is_counted_by_no_line(walked, tmp_path, 
     assert title(found).endswith("; 1 of 5 points did not reach it")
 
 
+def test_a_point_is_reached_by_all_of_its_seeds_or_not(walked, tmp_path):
+    walked(seeds=(0, 1))
+    for part in (tmp_path / "A-grid-10-1" / "rounds.parquet").glob("*.parquet"):
+        frame = pd.read_parquet(part)
+        frame.assign(loss=frame["loss"] + 0.1).to_parquet(part, index=False)
+    points = find(Results.read(tmp_path)).points
+    assert points.loc[~points["reached"], "walk"].tolist() == ["grid"]
+
+
 def test_lambda_2_is_the_mean_over_recorded_rounds_and_seeds(walked, tmp_path, walk_writer):
     walked(seeds=(0, 1))
     walk_writer(

@@ -92,6 +92,11 @@ def test_it_waits_on_the_spot_until_somebody_comes(study, tmp_path):
     rounds, events = walked(study({"rule": rule}, clients=clients, rounds=12), tmp_path)
     assert (rounds.participants == 3).all()
     assert ((events.start_s % 86400) < 12 * 3600).all()
+    expected = [0.0]  # each comes a second and a move after the one before, or next morning
+    for _ in range(11):
+        there = expected[-1] + 1 + 5 * 3600
+        expected.append(there if there % 86400 < 12 * 3600 else 86400 * (there // 86400 + 1))
+    assert events.groupby("round").start_s.first().tolist() == expected
 
 
 def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rayfed.topology import Graphs, chain
+from rayfed.topology import Graphs, Listed, chain
 from rayfed.topology.chain import Chain
 from rayfed.topology.drawn import Random, SmallWorld
 from rayfed.topology.geometric import Geometric
@@ -173,6 +173,28 @@ def test_the_longest_hitting_time_of_a_large_graph_is_found_from_below(monkeypat
             patch.setattr(chain, "DENSE", 10)
             found = exact.longest_hitting()
         assert 0.8 * longest < found <= longest * (1 + 1e-9)
+
+
+def tree(*ends):
+    """Return the uniform walk on a tree, by who comes before each client but the first."""
+    links = np.stack([ends, np.arange(1, len(ends) + 1)], axis=1)
+    return Chain(Uniform().matrix(Listed(len(ends) + 1, links)))
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "ends", "longest"),
+    [
+        (1, range(9), 81),  # a path: to its end, where one comes most seldom, 9^2
+        # Legs of 1, 3 and 6 links: from the end of 3 to that of 6, by 2 k + 1 moves for each link
+        # with k behind it, 1 + 3 + 5 and 9 + 11 + 13 + 15 + 17 + 19; to the first leg at most 55.
+        (2, (0, 1, 2, 3, 1, 5, 6, 7, 8, 9), 93),
+    ],
+    ids=["where one seldom comes", "from there to the farthest"],
+)
+def test_the_longest_hitting_time_is_looked_for(sweeps, ends, longest, monkeypatch):
+    for name, value in {"DENSE": 2, "_TARGETS": 1, "_SWEEPS": sweeps}.items():
+        monkeypatch.setattr(chain, name, value)
+    assert tree(*ends).longest_hitting() == pytest.approx(longest)
 
 
 def test_cover_times_lie_within_their_bounds():

@@ -87,6 +87,12 @@ def test_parts_are_found_whatever_the_range(range_m):
     assert parts(Near(positions, range_m)).labels.tolist() == expected[range_m]
 
 
+def test_who_is_hardly_out_of_range_is_a_part():
+    corners = np.array([[0.0, 0.0], [0.72, 0.72]])  # 1.018 apart
+    assert parts(Near(corners, 1.0)).count == 2
+    assert parts(Near(corners, 1.02)).count == 1
+
+
 def test_parts_are_the_connected_components():
     found = parts(Listed(6, [[0, 3], [3, 5], [1, 2]]))
     assert found.count == 3

@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,8 @@ def test_of_one_client_there_is_nowhere_to_go():
 def test_the_mixing_time_of_a_large_graph_is_bounded():
     pace = Pace.of(Uniform(lazy=0.5), Graphs(Ring(), 501, 0).of(0))
     assert not pace.exact
+    assert pace.covers == (pace.hits, math.inf)
+    assert replace(pace, hits=math.inf).way == "never"
     row = shown(Graphs(Ring(), 501, 0), [(1, 0.0)])[1][1]
     assert row[4] == "\N{LESS-THAN OR EQUAL TO}"
     assert row[-3:] == ["\N{GREATER-THAN OR EQUAL TO}", "62,750", "-"]  # 250 * 251 to the farthest
