@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from rayfed.errors import ScenarioError
-from rayfed.fit import draw
-from rayfed.plan import Plan, make
-from rayfed.progress import Silent, Watch
-from rayfed.records import write_text
+from rayfed.core.errors import ScenarioError
+from rayfed.runs.backend import Silent, Watch
+from rayfed.runs.fit import draw
+from rayfed.runs.records import write_text
 from rayfed.study import Study, apply_overrides, expand, load, slug
 from rayfed.study.dotted import Overrides, pairs
+from rayfed.study.plan import Plan, make
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rayfed.executors.base import Backend
+    from rayfed.runs.backend import Backend
 
 LOCK = ".lock"
 """File of a result folder that a process holds while it runs the study."""
@@ -72,14 +72,14 @@ class Result:
 
     def comparison(self) -> pd.DataFrame:
         """Return the table that compares the algorithms."""
-        from analysis.read import Results
-        from analysis.tables import comparison
+        from rayfed.report.read.results import Results
+        from rayfed.report.tables import comparison
 
         return comparison(Results.read(self.folder))
 
     def report(self) -> Path:
         """Write ``report.html`` and ``summary.csv`` and return the path of the page."""
-        from analysis.report import write
+        from rayfed.report.page.report import write
 
         return write(self.folder)
 
@@ -241,10 +241,10 @@ def _backend(plan: Plan, folder: Path) -> Backend:
     """Return what the scenario's executor names; Ray is imported only here."""
     executor = plan.study.executor
     if executor.name == "serial":
-        from rayfed.executors.serial import SerialStudy
+        from rayfed.runs.serial import SerialStudy
 
         return SerialStudy(folder)
-    from rayfed.executors.ray import RayStudy
+    from rayfed.runs.ray import RayStudy
 
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder, own_modules(plan)
@@ -376,7 +376,7 @@ def warnings(folder: Path) -> list[str]:
 
 def differences(plan: Plan, folder: Path) -> list[str]:
     """Return where this machine differs from the one that began: the bits may differ then."""
-    from rayfed.driver import versions
+    from rayfed.runs.driver import versions
 
     found = set()
     for each in plan.runs:

@@ -14,10 +14,12 @@ import numpy as np
 from annotated_types import Ge, Gt, Len
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Reply, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.datasets.shards import Shards, label_sets
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -83,7 +85,7 @@ class ClusterFedVARP(Algorithm):
     Clients 0 and 1 of four are one cluster, 2 and 3 the other. Client 0 moves by 3, client 2 by 1,
     the memories are 2 and 0: they cancel, since half of each, drawn or not, is in each cluster.
 
-    >>> from rayfed.algorithms.base import Groups, Reply
+    >>> from rayfed.messages import Groups, Reply
     >>> algorithm = ClusterFedVARP(clusters=(0, 0, 1, 1))
     >>> round = algorithm.round({"x": np.array([5.0]), "y": np.array([[2.0], [0.0]])})
     >>> ask = next(round)

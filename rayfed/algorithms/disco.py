@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Array, Ask, Ints, Reply, Round, State, Upload
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
-from rayfed.errors import ScenarioError
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

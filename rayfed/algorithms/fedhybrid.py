@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
 from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, curvatures, newton_clients
 from rayfed.algorithms.memory import refuse_sizes
-from rayfed.errors import ScenarioError
-from rayfed.newton import Cholesky, ConjugateGradients, Systems
-from rayfed.solvers import SGD, Solver
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, State, Upload
+from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -85,7 +87,8 @@ class FedHybrid(Algorithm):
     cg_steps + 1.
 
     The column `indefinite` counts the Newton clients of a round whose M_i was not positive
-    definite: another matrix, or direction, took its place (`rayfed.newton`). A warning says so.
+    definite: another matrix, or direction, took its place (`rayfed.numerics.newton`). A warning
+    says so.
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
     that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
@@ -98,7 +101,7 @@ class FedHybrid(Algorithm):
     --------
     Two clients have changed x_i - lambda_i / mu by 2 and 4: x_0 = 1 moves by their mean.
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> algorithm = FedHybrid()
     >>> round = algorithm.round(algorithm.init(np.array([1.0])))
     >>> ask = next(round)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Array, Upload
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Batch, Ints, Problem
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Upload
+from rayfed.problems.base import Batch, Problem
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -17,19 +17,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.algorithms.base import (
-    Algorithm,
-    Array,
-    Ask,
-    Diagnostics,
-    Reply,
-    Round,
-    State,
-    Upload,
-)
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Batch, Ints
-from rayfed.solvers import SGD, Local, Solver
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.clients.solvers import SGD, Local, Solver
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
+from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -9,13 +9,13 @@ from scipy.optimize import minimize_scalar
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.rwsadmm import RWSADMM
 from rayfed.clients import Clients
-from rayfed.errors import ScenarioError
+from rayfed.clients.solvers import SGD
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.solvers import SGD
 
 ONE = {"steps": 1, "batch": "full"}
 

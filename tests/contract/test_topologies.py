@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from rayfed.plugins import find
-from rayfed.rng import Key
+from rayfed.core.plugins import find
+from rayfed.core.rng import Key
 from rayfed.topology import Graphs
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.named import Grid

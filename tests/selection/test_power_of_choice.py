@@ -5,11 +5,11 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.base import Reply
-from rayfed.engine import Engine
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.engine import Engine
+from rayfed.engine.state import Tally
 from rayfed.executors.serial import SerialExecutor
-from rayfed.moment import Tally
+from rayfed.messages import Reply
 from rayfed.selection import Uniform, View
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (

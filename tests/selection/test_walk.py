@@ -6,7 +6,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology.walks import Metropolis
 
 

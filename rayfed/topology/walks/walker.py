@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rayfed.rng import Key
+from rayfed.core.arrays import Ints
+from rayfed.core.rng import Key
 from rayfed.topology.base import Graphs
-from rayfed.topology.graph import Ints
 from rayfed.topology.walks.base import Walk
 
 
