@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.backend import Silent, Watch
+from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.fit import draw
 from rayfed.runs.records import write_text
 from rayfed.study import Study, apply_overrides, expand, load, slug
@@ -106,7 +106,7 @@ def run(
     out: str | Path | None = None,
     overrides: Overrides = (),
     address: str | None = None,
-    watch: Watch | None = None,
+    watch: ProgressDisplay | None = None,
 ) -> Result:
     """Run a scenario and return what it recorded.
 
@@ -121,7 +121,7 @@ def run(
         Values for dotted keys, or texts ``dotted.key=value``.
     address : str, optional
         Address of an existing Ray cluster that this machine belongs to.
-    watch : Watch, optional
+    watch : ProgressDisplay, optional
         Looks on; silent if None.
 
     Raises
@@ -140,7 +140,7 @@ def run(
     return start(prepare(study), out, watch or Silent())
 
 
-def start(plan: Plan, out: str | Path | None, watch: Watch) -> Result:
+def start(plan: Plan, out: str | Path | None, watch: ProgressDisplay) -> Result:
     """Run a plan in a new result folder."""
     return execute(plan, begin(plan, out), watch=watch)
 
@@ -178,7 +178,7 @@ def read(
     return load(scenario, overrides)
 
 
-def resume(folder: str | Path, *, watch: Watch | None = None) -> Result:
+def resume(folder: str | Path, *, watch: ProgressDisplay | None = None) -> Result:
     """Go on with the runs of a result folder that have not ended.
 
     Raises
@@ -210,7 +210,7 @@ def prepare(study: Study) -> Plan:
     return plan
 
 
-def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: Watch) -> Result:
+def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: ProgressDisplay) -> Result:
     """Run what has not ended yet, then write the page."""
     with _alone(folder):
         outcome = ended(plan, folder) if resume else {}
@@ -226,7 +226,7 @@ def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: Watch) -> 
 
 
 def _run_all(
-    plan: Plan, runs: Sequence[Any], folder: Path, resume: bool, watch: Watch
+    plan: Plan, runs: Sequence[Any], folder: Path, resume: bool, watch: ProgressDisplay
 ) -> dict[str, str]:
     with watch:
         backend = _backend(plan, folder)

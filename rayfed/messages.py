@@ -42,7 +42,7 @@ class Ask:
         rows once: for all, or a function of ids and rows as `cost`.
     clients : (K,) array of int or "visited", optional
         Who is asked; the cohort (after its first Ask: those of it who answered) if None; the one
-        that a walking server is at if "visited", which only methods that `need_walk` may say.
+        that a walking server is at if "visited", which only methods that `needs_walk` may say.
     plain : tuple of str
         Names in `up` whose vectors are averaged with weight 1 for every client that answered,
         however large it is and however often it was drawn: what they add up to stays the sum of

@@ -98,7 +98,7 @@ class Algorithm:
         """Return what readers should beware of, from its diagnostics of all rounds (T + 1,)."""
         return []
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Algorithm:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Algorithm:
         """Return the algorithm for clients that are known, before a run begins.
 
         Parameters

@@ -109,9 +109,7 @@ class ClusterFedVARP(Algorithm):
         super().__post_init__()
         memory.refuse_sizes(self)
 
-    def fitted(
-        self, shards: Shards, population: Population, objective: Objective
-    ) -> ClusterFedVARP:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
         """Return the algorithm for clients whose rows are known.
 
         Raises
@@ -121,7 +119,7 @@ class ClusterFedVARP(Algorithm):
         """
         n = shards.clients
         if isinstance(self.clusters, By):
-            return self._fitted_by(self.clusters, shards, population, objective)
+            return self._bound_by(self.clusters, shards, population, objective)
         if isinstance(self.clusters, tuple):
             if len(self.clusters) != n:
                 found = f"found the clusters of {len(self.clusters)} clients, but there are {n}"
@@ -131,7 +129,7 @@ class ClusterFedVARP(Algorithm):
             raise ScenarioError("clusters", f"{found}; give at most {n}")
         return self
 
-    def _fitted_by(
+    def _bound_by(
         self, by: By, shards: Shards, population: Population, objective: Objective
     ) -> ClusterFedVARP:
         if by.by == "updates":
@@ -139,7 +137,7 @@ class ClusterFedVARP(Algorithm):
 
             settings = {f.name: getattr(self, f.name) for f in fields(self)}
             early = EarlyClusters(**settings | {"clusters": by.number})
-            return early.fitted(shards, population, objective)
+            return early.bound(shards, population, objective)
         if not shards.classes:
             text = "found labels, but the targets are numbers; give a number of clusters"
             raise ScenarioError("clusters.by", text)
@@ -205,7 +203,7 @@ class ClusterFedVARP(Algorithm):
     @cached_property
     def _listed(self) -> Ints:
         if isinstance(self.clusters, By):
-            raise ValueError("these clusters need the clients' rows; see `fitted`")
+            raise ValueError("these clusters need the clients' rows; see `bound`")
         return np.atleast_1d(np.array(self.clusters, dtype=np.int64))
 
     @property

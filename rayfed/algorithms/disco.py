@@ -144,7 +144,7 @@ class DiSCO(Whole):
     preconditioner: Annotated[int, Ge(0)] | Literal["first", "none"] = "first"
     max_steps: Annotated[int, Ge(1)] | None = None
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
         """Return the algorithm as it is.
 
         Raises
@@ -156,7 +156,7 @@ class DiSCO(Whole):
         if isinstance(one, int) and one >= n:
             what = f"found client {one}; ids go from 0 to {n - 1}"
             raise ScenarioError("preconditioner", what)
-        return super().fitted(shards, population, objective)
+        return super().bound(shards, population, objective)
 
     def slope_and_bounds(self, clients: Clients, x: Array) -> Upload:
         """Client half: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""

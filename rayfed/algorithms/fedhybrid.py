@@ -140,7 +140,7 @@ class FedHybrid(Algorithm):
             if also:
                 raise ScenarioError("steps", f"found theorem and {also[0]}; leave one of them out")
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> FedHybrid:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> FedHybrid:
         """Return the algorithm with the ids of its Newton clients, and the steps of all.
 
         Raises
@@ -292,7 +292,7 @@ class FedHybrid(Algorithm):
         """Whether ids take Newton steps: up to the last that does, and one more for all others."""
         ids = () if self.newton == 0 else self.newton
         if not isinstance(ids, tuple):
-            raise ValueError("these Newton clients need a population; see `fitted`")
+            raise ValueError("these Newton clients need a population; see `bound`")
         mask = np.zeros(max(ids) + 2 if ids else 0, dtype=np.bool_)
         mask[list(ids)] = True
         return mask

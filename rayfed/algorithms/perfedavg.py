@@ -64,7 +64,7 @@ class PerFedAvg(FedAvg):
     variant: Variant = "first-order"
     width: Annotated[float, Gt(0)] = 1e-3
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> PerFedAvg:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> PerFedAvg:
         """Refuse the exact variant for a problem without a Hessian."""
         if self.variant == "exact" and not objective.problem.has_hessian:
             found = f"found exact, but '{objective.problem.name}' has no Hessian"

@@ -147,7 +147,7 @@ class RWSADMM(Algorithm):
             found = "found momentum, a proximal term or another solver than sgd"
             raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
         """Refuse widths that are not one for each client; find what beta should be above."""
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
             found = f"found {len(self.epsilon)} widths for {shards.clients} clients"

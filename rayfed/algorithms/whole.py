@@ -80,7 +80,7 @@ class Whole(Algorithm):
             what = f"found {self.weights}, but '{self.name}' steps along the gradient of F"
             raise ScenarioError("weights", f"{what}; leave it out and set problem.weighting")
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
         """Return the algorithm as it is.
 
         Raises

@@ -11,8 +11,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from rayfed.runs.backend import Progress as Far
-from rayfed.runs.backend import Silent, Watch
+from rayfed.runs.backend import ProgressDisplay, RunProgress, Silent
 from rayfed.study.plan import ENDLESS
 
 _EVERY_S = 10.0
@@ -47,7 +46,7 @@ class Bars(Silent):
         if started == total:
             self.bars.remove_task(self.start)
 
-    def runs(self, progress: Mapping[str, Far], outcome: Mapping[str, str]) -> None:
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
         """Move the bars."""
         if self.study is None:
             self.study = self.bars.add_task("[bold]study", total=self.total, text="")
@@ -86,7 +85,7 @@ class Lines(Silent):
         if started == total:
             self._print(f"{total} client actors started in {time.monotonic() - self.began:.1f} s")
 
-    def runs(self, progress: Mapping[str, Far], outcome: Mapping[str, str]) -> None:
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
         """Print how far the study is, if the last line is long ago."""
         if time.monotonic() - self.last < _EVERY_S:
             return
@@ -101,18 +100,18 @@ class Lines(Silent):
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
-def watch(total: int, console: Console) -> Watch:
+def watch(total: int, console: Console) -> ProgressDisplay:
     """Return bars in a terminal and lines elsewhere."""
     return Bars(total, console) if console.is_terminal else Lines(total, console)
 
 
-def _done(progress: Mapping[str, Far], outcome: Mapping[str, str]) -> float:
+def _done(progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> float:
     """Return how many runs are done, with parts of those that go on."""
     parts = (far.round / far.rounds for name, far in progress.items() if name not in outcome)
     return len(outcome) + sum(parts)
 
 
-def _text(far: Far) -> str:
+def _text(far: RunProgress) -> str:
     loss = "" if math.isnan(far.loss) else f", loss {far.loss:.4g}"
     of = f"/{far.rounds}" if far.rounds < ENDLESS else ""
     return f"round {far.round}{of}, {far.time_s:.4g} s simulated{loss}"

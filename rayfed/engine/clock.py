@@ -9,7 +9,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Ints
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.run import Run
-from rayfed.engine.state import Tally
+from rayfed.engine.state import RoundStats
 from rayfed.messages import Ask
 
 
@@ -33,7 +33,7 @@ class Clock:
         return trained and (self.run.selection.listens or self.budgets.listens)
 
     def timing(
-        self, ask: Ask, owner: str, number: int, tally: Tally, ids: Ints
+        self, ask: Ask, owner: str, number: int, tally: RoundStats, ids: Ints
     ) -> dict[str, Array]:
         """Return what an Ask takes each client, in virtual seconds."""
         pop = self.run.population
@@ -77,7 +77,7 @@ class Clock:
         return (0, 0) if self.run.algorithm.pooled else (down, up)
 
     def arrivals(
-        self, tally: Tally, ids: Ints, timing: Mapping[str, Array], limit: int | None
+        self, tally: RoundStats, ids: Ints, timing: Mapping[str, Array], limit: int | None
     ) -> tuple[Array, float]:
         """Decide on the virtual clock who is used (0), late (1) or dropped (2), and the end.
 
@@ -100,7 +100,7 @@ class Clock:
         status[(status == 2) & (gone > close)] = 1  # it left after the server had closed
         return status, close
 
-    def sleep(self, tally: Tally, timing: Mapping[str, Array]) -> Array | None:
+    def sleep(self, tally: RoundStats, timing: Mapping[str, Array]) -> Array | None:
         """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
         if self.run.wall_scale is None:
             return None

@@ -19,11 +19,11 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock
-from rayfed.engine.measures.diagnosis import Coming
+from rayfed.engine.measures.diagnosis import NextRound
 from rayfed.engine.measures.measures import SCORES, Measures
 from rayfed.engine.replies import reply_of
 from rayfed.engine.run import Run
-from rayfed.engine.state import STATUS, Events, Moment, Row, Tally, at
+from rayfed.engine.state import STATUS, Events, RoundStats, Row, RunState, at
 from rayfed.engine.stopping import Last, distance
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, Wait
@@ -60,16 +60,16 @@ class Engine:
         self.measures = Measures(run, self._exchange)
         self.cache: dict[str, Any] = {}
 
-    def start(self) -> tuple[Moment, Row]:
+    def start(self) -> tuple[RunState, Row]:
         """Return the state before the first round and its row."""
         run = self.run
         state = run.algorithm.init(run.x0)
         selection = run.selection.init(run.population.count)
-        moment = Moment(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
-        row, own = self._row(moment, Tally(0.0, 0.0), {}, due=True)
+        moment = RunState(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
+        row, own = self._row(moment, RoundStats(0.0, 0.0), {}, due=True)
         return replace(moment, last=Last.of(row), own=own), row
 
-    def step(self, moment: Moment) -> tuple[Moment, Row, list[Events]]:
+    def step(self, moment: RunState) -> tuple[RunState, Row, list[Events]]:
         """Run one round.
 
         Raises
@@ -80,7 +80,7 @@ class Engine:
             If a host died: go back to a checkpoint.
         """
         run, number = self.run, moment.round + 1
-        tally = Tally(moment.time_s, moment.time_s, moment.lengths)
+        tally = RoundStats(moment.time_s, moment.time_s, moment.lengths)
         state, selection, lengths = moment.state, moment.selection, moment.lengths
         diagnostics: Mapping[str, float] = {}
         skew: Mapping[str, float] = {}
@@ -99,7 +99,7 @@ class Engine:
                 selection = run.selection.learn(selection, reply)
             lengths = self.budgets.learn(lengths, reply, number, tally.time_s)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
-        after = Moment(number, tally.time_s, state, selection, lengths, window)
+        after = RunState(number, tally.time_s, state, selection, lengths, window)
         place = {name: float(selection[name]) for name in run.selection.diagnostics}
         told = {**self._declared(after, diagnostics), **skew, **place}
         moved = math.nan
@@ -108,13 +108,13 @@ class Engine:
         due = self._due(after, moved)
         row, own = self._row(after, tally, told, due)
         if due:
-            row |= moment.last.beside(row)
+            row |= moment.last.derived_columns(row)
         last, change = moment.last.after(row, answered, due)
         if "loss_change" in run.stop.columns:
             row["loss_change"] = change
         return replace(after, last=last, own=own or moment.own), row, tally.events
 
-    def _due(self, moment: Moment, moved: float) -> bool:
+    def _due(self, moment: RunState, moved: float) -> bool:
         """Whether the row of a moment is evaluated; a run's last row always is."""
         run = self.run
         over = moment.round == run.rounds or run.stop.unevaluated(moment.time_s, moved)
@@ -123,7 +123,7 @@ class Engine:
     # -- a round ---------------------------------------------------------------------------
 
     def _select(
-        self, number: int, tally: Tally, moment: Moment
+        self, number: int, tally: RoundStats, moment: RunState
     ) -> tuple[Ints, Mapping[str, Array]]:
         """Return the drawn ids; where nobody is there, jump to when somebody comes."""
         selection = moment.selection
@@ -140,7 +140,7 @@ class Engine:
             if not self._jump(tally):
                 raise Nobody
 
-    def _candidates(self, number: int, tally: Tally, x: Array) -> Candidates:
+    def _candidates(self, number: int, tally: RoundStats, x: Array) -> Candidates:
         run, pop = self.run, self.run.population
         wanted = pop.count
         if run.cohort is not None:
@@ -159,7 +159,7 @@ class Engine:
             cache=self.cache,
         )
 
-    def _jump(self, tally: Tally) -> bool:
+    def _jump(self, tally: RoundStats) -> bool:
         """Move the clock to the next change of anybody's availability; False if there is none."""
         everyone = np.arange(self.run.population.count)
         change = float(np.min(self.run.population.next_change(everyone, tally.time_s)))
@@ -171,7 +171,7 @@ class Engine:
     def _converse(
         self,
         number: int,
-        tally: Tally,
+        tally: RoundStats,
         state: Mapping[str, Array],
         ids: Ints,
         visited: Array | None,
@@ -186,7 +186,7 @@ class Engine:
         asks: Generator[Ask | Wait, Reply, Any],
         owner: str,
         number: int,
-        tally: Tally,
+        tally: RoundStats,
         cohort: Ints | None,
         visited: Array | None = None,
     ) -> Any:
@@ -221,7 +221,7 @@ class Engine:
     # -- one Ask ---------------------------------------------------------------------------
 
     def _answer(
-        self, ask: Ask, owner: str, number: int, tally: Tally, drawn: Ints, first: bool = False
+        self, ask: Ask, owner: str, number: int, tally: RoundStats, drawn: Ints, first: bool = False
     ) -> Reply:
         """Ask clients; the first Ask to an over-selected cohort takes the first replies only."""
         if ask.vectors and not (owner == "algorithm" and self.run.algorithm.sees_vectors):
@@ -268,7 +268,7 @@ class Engine:
         ask: Ask,
         owner: str,
         number: int,
-        tally: Tally,
+        tally: RoundStats,
         ids: Ints,
         timing: Mapping[str, Array],
         status: Array,
@@ -306,7 +306,7 @@ class Engine:
     # -- evaluation ------------------------------------------------------------------------
 
     def _row(
-        self, moment: Moment, tally: Tally, diagnostics: Mapping[str, float], due: bool
+        self, moment: RunState, tally: RoundStats, diagnostics: Mapping[str, float], due: bool
     ) -> tuple[Row, Mapping[str, Array]]:
         """Return a row and, where it is evaluated, what is kept of the clients' own models."""
         run = self.run
@@ -321,12 +321,12 @@ class Engine:
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
-            coming = Coming(moment.round + 1, moment.state, moment.lengths)
+            coming = NextRound(moment.round + 1, moment.state, moment.lengths)
             found, own = self.measures.of(moment.model, coming, at(moment))
             row |= found
         return row, own
 
-    def _declared(self, moment: Moment, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
+    def _declared(self, moment: RunState, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
         """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""
         algorithm = self.run.algorithm
         extra = sorted(diagnostics.keys() - algorithm.diagnostics)
@@ -337,7 +337,7 @@ class Engine:
             )
         return diagnostics
 
-    def failure(self, moment: Moment, row: Row) -> str | None:
+    def failure(self, moment: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""
         finite = bool(np.isfinite(moment.state["x"]).all())
         due = self._due(moment, row.get("model_change", math.nan))

@@ -20,7 +20,7 @@ STATUS = ("used", "late", "dropped")
 
 
 @dataclass(frozen=True)
-class Moment:
+class RunState:
     """Everything that a run is between two rounds, apart from the clients' own state.
 
     Parameters
@@ -58,7 +58,7 @@ class Moment:
 
 
 @dataclass
-class Tally:
+class RoundStats:
     """What a round costs, counted while it runs."""
 
     time_s: float
@@ -71,6 +71,6 @@ class Tally:
     events: list[Events] = field(default_factory=list)
 
 
-def at(moment: Moment) -> str:
+def at(moment: RunState) -> str:
     """Return when the model of a moment is evaluated, for messages."""
     return f"evaluation of round {moment.round}, time {moment.time_s:.6g} s"

@@ -89,7 +89,7 @@ class Last:
     merit: float = math.nan
     best: float = math.nan
 
-    def beside(self, row: Mapping[str, Any]) -> dict[str, float]:
+    def derived_columns(self, row: Mapping[str, Any]) -> dict[str, float]:
         """Return the columns of an evaluated row that tell of it and of those before it."""
         told = {}
         if MEASURED in row:

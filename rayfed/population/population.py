@@ -19,7 +19,7 @@ from annotated_types import Ge, Gt, Le
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.population.availability import Always, Availability, Crowd
+from rayfed.population.availability import Always, Availability, PopulationInfo
 from rayfed.population.delay import Constant, Delay
 
 Part = TypeVar("Part")
@@ -264,8 +264,8 @@ class Population:
         )
 
     @cached_property
-    def _crowd(self) -> Crowd:
-        return Crowd(self.count, self.seed, self.ranks)
+    def _crowd(self) -> PopulationInfo:
+        return PopulationInfo(self.count, self.seed, self.ranks)
 
     @cached_property
     def _named(self) -> tuple[Ints, Ints]:

@@ -1,4 +1,4 @@
-"""What is averaged over what: client objectives F_i and the global F (DESIGN.md, "Objective")."""
+"""What is averaged over what: client objectives F_i and the global F."""
 
 from __future__ import annotations
 

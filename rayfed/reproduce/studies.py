@@ -29,7 +29,7 @@ from rayfed.reproduce.claims import (
     runs_of,
 )
 from rayfed.reproduce.verdicts import Recorded, Verdict, judge
-from rayfed.runs.backend import Watch
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.records import write_text
 from rayfed.study import Study, expand, slug
 from rayfed.study.plan import Plan
@@ -192,7 +192,9 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
     return plan, False
 
 
-def execute(study: Published, part: str, plan: Plan, kept: bool, watch: Watch) -> api.Result:
+def execute(
+    study: Published, part: str, plan: Plan, kept: bool, watch: ProgressDisplay
+) -> api.Result:
     """Run what a part has not recorded yet."""
     return api.execute(plan, study.folder(part), resume=kept, watch=watch)
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is: rounds done and to do, virtual seconds, last loss."""
 
     round: int
@@ -18,7 +18,7 @@ class Progress:
     loss: float
 
 
-Report: TypeAlias = Callable[[Mapping[str, Progress], Mapping[str, str]], None]
+Report: TypeAlias = Callable[[Mapping[str, RunProgress], Mapping[str, str]], None]
 """Gets the progress of the runs that go on and the outcomes of those that ended, by folder."""
 
 
@@ -40,14 +40,14 @@ class Backend(Protocol):
         ...
 
 
-class Watch(Protocol):
+class ProgressDisplay(Protocol):
     """Looks on while a study runs."""
 
     def actors(self, started: int, total: int) -> None:
         """Tell how many client actors have started."""
         ...
 
-    def runs(self, progress: Mapping[str, Progress], outcome: Mapping[str, str]) -> None:
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
         """Tell how far the runs are."""
         ...
 
@@ -67,7 +67,7 @@ class Silent:
     def actors(self, started: int, total: int) -> None:
         """Show nothing."""
 
-    def runs(self, progress: Mapping[str, Progress], outcome: Mapping[str, str]) -> None:
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
         """Show nothing."""
 
     def __enter__(self) -> Self:

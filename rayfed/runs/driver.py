@@ -21,12 +21,12 @@ from rayfed.core.arrays import Array
 from rayfed.core.errors import RayfedError, RunFailed
 from rayfed.engine.engine import Engine
 from rayfed.engine.run import Run
-from rayfed.engine.state import Moment, Row, at
+from rayfed.engine.state import Row, RunState, at
 from rayfed.executors.base import Executor, HostLost
 from rayfed.runs.away import AWAY_CLIENTS, away
-from rayfed.runs.backend import Progress
+from rayfed.runs.backend import RunProgress
 from rayfed.runs.records import Records, log, status, write_npz, write_parquet
-from rayfed.runs.walked import WALK, Way, walked
+from rayfed.runs.walked import WALK, WalkPath, walked
 
 VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
@@ -57,7 +57,7 @@ class Driver:
         self.engine = Engine(run, executor)
         self.started = time.time()
         self.saved = time.monotonic()
-        self.progress = Progress(0, run.rounds, 0.0, float("nan"))
+        self.progress = RunProgress(0, run.rounds, 0.0, float("nan"))
         self.stopping = False
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class Driver:
         self.stopping = True
 
     def execute(
-        self, resume: bool = False, report: Callable[[Progress], None] = lambda p: None
+        self, resume: bool = False, report: Callable[[RunProgress], None] = lambda p: None
     ) -> str:
         """Run to the end and return "finished" or "failed".
 
@@ -93,7 +93,7 @@ class Driver:
             return self._fail(reason, traceback.format_exc(), isinstance(error, HERE))
         return "finished"
 
-    def _run(self, resume: bool, report: Callable[[Progress], None]) -> str:
+    def _run(self, resume: bool, report: Callable[[RunProgress], None]) -> str:
         """Run to the end and return the rule that ended it."""
         if not resume:
             self.records.clear()
@@ -105,7 +105,7 @@ class Driver:
 
     # -- the loop --------------------------------------------------------------------------
 
-    def _survive(self, report: Callable[[Progress], None]) -> str:
+    def _survive(self, report: Callable[[RunProgress], None]) -> str:
         """Run to the end; after the loss of a host go back to the checkpoint and replay."""
         lost, held = 0, None
         while True:
@@ -122,7 +122,7 @@ class Driver:
                 where = "the start" if held is None else f"the checkpoint of round {held}"
                 self.records.log(f"{error}; back to {where} to replay")
 
-    def _begin(self) -> tuple[Moment, Row]:
+    def _begin(self) -> tuple[RunState, Row]:
         """Open the run at its checkpoint, or at its start."""
         held = self.records.load()
         if held is not None:
@@ -137,8 +137,8 @@ class Driver:
         return moment, row
 
     def _rounds(
-        self, moment: Moment, row: Row, report: Callable[[Progress], None]
-    ) -> tuple[Moment, str]:
+        self, moment: RunState, row: Row, report: Callable[[RunProgress], None]
+    ) -> tuple[RunState, str]:
         self._report(moment, row)
         rule = self._judge(moment, row)
         while rule is None and moment.round < self.run.rounds:
@@ -154,7 +154,7 @@ class Driver:
                 self._checkpoint(moment)
         return moment, rule or "rounds"
 
-    def _judge(self, moment: Moment, row: Row) -> str | None:
+    def _judge(self, moment: RunState, row: Row) -> str | None:
         """Return the rule that ends the run, or None.
 
         Raises
@@ -167,17 +167,17 @@ class Driver:
             raise RunFailed(reason)
         return self.run.stop.rule(row)
 
-    def _report(self, moment: Moment, row: Row) -> None:
+    def _report(self, moment: RunState, row: Row) -> None:
         loss = row["loss"] if np.isfinite(row["loss"]) else self.progress.loss
-        self.progress = Progress(moment.round, self.run.rounds, moment.time_s, loss)
+        self.progress = RunProgress(moment.round, self.run.rounds, moment.time_s, loss)
 
-    def _checkpoint(self, moment: Moment) -> None:
+    def _checkpoint(self, moment: RunState) -> None:
         self.records.save(moment, self.executor.snapshot(self.run.folder))
         self.saved = time.monotonic()
 
     # -- the end ---------------------------------------------------------------------------
 
-    def _end(self, moment: Moment) -> None:
+    def _end(self, moment: RunState) -> None:
         """Write the model, the clients, and the tables in one part each."""
         self._checkpoint(moment)
         write_npz(self.records.folder / "model.npz", {"x": moment.model, **_extra(moment)})
@@ -192,7 +192,7 @@ class Driver:
         rows = pq.read_table(self.records.folder / "rounds.parquet", columns=names)
         return self.run.algorithm.warnings({name: rows[name].to_numpy() for name in names})
 
-    def _clients(self, moment: Moment) -> pa.Table:
+    def _clients(self, moment: RunState) -> pa.Table:
         """Return a row for each client that took part."""
         folder = self.records.folder / "events.parquet"
         events = pq.read_table(folder, columns=["client", "status"]).to_pandas()
@@ -242,7 +242,7 @@ class Driver:
         except Exception as error:
             self.records.log(f"the walk could not be recorded: {_line(error)}")
 
-    def _way(self) -> Way:
+    def _way(self) -> WalkPath:
         """Return where the server was in each round, and when it asked whom."""
         folder = self.records.folder
         rounds = pq.read_table(folder / "rounds.parquet", columns=["time_s", "position"])
@@ -251,7 +251,7 @@ class Driver:
         numbers, first = np.unique(events["round"].to_numpy(), return_index=True)
         times = rounds["time_s"].to_numpy()[1:].copy()  # of rounds that nobody was asked in
         times[numbers - 1] = events["start_s"].to_numpy()[first]
-        return Way(places.astype(np.int64), times, events["client"].to_numpy())
+        return WalkPath(places.astype(np.int64), times, events["client"].to_numpy())
 
     def _fail(self, reason: str, trace: str, retry: bool = False) -> str:
         """Keep what was recorded, as far as the disk takes it, and say why the run ended."""
@@ -318,6 +318,6 @@ def _stamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def _extra(moment: Moment) -> dict[str, Array]:
+def _extra(moment: RunState) -> dict[str, Array]:
     """Return the server's state beside the model."""
     return {f"state.{name}": value for name, value in moment.state.items()}

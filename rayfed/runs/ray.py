@@ -26,7 +26,7 @@ from rayfed.engine.run import Run
 from rayfed.executors.placement import actor_count
 from rayfed.executors.ray_host import BY_VALUE, HostActor
 from rayfed.executors.ray_pool import Layout, RayExecutor, first_line
-from rayfed.runs.backend import Progress, Report
+from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted, give_up
 
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
@@ -56,7 +56,7 @@ class DriverActor:
         except Interrupted:
             return "interrupted"
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> RunProgress | None:
         """Return how far the current run is."""
         return None if self.driver is None else self.driver.progress
 
@@ -190,7 +190,7 @@ class _Queue:
         self.waiting = list(runs)
         self.outcome: dict[str, str] = {}
         self.busy: dict[Any, tuple[Any, Run, int]] = {}
-        self.progress: dict[str, Progress] = {}
+        self.progress: dict[str, RunProgress] = {}
 
     def run(self, report: Report) -> dict[str, str]:
         wanted = min(len(self.waiting), max(1, self.study.cpus))

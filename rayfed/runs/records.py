@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array
 from rayfed.engine.measures.personal import COLUMNS, Thinning
-from rayfed.engine.state import STATUS, Events, Moment, Row
+from rayfed.engine.state import STATUS, Events, Row, RunState
 from rayfed.engine.stopping import Last
 from rayfed.executors.base import merged
 
@@ -206,12 +206,12 @@ class Records:
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def save(self, moment: Moment, changed: Mapping[str, Array]) -> None:
+    def save(self, moment: RunState, changed: Mapping[str, Array]) -> None:
         """Write a checkpoint; its manifest is renamed into place last.
 
         Parameters
         ----------
-        moment : Moment
+        moment : RunState
             The state between two rounds.
         changed : mapping
             Client state rows that changed since the last checkpoint.
@@ -237,7 +237,7 @@ class Records:
             if old.name not in {"manifest.json", server, *parts}:
                 old.unlink()
 
-    def load(self) -> tuple[Moment, dict[str, Array]] | None:
+    def load(self) -> tuple[RunState, dict[str, Array]] | None:
         """Return the last checkpoint and cut the tables back to it; None where there is none."""
         manifest = self._manifest()
         if not manifest:
@@ -247,7 +247,7 @@ class Records:
         with np.load(self.checkpoints / manifest["server"], allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
         window = sorted((k for k in held if k.startswith("window.")), key=lambda k: int(k[7:]))
-        moment = Moment(
+        moment = RunState(
             round=manifest["round"],
             time_s=manifest["time_s"],
             state=_within(held, "state."),

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import Progress, Report
+from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted, give_up
 
 
@@ -46,7 +46,7 @@ class SerialStudy:
                 outcome[run.folder] = give_up(run, self.out, error, traceback.format_exc())
                 continue
 
-            def tell(progress: Progress, folder: str = run.folder) -> None:
+            def tell(progress: RunProgress, folder: str = run.folder) -> None:
                 report({folder: progress}, outcome)
 
             with threadpool_limits(1), _interruptible(driver):

@@ -26,7 +26,7 @@ _LINKS = 200_000  # of all graphs together
 
 
 @dataclass(frozen=True)
-class Way:
+class WalkPath:
     """What a walk was, round by round.
 
     Parameters
@@ -44,7 +44,7 @@ class Way:
     asked: Ints
 
 
-def walked(graphs: Graphs, rule: Walk, way: Way) -> dict[str, Array]:
+def walked(graphs: Graphs, rule: Walk, way: WalkPath) -> dict[str, Array]:
     """Return the graphs that a walk was on, and what the walk comes to on them.
 
     Parameters
@@ -52,7 +52,7 @@ def walked(graphs: Graphs, rule: Walk, way: Way) -> dict[str, Array]:
     graphs : Graphs
     rule : Walk
         As it is walked.
-    way : Way
+    way : WalkPath
 
     Returns
     -------
@@ -104,7 +104,7 @@ def _spread(rounds: int, most: int) -> Ints:
     return np.unique(np.linspace(0, rounds - 1, min(rounds, most)).round().astype(np.int64))
 
 
-def _clients(count: int, way: Way) -> Ints:
+def _clients(count: int, way: WalkPath) -> Ints:
     """Return whose links are told: the most visited, then those who were asked most."""
     if count <= MOST_CLIENTS:
         return np.arange(count)

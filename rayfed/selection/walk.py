@@ -68,7 +68,7 @@ class Walking(Selection):
 
     def walk_on(self, graphs: Graphs) -> Walk:
         """Return the rule, made lazy where it would have a period."""
-        return self.rule.settled(graphs)
+        return self.rule.resolved(graphs)
 
     def init(self, count: int) -> State:
         """Return no place yet, and no round in which the server has come there."""

@@ -214,7 +214,7 @@ class _Seed:
         label = algorithm.label or algorithm.name
         record = self._record(algorithm)
         whole = self.views.whole(self.loader.tables)
-        algorithm = self._fitted(index, algorithm, whole)
+        algorithm = self._bound(index, algorithm, whole)
         views, data = self.views.of(algorithm, self.loader.tables)
         select = algorithm.select or part.select
         weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
@@ -259,10 +259,10 @@ class _Seed:
             raise ScenarioError("clients.availability.by", text)
         return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
 
-    def _fitted(self, index: int, algorithm: Algorithm, whole: Shards) -> Algorithm:
+    def _bound(self, index: int, algorithm: Algorithm, whole: Shards) -> Algorithm:
         """Return an algorithm that has met clients and problem; errors say which one it is."""
         try:
-            return algorithm.fitted(whole, self.clients, self.views.objective)
+            return algorithm.bound(whole, self.clients, self.views.objective)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
 

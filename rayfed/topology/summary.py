@@ -130,7 +130,7 @@ def regimes(
     With each come a study's own walks, as walked, and those that need no settings; of those that
     differ in the time of a move alone, one.
     """
-    bare = (cls().settled(graphs) for cls in find("walks").values() if _bare(cls))
+    bare = (cls().resolved(graphs) for cls in find("walks").values() if _bare(cls))
     timeless = (replace(walk, hop_s=0.0, speed_m_s=None) for walk in (*own, *bare))
     rules, seen = list(dict.fromkeys(timeless)), set[int]()
     for round, time_s in moments:

@@ -318,7 +318,7 @@ def test_problems_that_it_cannot_do(mixed, problem, settings, message):
 
 def test_newton_clients_must_be_known():
     algorithm = FedHybrid(newton=3)
-    with pytest.raises(ValueError, match="see `fitted`"):
+    with pytest.raises(ValueError, match="see `bound`"):
         next(algorithm.round(algorithm.init(np.zeros(1))))
 
 

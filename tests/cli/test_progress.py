@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rayfed.cli import progress
 from rayfed.cli.progress import Bars, Lines, watch
-from rayfed.runs.backend import Progress, Silent
+from rayfed.runs.backend import RunProgress, Silent
 from rayfed.study.plan import ENDLESS
 
 NAN = float("nan")
@@ -38,7 +38,7 @@ class TestLines:
         with looks:
             for second in range(1, 35):
                 clock(1)
-                looks.runs({"a": Progress(second, 100, 0.0, NAN)}, {})
+                looks.runs({"a": RunProgress(second, 100, 0.0, NAN)}, {})
         assert len(said()) == 3
         assert [line.split("round ")[1].split("/")[0] for line in said()] == ["10", "20", "30"]
 
@@ -46,7 +46,7 @@ class TestLines:
         """After 20 s: one run of four ended and half of another is 1.5; 2.5 more take 33 s."""
         looks, said = lines
         clock(20)
-        looks.runs({"b-seed0": Progress(50, 100, 1234.5, 0.123456)}, {"a-seed0": "finished"})
+        looks.runs({"b-seed0": RunProgress(50, 100, 1234.5, 0.123456)}, {"a-seed0": "finished"})
         assert said() == [
             "1/4 runs, about 33 s left; b-seed0: round 50/100, 1234 s simulated, loss 0.1235"
         ]
@@ -54,19 +54,19 @@ class TestLines:
     def test_nothing_is_known_before_anything_is_done(self, lines, clock):
         looks, said = lines
         clock(11)
-        looks.runs({"a": Progress(0, 100, 0.0, NAN)}, {})
+        looks.runs({"a": RunProgress(0, 100, 0.0, NAN)}, {})
         assert said() == ["0/4 runs; a: round 0/100, 0 s simulated"]
 
     def test_a_run_that_a_rule_ends_has_no_last_round(self, lines, clock):
         looks, said = lines
         clock(11)
-        looks.runs({"a": Progress(7, ENDLESS, 1.0, NAN)}, {})
+        looks.runs({"a": RunProgress(7, ENDLESS, 1.0, NAN)}, {})
         assert said()[0].endswith("; a: round 7, 1 s simulated")
 
     def test_short_studies_say_nothing(self, lines, clock):
         looks, said = lines
         clock(9.9)
-        looks.runs({"a": Progress(99, 100, 1.0, 1.0)}, {})
+        looks.runs({"a": RunProgress(99, 100, 1.0, 1.0)}, {})
         assert said() == []
 
     def test_actors_are_told_when_all_have_started(self, lines, clock):
@@ -89,7 +89,7 @@ class TestBars:
 
     def test_a_bar_for_the_study_and_one_for_each_run_that_goes_on(self, bars):
         with bars:
-            bars.runs({"a": Progress(25, 100, 3.0, 0.5), "b": Progress(1, 4, 9.0, NAN)}, {})
+            bars.runs({"a": RunProgress(25, 100, 3.0, 0.5), "b": RunProgress(1, 4, 9.0, NAN)}, {})
             tasks = self.shown(bars)
         assert set(tasks) == {"[bold]study", "a", "b"}
         assert (tasks["a"].completed, tasks["a"].total) == (25, 100)
@@ -100,8 +100,8 @@ class TestBars:
 
     def test_a_run_that_ended_has_no_bar(self, bars):
         with bars:
-            bars.runs({"a": Progress(25, 100, 3.0, 0.5)}, {})
-            bars.runs({"b": Progress(1, 4, 9.0, NAN)}, {"a": "finished"})
+            bars.runs({"a": RunProgress(25, 100, 3.0, 0.5)}, {})
+            bars.runs({"b": RunProgress(1, 4, 9.0, NAN)}, {"a": "finished"})
             tasks = self.shown(bars)
         assert set(tasks) == {"[bold]study", "b"}
         assert tasks["[bold]study"].completed == pytest.approx(1.25)
@@ -109,7 +109,7 @@ class TestBars:
 
     def test_the_last_progress_of_a_run_that_ended_is_not_counted_twice(self, bars):
         with bars:
-            bars.runs({"a": Progress(100, 100, 3.0, 0.5)}, {"a": "finished"})
+            bars.runs({"a": RunProgress(100, 100, 3.0, 0.5)}, {"a": "finished"})
             study = self.shown(bars)["[bold]study"]
         assert study.completed == pytest.approx(1.0)
 
@@ -129,5 +129,5 @@ def test_the_console_decides():
 def test_silent_says_nothing(capsys):
     with Silent() as looks:
         looks.actors(1, 1)
-        looks.runs({"a": Progress(1, 2, 0.0, NAN)}, {})
+        looks.runs({"a": RunProgress(1, 2, 0.0, NAN)}, {})
     assert capsys.readouterr() == ("", "")

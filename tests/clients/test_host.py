@@ -15,7 +15,7 @@ from rayfed.problems.objective import Objective
 
 
 @dataclass(frozen=True)
-class Half:
+class ToyHalf:
     """A client half for tests: sends ids, counts its calls in the client's state."""
 
     def work(self, clients, x):
@@ -53,7 +53,7 @@ def host_with(sizes, block=100):
     problem = find("problems")["least-squares"](intercept=False)
     view = View(shards, Objective(problem, len(sizes), int(offsets[-1]), 2))
     setup = Setup(
-        {"algorithm": Half()}, {"": view}, problem, (SGD(),), {"calls": np.zeros(1)}, 0, 2, block
+        {"algorithm": ToyHalf()}, {"": view}, problem, (SGD(),), {"calls": np.zeros(1)}, 0, 2, block
     )
     host = Host([(0, 1)])
     host.open("run", setup)
@@ -121,7 +121,7 @@ def test_an_upload_that_was_not_declared_is_refused():
 @pytest.mark.parametrize(
     ("work", "up", "found"),
     [
-        ("sideways", {"vector": 2}, r"Half.sideways sends 'vector' \(2, 3\) for 3 clients"),
+        ("sideways", {"vector": 2}, r"ToyHalf.sideways sends 'vector' \(2, 3\) for 3 clients"),
         ("forgetful", {}, "keeps 'cals', which `client_state` does not make"),
         ("greedy", {}, r"keeps 'calls' \(3, 2\); a row a client is \(3, 1\)"),
         ("odd", {}, "'str' object has no attribute"),

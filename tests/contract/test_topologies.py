@@ -73,7 +73,7 @@ def test_clients_stay_in_the_area_and_move_as_they_do_alone(name):
 @walks
 def test_rows_are_probabilities_over_the_neighbourhood(name):
     graphs = Graphs(Grid(), COUNT, 0)
-    walk = made("walks", name).settled(graphs)
+    walk = made("walks", name).resolved(graphs)
     graph = graphs.of(0)
     rows = walk.matrix(graph).toarray()
     assert (rows >= 0).all()

@@ -6,7 +6,7 @@ import pytest
 from rayfed import api
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock
-from rayfed.engine.state import Tally
+from rayfed.engine.state import RoundStats
 from rayfed.messages import Ask
 
 
@@ -22,7 +22,7 @@ def clock(mixed):
 
 def arrivals(clock, end, gone, limit=None, start=10.0):
     end, gone = np.array(end), np.array(gone)
-    tally = Tally(start, start)
+    tally = RoundStats(start, start)
     status, close = clock.arrivals(
         tally, np.arange(len(end)), {"end_s": end, "gone_s": gone}, limit
     )
@@ -61,7 +61,7 @@ def test_nobody_looked_whether_the_visited_one_is_there(mixed):
     away = {"name": "cyclic", "groups": 2, "period_s": 50.0}  # client 0 in [0, 50), 1 in [50, 100)
     made = mixed(clients={"count": 2, "availability": away}, participation={"cohort": 1})
     (run,) = api.prepare(api.read(made)).runs
-    clock, at_10, both = Clock(run, Budgets(run)), Tally(10.0, 10.0), np.arange(2)
+    clock, at_10, both = Clock(run, Budgets(run)), RoundStats(10.0, 10.0), np.arange(2)
     gone = {}
     for whom in (None, "visited"):
         ask = Ask("work", send={}, up={}, cost=1.0, clients=whom)

@@ -13,7 +13,7 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
 from rayfed.engine.engine import Engine
-from rayfed.engine.state import Tally
+from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
@@ -207,11 +207,11 @@ def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
     rounds = engine.run.algorithm.round(moment.state)
     ask = next(rounds)
     ids = np.arange(13)
-    reply = engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), ids)
+    reply = engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), ids)
     sizes = engine.run.views[""].shards.sizes(ids)
     assert len(set(sizes.tolist())) > 3
     one = [
-        engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), np.array([i])).mean["delta"]
+        engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), np.array([i])).mean["delta"]
         for i in ids
     ]
     expected = np.average(one, axis=0, weights=sizes)
@@ -224,7 +224,7 @@ def test_a_client_drawn_twice_counts_twice(mixed):
     ask = next(engine.run.algorithm.round(moment.state))
 
     def delta(*ids):
-        reply = engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), np.array(ids))
+        reply = engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), np.array(ids))
         return reply.mean["delta"]
 
     twice = delta(0, 0, 1)

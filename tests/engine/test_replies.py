@@ -19,7 +19,7 @@ VALUES = np.array([[1e16, 1.0], [3.0, 5.0], [1.0, 2.0], [-1e16, 4.0],
                    [0.5, 8.0], [7.0, 1.0], [0.25, 2.0], [2.0, 6.0]])  # fmt: skip
 
 
-class Half:
+class ToyHalf:
     """A client half that sends a vector and a scalar, and says its group."""
 
     def work(self, clients):
@@ -33,7 +33,7 @@ def hosts(classes, block):
     shards = TableShards.of(rows, Split(Part(np.arange(8), np.arange(9)), none), 0)
     problem = find("problems")["least-squares"](intercept=False)
     view = View(shards, Objective(problem, 8, 8, 2))
-    setup = Setup({"algorithm": Half()}, {"": view}, problem, (SGD(),), {}, 0, 2, block)
+    setup = Setup({"algorithm": ToyHalf()}, {"": view}, problem, (SGD(),), {}, 0, 2, block)
     made = [Host(owned) for owned in classes]
     for host in made:
         host.open("run", setup)

@@ -66,7 +66,7 @@ def test_the_best_is_the_least_of_all_that_are_known():
     last, best = Last.of({"loss": 1.0, "round": 0, BEST: math.nan}), []
     for round, found in enumerate([4.0, 2.0, math.nan, 3.0], 1):
         row = {"loss": 1.0, "round": round, "stationarity": found, BEST: found}
-        row |= last.beside(row)
+        row |= last.derived_columns(row)
         last, _ = last.after(row, answered=True, due=True)
         best.append(row[BEST])
     assert best == [4, 2, 2, 2]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.engine.state import Moment
+from rayfed.engine.state import RunState
 from rayfed.runs.records import Records, Table, newest
 
 ROW = {"algorithm": "fedavg", "label": "a", "seed": 0, "round": 0, "time_s": 0.0, "loss": 0.1,
@@ -22,7 +22,7 @@ def events(round, clients):
 
 def moment(round):
     x = np.array([0.1, 0.2]) * round
-    return Moment(
+    return RunState(
         round, 1.5 * round, {"x": x, "m": x + 1}, {"losses": x}, {"0.length": x}, (x, x + 2)
     )
 
@@ -117,7 +117,7 @@ def test_no_checkpoint_is_none(tmp_path):
 
 def test_models_are_never_pickled(tmp_path):
     records = Records(tmp_path)
-    odd = Moment(0, 0.0, {"x": np.array([{"a": 1}], dtype=object)}, {}, {}, ())
+    odd = RunState(0, 0.0, {"x": np.array([{"a": 1}], dtype=object)}, {}, {}, ())
     with pytest.raises(ValueError, match="allow_pickle"):
         records.save(odd, NOTHING)
 

@@ -10,7 +10,7 @@ from rayfed import api
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs import driver, walked
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.walked import WALK, Way
+from rayfed.runs.walked import WALK, WalkPath
 from rayfed.topology import Graphs
 from rayfed.topology.drawn import Random
 from rayfed.topology.named import Complete, Ring, Star
@@ -19,7 +19,7 @@ from rayfed.topology.walks import Metropolis, Uniform
 
 def way(positions, asked=()):
     positions = np.array(positions)
-    return Way(positions, np.zeros(len(positions)), np.array(asked, dtype=int))
+    return WalkPath(positions, np.zeros(len(positions)), np.array(asked, dtype=int))
 
 
 def links_of(found, graph):

@@ -477,7 +477,7 @@ class Curious(FedAvg):
 
     name: ClassVar[str] = "curious"
 
-    def fitted(self, shards, population, objective):
+    def bound(self, shards, population, objective):
         paces = population.mean_seconds_per_step(np.arange(shards.clients))
         return replace(self, server_lr=paces.sum() + shards.total() + objective.problem.l2)
 

@@ -19,7 +19,7 @@ CACHE = 2**21
 _FEWEST = 4
 
 
-Bent: TypeAlias = "Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]"
+GradientFn: TypeAlias = "Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]"
 """A gradient that stands for that of F_i in local steps.
 
 Called with the models (k, p) of clients at work, batches of their rows, and which of the K clients
@@ -101,7 +101,7 @@ class Solver:
         x: Array,
         *,
         correction: Array | None = None,
-        gradient: Bent | None = None,
+        gradient: GradientFn | None = None,
         streams: int = 1,
     ) -> Local:
         """Take the local steps ``clients.steps`` from x (K, p).
@@ -115,7 +115,7 @@ class Solver:
         correction : (K, p) array of float, optional
             Added to every gradient.
         gradient : callable, optional
-            In place of the gradient of the minibatch objective; see `Bent`.
+            In place of the gradient of the minibatch objective; see `GradientFn`.
         streams : int
             Independent minibatches that `gradient` is given in every step.
         """

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt
 from rayfed.clients import sampling
 from rayfed.clients.lengths import Length, State
 from rayfed.clients.schedules import Schedule
-from rayfed.clients.solvers.base import CACHE, Bent, Local, Solver
+from rayfed.clients.solvers.base import CACHE, GradientFn, Local, Solver
 from rayfed.clients.solvers.budget import LENGTHS, in_passes, in_seconds
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
@@ -152,23 +152,23 @@ class Descent(Solver):
         x: Array,
         *,
         correction: Array | None = None,
-        gradient: Bent | None = None,
+        gradient: GradientFn | None = None,
         streams: int = 1,
     ) -> Local:
         """Take the local steps; see `Solver.run`."""
         steps, who = clients.steps, np.arange(len(clients.ids))
         if (steps == steps[0]).all():
-            bend = None if gradient is None else _Bend(gradient, streams, who)
+            bend = None if gradient is None else _BoundGradient(gradient, streams, who)
             return self._descend(clients, x, correction, bend)
         order = np.argsort(-steps, kind="stable")  # those still at work come first
-        bend = None if gradient is None else _Bend(gradient, streams, order)
+        bend = None if gradient is None else _BoundGradient(gradient, streams, order)
         added = None if correction is None else correction[order]
         local = self._descend(clients.chosen(order), x[order], added, bend)
         back = np.argsort(order)
         return Local(local.x[back], local.loss[back])
 
     def _descend(
-        self, clients: Clients, x0: Array, correction: Array | None, bend: _Bend | None
+        self, clients: Clients, x0: Array, correction: Array | None, bend: _BoundGradient | None
     ) -> Local:
         """Take the local steps of clients whose numbers of steps do not increase."""
         dtype = clients.shards.dtype
@@ -214,7 +214,7 @@ class Descent(Solver):
         for batch in self._minibatches(clients, self.batch):
             yield len(batch.w), partial(problem.value_and_gradient, batch=batch)
 
-    def _bent(self, clients: Clients, bend: _Bend) -> Iterator[tuple[int, Oracle]]:
+    def _bent(self, clients: Clients, bend: _BoundGradient) -> Iterator[tuple[int, Oracle]]:
         """Yield how many clients take a step, and what stands for their objective."""
         if self.batch == "full":
             for k in sampling.active(clients.steps):
@@ -244,10 +244,10 @@ class Descent(Solver):
 
 
 @dataclass(frozen=True)
-class _Bend:
+class _BoundGradient:
     """A gradient that stands for that of F_i, and who the clients of the solver are."""
 
-    gradient: Bent
+    gradient: GradientFn
     streams: int
     who: Ints
 

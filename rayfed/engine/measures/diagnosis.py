@@ -21,7 +21,7 @@ from rayfed.engine.replies import reply_of
 from rayfed.engine.run import Run
 from rayfed.executors.base import Gathered
 from rayfed.messages import Reply, State
-from rayfed.population.availability import Crowd, Cyclic
+from rayfed.population.availability import Cyclic, PopulationInfo
 
 HETEROGENEITY = ("gradient_dissimilarity", "client_drift", "drift_at_optimum", "gamma")
 BY_GROUP = ("within_group_dissimilarity", "between_group_dissimilarity")
@@ -30,7 +30,7 @@ Exchange: TypeAlias = Callable[[Request, Mapping[str, Array], str], Gathered]
 
 
 @dataclass(frozen=True)
-class Coming:
+class NextRound:
     """The round that comes next.
 
     Parameters
@@ -66,7 +66,7 @@ class Diagnosis:
         self.run, self.exchange, self.budgets = run, exchange, Budgets(run)
         self.drift: tuple[Any, float] | None = None
 
-    def of(self, x: Array, coming: Coming, when: str) -> dict[str, float]:
+    def of(self, x: Array, coming: NextRound, when: str) -> dict[str, float]:
         """Return what is known of a model (p,) and of the round that comes next."""
         if self.run.algorithm.pooled:  # one machine has all rows
             return {}
@@ -103,7 +103,7 @@ class Diagnosis:
             row |= dict(zip(BY_GROUP, (within, between), strict=True))
         return row
 
-    def client_drift(self, coming: Coming, when: str) -> float:
+    def client_drift(self, coming: NextRound, when: str) -> float:
         """Return ``sum_i p_i ||x_i - m||``, x_i the local models and m their mean.
 
         They are what the algorithm's own client half makes of the server's state in the coming
@@ -126,7 +126,7 @@ class Diagnosis:
         send |= {"mean_model": mean}
         return float(self._ask("apart", ids, {"apart": 1}, send, when, *work).mean["apart"])
 
-    def drift_at_optimum(self, coming: Coming, when: str) -> float:
+    def drift_at_optimum(self, coming: NextRound, when: str) -> float:
         """Return ``||sum_i p_i (x* - x_i) / (lr tau_i)||``, NaN where x* is unknown.
 
         The average drift at optimum of Wang, Das, Joshi, Kale, Xu, Zhang, "On the Unreasonable
@@ -169,9 +169,11 @@ class Diagnosis:
         cyclic, clients = run.clients.availability, run.clients
         if run.algorithm.pooled or not isinstance(cyclic, Cyclic):
             return None
-        return cyclic.group(run.evaluated, Crowd(clients.count, clients.seed, clients.ranks))
+        return cyclic.group(
+            run.evaluated, PopulationInfo(clients.count, clients.seed, clients.ranks)
+        )
 
-    def _work(self, coming: Coming) -> tuple[int, Ints]:
+    def _work(self, coming: NextRound) -> tuple[int, Ints]:
         """Return the number of the coming round and the local steps (K,) of all in it."""
         ids, round = self.run.evaluated, coming.round
         pace = self.run.population.seconds_per_step(ids, round, 0)

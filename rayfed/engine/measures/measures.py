@@ -11,7 +11,7 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.host import Request
 from rayfed.core.arrays import Array, Floats, Ints
-from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Coming, Diagnosis
+from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Diagnosis, NextRound
 from rayfed.engine.measures.evaluation import scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
 from rayfed.engine.run import Run
@@ -85,13 +85,13 @@ class Measures:
         self.at_optimum: Floats | None = None
 
     def of(
-        self, x: Array, coming: Coming, when: str
+        self, x: Array, coming: NextRound, when: str
     ) -> tuple[dict[str, float], Mapping[str, Array]]:
         """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,).
 
         Parameters
         ----------
-        coming : Coming
+        coming : NextRound
             The round that comes next.
 
         Returns

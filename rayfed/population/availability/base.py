@@ -15,7 +15,7 @@ from rayfed.core.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
-class Crowd:
+class PopulationInfo:
     """What an availability may know of the population.
 
     Parameters
@@ -45,18 +45,18 @@ class Availability:
 
     @property
     def needs_labels(self) -> bool:
-        """Whether `Crowd.ranks` must be known."""
+        """Whether `PopulationInfo.ranks` must be known."""
         return False
 
-    def check(self, crowd: Crowd) -> None:
+    def check(self, crowd: PopulationInfo) -> None:
         """Raise a `ScenarioError` if the settings do not fit the population."""
         return
 
-    def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
         """Return which clients (K,) can be reached at virtual second t of a round (from 1)."""
         raise NotImplementedError
 
-    def next_change(self, ids: Ints, t: float, crowd: Crowd) -> Floats:
+    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
         """Return the first second (K,) after t at which the answer differs; inf if never."""
         return np.full(len(ids), np.inf)
 
@@ -67,7 +67,7 @@ class Always(Availability):
 
     name: ClassVar[str] = "always"
 
-    def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
         """Return True for every client."""
         return np.ones(len(ids), dtype=np.bool_)
 

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.rng import Key
-from rayfed.population.availability.base import Availability, Crowd, period
+from rayfed.population.availability.base import Availability, PopulationInfo, period
 
 _BLOCK = 16  # periods drawn together
 _HORIZON = 4096  # blocks that a search for the next change looks ahead
@@ -33,14 +33,14 @@ class Bernoulli(Availability):
     p: Annotated[float, Ge(0), Le(1)] = 0.5
     period_s: Annotated[float, Gt(0)] | None = None
 
-    def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
         """Return the draw (K,) of this round, or of this period."""
         if self.period_s is None:
             return Key(crowd.seed, "availability").uniforms(ids, round=round) < self.p
         block, index = divmod(period(t, self.period_s), _BLOCK)
         return self._block(ids, block, crowd)[:, index]
 
-    def next_change(self, ids: Ints, t: float, crowd: Crowd) -> Floats:
+    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
         """Return the start (K,) of the first period whose draw differs from that at t.
 
         The search looks 65,536 periods ahead; where it finds no change, the end of what it saw is
@@ -62,7 +62,7 @@ class Bernoulli(Availability):
                 break
         return np.asarray(changed * self.period_s)
 
-    def _block(self, ids: Ints, block: int, crowd: Crowd) -> Bools:
+    def _block(self, ids: Ints, block: int, crowd: PopulationInfo) -> Bools:
         """Return the draws (K, _BLOCK) of one block of periods."""
         key = Key(crowd.seed, "availability/period")
         return key.uniforms(ids, _BLOCK, round=block) < self.p

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability.base import Availability, Crowd, period
+from rayfed.population.availability.base import Availability, PopulationInfo, period
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Cyclic(Availability):
 
     Examples
     --------
-    >>> crowd = Crowd(count=4, seed=0)
+    >>> crowd = PopulationInfo(count=4, seed=0)
     >>> [Cyclic(groups=2).available(np.arange(4), 0.0, r, crowd).tolist() for r in (1, 2)]
     [[True, True, False, False], [False, False, True, True]]
     """
@@ -57,20 +57,20 @@ class Cyclic(Availability):
         if self.rounds is not None and self.period_s is not None:
             raise ScenarioError("", "both rounds and period_s are given; keep one of them")
 
-    def check(self, crowd: Crowd) -> None:
+    def check(self, crowd: PopulationInfo) -> None:
         """Refuse more groups than clients: some turns would be nobody's."""
         if self.groups > crowd.count:
             found = f"found {self.groups} cyclic groups of {crowd.count} clients"
             raise ScenarioError("clients.availability.groups", f"{found}; give fewer groups")
 
-    def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
         """Return which clients belong to the group whose turn it is."""
         turn = (round - 1) // (self.rounds or 1)
         if self.period_s is not None:
             turn = period(t, self.period_s)
         return np.asarray(self.group(ids, crowd) == turn % self.groups)
 
-    def next_change(self, ids: Ints, t: float, crowd: Crowd) -> Floats:
+    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
         """Return the end of the group's turn, or the start of its next one (K,)."""
         if self.period_s is None or self.groups == 1:
             return super().next_change(ids, t, crowd)
@@ -78,7 +78,7 @@ class Cyclic(Availability):
         wait = (self.group(ids, crowd) - now) % self.groups
         return np.asarray((now + np.where(wait == 0, 1, wait)) * self.period_s)
 
-    def group(self, ids: Ints, crowd: Crowd) -> Ints:
+    def group(self, ids: Ints, crowd: PopulationInfo) -> Ints:
         """Return the group (K,) of each client."""
         place = np.asarray(ids)
         if self.by == "label":

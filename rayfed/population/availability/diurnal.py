@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Interval, Len, Lt
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.population.availability.base import Availability, Crowd
+from rayfed.population.availability.base import Availability, PopulationInfo
 
 DAY_S = 86_400.0
 _HOUR_S = 3600.0
@@ -66,7 +66,8 @@ class Diurnal(Availability):
     Three clients in London, New York and Tokyo, awake at night; at 12:00 UTC it is 21:00 in
     Tokyo, whose night begins an hour later.
 
-    >>> night, crowd = Diurnal(zones=(0.0, -5.0, 9.0), start_utc_h=12), Crowd(count=3, seed=0)
+    >>> night = Diurnal(zones=(0.0, -5.0, 9.0), start_utc_h=12)
+    >>> crowd = PopulationInfo(count=3, seed=0)
     >>> [night.available(np.arange(3), 3600.0 * h, 1, crowd).tolist() for h in (0, 1, 10)]
     [[False, False, False], [False, False, True], [True, False, False]]
     >>> (night.next_change(np.arange(3), 0.0, crowd) / 3600).tolist()
@@ -88,23 +89,23 @@ class Diurnal(Availability):
             found = "found zones with shares beside numbers, one for each client; give one kind"
             raise ScenarioError("zones", found)
 
-    def check(self, crowd: Crowd) -> None:
+    def check(self, crowd: PopulationInfo) -> None:
         """Refuse numbers that are not one for each client."""
         if not isinstance(self.zones[0], Zone) and len(self.zones) != crowd.count:
             found = f"found {len(self.zones)} numbers for {crowd.count} clients"
             raise ScenarioError("clients.availability.zones", f"{found}; give one for each")
 
-    def available(self, ids: Ints, t: float, round: int, crowd: Crowd) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
         """Return whose window is open: it closes before it opens again, so one day is enough."""
         _, closes, _ = self._window(ids, t, crowd)
         return np.asarray(t < closes)
 
-    def next_change(self, ids: Ints, t: float, crowd: Crowd) -> Floats:
+    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
         """Return when an open window closes, or a closed one opens (K,)."""
         _, closes, again = self._window(ids, t, crowd)
         return np.where(t < closes, closes, again)
 
-    def utc_h(self, ids: Ints, crowd: Crowd) -> Floats:
+    def utc_h(self, ids: Ints, crowd: PopulationInfo) -> Floats:
         """Return the hours (K,) that each client's clock is ahead of UTC."""
         ids = np.asarray(ids)
         offsets = np.array([z.utc_h if isinstance(z, Zone) else z for z in self.zones])
@@ -116,7 +117,7 @@ class Diurnal(Availability):
         place = Key(crowd.seed, "zones").permutation(crowd.count)(ids)
         return np.asarray(offsets[np.searchsorted(ends, place, side="right")])
 
-    def _window(self, ids: Ints, t: float, crowd: Crowd) -> tuple[Floats, Floats, Floats]:
+    def _window(self, ids: Ints, t: float, crowd: PopulationInfo) -> tuple[Floats, Floats, Floats]:
         """Return the last opening (K,) at or before t, its closing, and the next opening.
 
         They are the numbers that the clock can jump to, so t is compared with them as computed.

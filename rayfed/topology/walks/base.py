@@ -93,7 +93,7 @@ class Walk:
         made.eliminate_zeros()
         return made
 
-    def settled(self, graphs: Graphs) -> Walk:
+    def resolved(self, graphs: Graphs) -> Walk:
         """Return the walk as it is walked on these graphs: lazy, where it would have a period.
 
         Raises

@@ -43,8 +43,8 @@ class Walker:
 
     @cached_property
     def rule(self) -> Walk:
-        """The walk as it is walked; raises as `Walk.settled` does."""
-        return self.walk.settled(self.graphs)
+        """The walk as it is walked; raises as `Walk.resolved` does."""
+        return self.walk.resolved(self.graphs)
 
     def first(self) -> int:
         """Return where the walker starts: each client is as likely."""

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from rayfed.population.availability import Always, Bernoulli, Crowd
+from rayfed.population.availability import Always, Bernoulli, PopulationInfo
 
-SIX = Crowd(count=6, seed=0)
+SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)
 
 
@@ -20,14 +20,14 @@ def test_always_never_changes():
 
 @pytest.mark.parametrize("bernoulli", [Bernoulli(p=0.3), Bernoulli(p=0.3, period_s=2.0)])
 def test_bernoulli_has_its_probability_in_every_round(bernoulli):
-    crowd = Crowd(count=10_000, seed=1)
+    crowd = PopulationInfo(count=10_000, seed=1)
     for k in range(3):
         share = there(bernoulli, t=2.0 * k, round=k, ids=np.arange(10_000), crowd=crowd).mean()
         assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 10_000)
 
 
 def test_bernoulli_draws_are_independent_from_round_to_round():
-    ids, crowd = np.arange(10_000), Crowd(count=10_000, seed=1)
+    ids, crowd = np.arange(10_000), PopulationInfo(count=10_000, seed=1)
     both = there(Bernoulli(p=0.5), round=1, ids=ids, crowd=crowd) & there(
         Bernoulli(p=0.5), round=2, ids=ids, crowd=crowd
     )
@@ -53,7 +53,7 @@ def test_a_certain_bernoulli_never_changes(p):
 @pytest.mark.parametrize("t", [0.0, 1.2, 7.5, 11.9])
 def test_bernoulli_change_is_the_first_period_that_differs(t):
     bernoulli, ids = Bernoulli(p=0.9, period_s=0.5), np.arange(40)
-    crowd = Crowd(count=40, seed=5)
+    crowd = PopulationInfo(count=40, seed=5)
     change = bernoulli.next_change(ids, t, crowd)
     now = there(bernoulli, t=t, ids=ids, crowd=crowd)
     for i in ids:
@@ -73,5 +73,7 @@ def test_any_order_of_questions_gets_the_same_answers():
 
 def test_another_seed_draws_other_clients():
     ids = np.arange(100)
-    one, two = (there(Bernoulli(p=0.5), ids=ids, crowd=Crowd(100, seed)) for seed in (0, 1))
+    one, two = (
+        there(Bernoulli(p=0.5), ids=ids, crowd=PopulationInfo(100, seed)) for seed in (0, 1)
+    )
     assert (one != two).any()

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import Crowd, Cyclic, Diurnal, Zone
+from rayfed.population.availability import Cyclic, Diurnal, PopulationInfo, Zone
 
 H = 3600.0
 DAY = 24 * H
 QUARTERS = st.integers(0, 96).map(lambda k: k / 4)
 OFFSETS = st.integers(-48, 56).map(lambda k: k / 4)
-ONE = Crowd(count=1, seed=0)
+ONE = PopulationInfo(count=1, seed=0)
 
 
 def diurnals(hours, offsets):
@@ -57,7 +57,7 @@ def test_a_window_spans_midnight():
 def test_east_of_greenwich_the_day_begins_earlier():
     # 9:00 in Kathmandu is 3:15 UTC, in New York 14:00; the clock starts at 2:00 UTC
     office = Diurnal(zones=(5.75, -5.0), from_h=9, to_h=17, start_utc_h=2)
-    crowd = Crowd(count=2, seed=0)
+    crowd = PopulationInfo(count=2, seed=0)
     assert (change(office, 0.0, crowd) / H).tolist() == [1.25, 12.0]
     assert awake(office, 1.25 * H, crowd) == [True, False]
     assert awake(office, 12.0 * H, crowd) == [False, True]
@@ -97,7 +97,7 @@ def test_a_change_is_exact_in_spite_of_rounding(diurnal, t):
 def test_evenly_spaced_zones_take_turns_as_cyclic_groups_do():
     # the window of six hours opens at 0, 6, 12 and 18 UTC
     zones = Diurnal(zones=(0.0, -6.0, -12.0, 6.0), from_h=0, to_h=6)
-    turns, crowd = Cyclic(groups=4, period_s=6 * H), Crowd(count=4, seed=0)
+    turns, crowd = Cyclic(groups=4, period_s=6 * H), PopulationInfo(count=4, seed=0)
     for t in np.arange(0.0, 2 * DAY, H / 2):
         assert awake(zones, t, crowd) == turns.available(np.arange(4), t, 1, crowd).tolist()
         np.testing.assert_array_equal(
@@ -108,12 +108,14 @@ def test_evenly_spaced_zones_take_turns_as_cyclic_groups_do():
 def test_zones_have_their_shares_of_the_clients_and_the_seed_says_whom():
     zones = (Zone(utc_h=1, share=2), Zone(utc_h=9, share=1), Zone(utc_h=-8, share=1))
     ids = np.arange(1000)
-    one, two = (Diurnal(zones=zones).utc_h(ids, Crowd(1000, seed)) for seed in (0, 1))
+    one, two = (Diurnal(zones=zones).utc_h(ids, PopulationInfo(1000, seed)) for seed in (0, 1))
     for offsets in (one, two):
         assert [int((offsets == h).sum()) for h in (1, 9, -8)] == [500, 250, 250]
     assert (one != two).any()
     some = np.array([17, 3, 999])
-    np.testing.assert_array_equal(Diurnal(zones=zones).utc_h(some, Crowd(1000, 0)), one[some])
+    np.testing.assert_array_equal(
+        Diurnal(zones=zones).utc_h(some, PopulationInfo(1000, 0)), one[some]
+    )
 
 
 def test_a_plan_gives_the_offsets_and_the_clock_waits_for_the_night(mixed):
