@@ -123,6 +123,11 @@ class Clients:
         """What each client (K,) counts for in F: n_i unless the data says otherwise."""
         return self.shards.mass(self.ids)
 
+    @property
+    def relative_weights(self) -> npt.NDArray[np.float64]:
+        """Weight w_i of F_i in F (K,), in units of the mean weight of all clients."""
+        return self.objective.relative(self.mass)
+
     @cached_property
     def data(self) -> Batch:
         """All training rows, padded to the width of these clients."""
