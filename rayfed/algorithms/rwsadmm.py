@@ -316,21 +316,16 @@ class RWSADMM(Algorithm):
         follow: Callable[[Array, Ints], None],
     ) -> Local:
         """Take local steps x <- x - slope / beta; after each of them the multipliers `follow`."""
-        problem, begun = clients.problem, False
+        problem = clients.problem
 
         def lagrangian(x: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            nonlocal begun
-            if begun:
-                follow(x, who)
-            begun = True
             loss, g = problem.value_and_gradient(x, batches[0])
             return loss, slope(g, x, who)
 
         assert isinstance(clients.solver, SGD)  # `check_solver` has refused all others
         solver = replace(clients.solver, lr=1 / self.beta, lr_decay=1.0, momentum=0.0, mu=0.0)
-        local = replace(clients, solver=solver).solve(clients.state["x"], gradient=lagrangian)
-        follow(local.x, np.arange(len(clients.ids)))
-        return local
+        walking = replace(clients, solver=solver)
+        return walking.solve(clients.state["x"], gradient=lagrangian, after_step=follow)
 
     def _upload(
         self,
