@@ -15,6 +15,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Round
+from rayfed.algorithms.disco.preconditioner import Preconditioner
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
@@ -27,35 +28,6 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 _SHARE_OF_ROOT = 0.05  # the paper's 1 / 20
-
-
-@dataclass(frozen=True)
-class Preconditioner:
-    """P = Q diag(l) Q' (p, p), positive definite; without eigenvalues it is the identity.
-
-    Parameters
-    ----------
-    values : (p,) array, optional
-        l, ascending.
-    vectors : (p, p) array, optional
-        Q, eigenvectors in columns.
-    """
-
-    values: Array | None = None
-    vectors: Array | None = None
-
-    @classmethod
-    def of(cls, hessian: Array, ridge: float) -> Preconditioner:
-        """Return H (p, p) + ridge I; where H is not convex its negative eigenvalues count as 0."""
-        values, vectors = np.linalg.eigh(hessian)
-        return cls(np.maximum(values, 0) + values.dtype.type(ridge), vectors)
-
-    def solve(self, r: Array) -> Array:
-        """Return P^-1 r (p,)."""
-        if self.values is None or self.vectors is None:
-            return r.copy()
-        solved: Array = self.vectors @ ((self.vectors.T @ r) / self.values)
-        return solved
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.early_clusters import EarlyClusters
+from rayfed.algorithms.clusterfedvarp import By, ClusterFedVARP
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups, Reply
@@ -15,6 +15,10 @@ from rayfed.runs.driver import Driver
 KINDS = np.array([[10.0, 0.0], [0.0, 6.0], [-8.0, -8.0]])
 CURVATURES = np.array([1.0, 2.0, 4.0])
 N, LR, STEPS = 24, 0.02, 5
+
+
+def early(number):
+    return ClusterFedVARP(clusters=By(by="updates", number=number))
 
 
 class Three:
@@ -38,7 +42,7 @@ class Three:
 def test_new_clients_join_the_memory_that_points_their_way_and_old_ones_stay():
     y = np.array([[100.0, 0.0], [0.0, 0.1]])
     clients = Three([[1.0, 2.0], [3.0, 1.0], [0.0, 9.0]])  # cosines .45 .89, .95 .32
-    upload = EarlyClusters(clusters=2).train(clients, np.zeros(2), y, np.array([4, 1]))
+    upload = early(2).train(clients, np.zeros(2), y=y, members=np.array([4, 1]))
     assert upload.group.tolist() == [1, 0, 0]
     assert upload.values["new"].tolist() == [1.0, 1.0, 0.0]
     assert upload.state["cluster"].ravel().tolist() == [1, 0, 0]
@@ -46,8 +50,8 @@ def test_new_clients_join_the_memory_that_points_their_way_and_old_ones_stay():
 
 def test_new_clients_fill_empty_clusters_first():
     clients = Three([[1.0, 0.0]] * 3)
-    upload = EarlyClusters(clusters=4).train(
-        clients, np.zeros(2), np.array([[1.0, 0.0]] * 4), np.array([2, 0, 3, 0])
+    upload = early(4).train(
+        clients, np.zeros(2), y=np.array([[1.0, 0.0]] * 4), members=np.array([2, 0, 3, 0])
     )
     assert set(upload.group[:2].tolist()) <= {1, 3}
     assert upload.group[2] == 0
@@ -62,7 +66,7 @@ def test_a_round_by_hand():
         "x": np.array([10.0]), "y": np.array([[12.0], [16.0]]),
         "members": np.array([2, 1]), "population": np.array(8),
     }  # fmt: skip
-    round = EarlyClusters(clusters=2).round(state)
+    round = early(2).round(state)
     assert sorted(next(round).send) == ["members", "x", "y"]
     one = np.ones(3)
     groups = Groups(
@@ -82,7 +86,7 @@ def test_the_memories_travel_only_while_somebody_is_new():
         "x": np.zeros(1), "y": np.zeros((2, 1)),
         "members": np.array([5, 3]), "population": np.array(8),
     }  # fmt: skip
-    assert list(next(EarlyClusters(clusters=2).round(state)).send) == ["x"]
+    assert list(next(early(2).round(state)).send) == ["x"]
 
 
 @pytest.fixture

@@ -15,8 +15,15 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Algorithm, Round
-from rayfed.algorithms.fedhybrid_merit import MeritExaminer
-from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, newton_clients
+from rayfed.algorithms.fedhybrid.merit import MeritExaminer
+from rayfed.algorithms.fedhybrid.newton import (
+    Newton,
+    NewtonIds,
+    newton_clients,
+    pieces,
+    solution_passes,
+)
+from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.algorithms.memory import refuse_sizes
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
@@ -68,8 +75,8 @@ class FedHybrid(Algorithm):
     cg_steps : int
         Products in a solution by conjugate gradients, at most; the clock charges all of them.
     steps : "given" or "theorem"
-        The four steps above, or the longest that are proven to converge (`fedhybrid_steps.Theorem`;
-        linear models that are strongly convex).
+        The four steps above, or the longest that are proven to converge (see `theorem.Theorem`;
+        for linear models that are strongly convex).
     merit : bool
         Whether evaluated rows have the columns `merit`, the theorem's Delta (NaN where F* is not
         known), `contraction`, the factor by which it must fall in every round in which everyone
@@ -196,28 +203,29 @@ class FedHybrid(Algorithm):
         old_x, old_dual = clients.state["x"], clients.state["dual"]
         new_x, new_dual = np.empty_like(old_x), np.empty_like(old_dual)
         indefinite = np.zeros(len(clients.ids))
-        newton = self._is_newton(clients.ids)
+        newton = self._newton_ids.among(clients.ids)
         if not newton.all():
             at = np.flatnonzero(~newton)
             new_x[at], new_dual[at] = self._gradient_type(clients.chosen(at), x)
-        for at in self._few(np.flatnonzero(newton), x.size):
+        together = HESSIANS // (8 * x.size**2) if self.newton_solver == "cholesky" else None
+        for at in pieces(np.flatnonzero(newton), together):
             new_x[at], new_dual[at], indefinite[at] = self._newton_type(clients.chosen(at), x)
         values = {"change": (new_x - old_x) - (new_dual - old_dual) / self.mu}
-        if len(self._mask):
+        if self._newton_ids:
             values["indefinite"] = indefinite
         return Upload(values, {"x": new_x, "dual": new_dual})
 
     def round(self, state: State) -> Round:
         """Server half: x_0 stays the mean of x_i - lambda_i / mu over all clients."""
         x = state["x"]
-        up = {"change": x.size} | ({"indefinite": 1} if len(self._mask) else {})
+        up = {"change": x.size} | ({"indefinite": 1} if self._newton_ids else {})
         passes = partial(self._passes, x.size)
         reply = yield Ask(
             "update", send={"x": x}, up=up, cost=0.0, passes=passes, plain=("change",)
         )
         share = len(reply.ids) / reply.population
         x, cut = _plus(x, state["cut"] + share * reply.mean["change"])
-        indefinite = reply.each["indefinite"].sum() if len(self._mask) else 0.0
+        indefinite = reply.each["indefinite"].sum() if self._newton_ids else 0.0
         return {"x": x, "cut": cut}, {"indefinite": float(indefinite)}
 
     def _gradient_type(self, clients: Clients, x0: Array) -> tuple[Array, Array]:
@@ -236,11 +244,6 @@ class FedHybrid(Algorithm):
         systems = self._systems(clients)
         x = old - alpha * systems.solve(self._residual(clients, old, x0))
         return x, dual + beta * systems.times(x0 - old), systems.indefinite
-
-    def _few(self, at: Ints, p: int) -> list[Ints]:
-        """Return places (K,) in pieces of so many clients as may have their Hessians at once."""
-        size = len(at) if self.newton_solver == "cg" else HESSIANS // (8 * p * p)
-        return [at[k : k + max(size, 1)] for k in range(0, len(at), max(size, 1))]
 
     def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
         """Return r_i (K, p), the gradient of L in x_i."""
@@ -264,26 +267,17 @@ class FedHybrid(Algorithm):
 
     def _passes(self, p: int, ids: Ints, sizes: Ints) -> Floats:
         """Return the gradients (K,) that a round's work of each client is worth."""
-        system = p / 4 + p**2 / (12 * sizes) + p / sizes
-        if self.newton_solver == "cg":
-            system = np.full(len(ids), self.cg_steps + 1.0)
-        return np.where(self._is_newton(ids), 1 + system, float(self.inner_steps))
-
-    def _is_newton(self, ids: Ints) -> Array:
-        """Return whether clients (K,) take Newton steps."""
-        if not len(self._mask):
-            return np.zeros(len(ids), dtype=np.bool_)
-        return np.asarray(self._mask[np.minimum(ids, len(self._mask) - 1)])
+        cg_steps = self.cg_steps if self.newton_solver == "cg" else None
+        newton = self._newton_ids.among(ids)
+        return np.where(newton, 1 + solution_passes(p, sizes, cg_steps), float(self.inner_steps))
 
     @cached_property
-    def _mask(self) -> Array:
-        """Whether ids take Newton steps: up to the last that does, and one more for all others."""
+    def _newton_ids(self) -> NewtonIds:
+        """Who takes Newton steps."""
         ids = () if self.newton == 0 else self.newton
         if not isinstance(ids, tuple):
             raise ValueError("these Newton clients need a population; see `bound`")
-        mask = np.zeros(max(ids) + 2 if ids else 0, dtype=np.bool_)
-        mask[list(ids)] = True
-        return mask
+        return NewtonIds(ids)
 
 
 def _scale(clients: Clients) -> Array:
