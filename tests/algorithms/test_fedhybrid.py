@@ -15,6 +15,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Reply
+from rayfed.runs.outcome import warnings
 
 MIXED = {
     "name": "fedhybrid", "newton": [1], "alpha_gradient": 0.5, "beta_gradient": 0.25,
@@ -251,7 +252,7 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
     rows = result.rounds
     assert rows.indefinite.iloc[1] == 3  # a small circle has most points outside
     assert np.isfinite(rows.loss).all()
-    (warning,) = api.warnings(result.folder / "fedhybrid-seed1")
+    (warning,) = warnings(result.folder / "fedhybrid-seed1")
     rounds = int((rows.indefinite > 0).sum())
     assert warning.startswith(
         f"fedhybrid: in {rounds} rounds the matrix of a Newton client was not"
