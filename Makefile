@@ -8,7 +8,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
 	@echo "make test   run every test"
-	@echo "make lint   ruff and mypy --strict"
+	@echo "make lint   ruff, mypy --strict and the layers of the tree"
 	@echo "make bench  speed and memory against a bare NumPy loop"
 	@echo "make clean  remove the environment"
 
@@ -23,6 +23,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks

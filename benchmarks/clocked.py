@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rayfed.algorithms.base import Array, Round, State, Upload
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.arrays import Array
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

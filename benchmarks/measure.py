@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.bare import Bare
 from benchmarks.workloads import Column, Workload
 from rayfed import api
-from rayfed.errors import RayfedError
-from rayfed.executors.base import Backend
-from rayfed.executors.serial import SerialStudy
-from rayfed.plan import Plan
-from rayfed.runs import Run
+from rayfed.core.errors import RayfedError
+from rayfed.engine.run import Run
+from rayfed.runs.backend import Backend
+from rayfed.runs.serial import SerialStudy
+from rayfed.study.plan import Plan
 
 _LOOK_S = 0.2
 _BARE_S = 1.5
@@ -173,7 +173,7 @@ def _started(plan: Plan, folder: Path) -> Backend:
     executor = plan.study.executor
     if executor.name == "serial":
         return SerialStudy(folder)
-    from rayfed.executors.ray import RayStudy  # here: W1 runs where there is no Ray
+    from rayfed.runs.ray import RayStudy  # here: W1 runs where there is no Ray
 
     per_actor, own = executor.clients_per_actor, api.own_modules(plan)
     return RayStudy(plan.clients, per_actor, executor.address, folder, own)

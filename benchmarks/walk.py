@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rayfed import api
-from rayfed.algorithms.base import Array
-from rayfed.engine import Engine
+from rayfed.clients.host import Request
+from rayfed.core.arrays import Array
+from rayfed.engine.engine import Engine
 from rayfed.executors.base import Gathered
 from rayfed.executors.serial import SerialExecutor
-from rayfed.host import Request
 from rayfed.topology import Graph, Graphs
 from rayfed.topology.base import Policy
 from rayfed.topology.chain import Chain

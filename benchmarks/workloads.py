@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 from benchmarks.bare import Bare, LeastSquares, OnDemand, Perceptron, Softmax
 from benchmarks.clocked import Clocked, Metered
 from benchmarks.data import Noise
+from rayfed.clients.solvers import SGD
 from rayfed.datasets.base import Source
-from rayfed.solvers import SGD
 
 Scenario: TypeAlias = Mapping[str, Any]
 Column: TypeAlias = Literal["ratio", "overhead_ms", "growth", "memory_gb"]

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from rayfed.errors import ScenarioError
-from rayfed.fit import draw
-from rayfed.plan import Plan, make
-from rayfed.progress import Silent, Watch
-from rayfed.records import write_text
+from rayfed.core.errors import ScenarioError
+from rayfed.runs.backend import ProgressDisplay, Silent
+from rayfed.runs.fit import draw
+from rayfed.runs.records import write_text
 from rayfed.study import Study, apply_overrides, expand, load, slug
 from rayfed.study.dotted import Overrides, pairs
+from rayfed.study.plan import Plan, make
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rayfed.executors.base import Backend
+    from rayfed.runs.backend import Backend
 
 LOCK = ".lock"
 """File of a result folder that a process holds while it runs the study."""
@@ -72,14 +72,14 @@ class Result:
 
     def comparison(self) -> pd.DataFrame:
         """Return the table that compares the algorithms."""
-        from analysis.read import Results
-        from analysis.tables import comparison
+        from rayfed.report.read.results import Results
+        from rayfed.report.tables import comparison
 
         return comparison(Results.read(self.folder))
 
     def report(self) -> Path:
         """Write ``report.html`` and ``summary.csv`` and return the path of the page."""
-        from analysis.report import write
+        from rayfed.report.page.report import write
 
         return write(self.folder)
 
@@ -106,7 +106,7 @@ def run(
     out: str | Path | None = None,
     overrides: Overrides = (),
     address: str | None = None,
-    watch: Watch | None = None,
+    watch: ProgressDisplay | None = None,
 ) -> Result:
     """Run a scenario and return what it recorded.
 
@@ -121,7 +121,7 @@ def run(
         Values for dotted keys, or texts ``dotted.key=value``.
     address : str, optional
         Address of an existing Ray cluster that this machine belongs to.
-    watch : Watch, optional
+    watch : ProgressDisplay, optional
         Looks on; silent if None.
 
     Raises
@@ -140,7 +140,7 @@ def run(
     return start(prepare(study), out, watch or Silent())
 
 
-def start(plan: Plan, out: str | Path | None, watch: Watch) -> Result:
+def start(plan: Plan, out: str | Path | None, watch: ProgressDisplay) -> Result:
     """Run a plan in a new result folder."""
     return execute(plan, begin(plan, out), watch=watch)
 
@@ -178,7 +178,7 @@ def read(
     return load(scenario, overrides)
 
 
-def resume(folder: str | Path, *, watch: Watch | None = None) -> Result:
+def resume(folder: str | Path, *, watch: ProgressDisplay | None = None) -> Result:
     """Go on with the runs of a result folder that have not ended.
 
     Raises
@@ -210,7 +210,7 @@ def prepare(study: Study) -> Plan:
     return plan
 
 
-def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: Watch) -> Result:
+def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: ProgressDisplay) -> Result:
     """Run what has not ended yet, then write the page."""
     with _alone(folder):
         outcome = ended(plan, folder) if resume else {}
@@ -226,7 +226,7 @@ def execute(plan: Plan, folder: Path, *, resume: bool = False, watch: Watch) -> 
 
 
 def _run_all(
-    plan: Plan, runs: Sequence[Any], folder: Path, resume: bool, watch: Watch
+    plan: Plan, runs: Sequence[Any], folder: Path, resume: bool, watch: ProgressDisplay
 ) -> dict[str, str]:
     with watch:
         backend = _backend(plan, folder)
@@ -241,10 +241,10 @@ def _backend(plan: Plan, folder: Path) -> Backend:
     """Return what the scenario's executor names; Ray is imported only here."""
     executor = plan.study.executor
     if executor.name == "serial":
-        from rayfed.executors.serial import SerialStudy
+        from rayfed.runs.serial import SerialStudy
 
         return SerialStudy(folder)
-    from rayfed.executors.ray import RayStudy
+    from rayfed.runs.ray import RayStudy
 
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder, own_modules(plan)
@@ -376,7 +376,7 @@ def warnings(folder: Path) -> list[str]:
 
 def differences(plan: Plan, folder: Path) -> list[str]:
     """Return where this machine differs from the one that began: the bits may differ then."""
-    from rayfed.driver import versions
+    from rayfed.runs.driver import versions
 
     found = set()
     for each in plan.runs:

@@ -16,9 +16,9 @@ from filelock import FileLock
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.base import Ask, Upload
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Upload
 from rayfed.problems.linear import Linear
 
 ROUNDS = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 import rayfed
-from rayfed.study.claims import Claims
+from rayfed.reproduce.claims import Claims
 
 GUIDE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from rayfed.cli import app
+from rayfed.cli.main import app
 from rayfed.study import Study
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

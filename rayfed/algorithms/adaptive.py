@@ -12,8 +12,10 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Array, Ask, Round, State
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State
 
 
 @dataclass(frozen=True, kw_only=True)

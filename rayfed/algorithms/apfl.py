@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
-from rayfed.algorithms.base import Array, State, Upload
 from rayfed.algorithms.control import need_sgd
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.problems.base import Batch, Ints
-from rayfed.solvers import SGD, Solver
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.arrays import Array, Ints
+from rayfed.messages import State, Upload
+from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -14,10 +14,12 @@ import numpy as np
 from annotated_types import Ge, Gt, Len
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Reply, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.datasets.shards import Shards, label_sets
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -83,7 +85,7 @@ class ClusterFedVARP(Algorithm):
     Clients 0 and 1 of four are one cluster, 2 and 3 the other. Client 0 moves by 3, client 2 by 1,
     the memories are 2 and 0: they cancel, since half of each, drawn or not, is in each cluster.
 
-    >>> from rayfed.algorithms.base import Groups, Reply
+    >>> from rayfed.messages import Groups, Reply
     >>> algorithm = ClusterFedVARP(clusters=(0, 0, 1, 1))
     >>> round = algorithm.round({"x": np.array([5.0]), "y": np.array([[2.0], [0.0]])})
     >>> ask = next(round)
@@ -107,9 +109,7 @@ class ClusterFedVARP(Algorithm):
         super().__post_init__()
         memory.refuse_sizes(self)
 
-    def fitted(
-        self, shards: Shards, population: Population, objective: Objective
-    ) -> ClusterFedVARP:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
         """Return the algorithm for clients whose rows are known.
 
         Raises
@@ -119,7 +119,7 @@ class ClusterFedVARP(Algorithm):
         """
         n = shards.clients
         if isinstance(self.clusters, By):
-            return self._fitted_by(self.clusters, shards, population, objective)
+            return self._bound_by(self.clusters, shards, population, objective)
         if isinstance(self.clusters, tuple):
             if len(self.clusters) != n:
                 found = f"found the clusters of {len(self.clusters)} clients, but there are {n}"
@@ -129,7 +129,7 @@ class ClusterFedVARP(Algorithm):
             raise ScenarioError("clusters", f"{found}; give at most {n}")
         return self
 
-    def _fitted_by(
+    def _bound_by(
         self, by: By, shards: Shards, population: Population, objective: Objective
     ) -> ClusterFedVARP:
         if by.by == "updates":
@@ -137,7 +137,7 @@ class ClusterFedVARP(Algorithm):
 
             settings = {f.name: getattr(self, f.name) for f in fields(self)}
             early = EarlyClusters(**settings | {"clusters": by.number})
-            return early.fitted(shards, population, objective)
+            return early.bound(shards, population, objective)
         if not shards.classes:
             text = "found labels, but the targets are numbers; give a number of clusters"
             raise ScenarioError("clusters.by", text)
@@ -203,7 +203,7 @@ class ClusterFedVARP(Algorithm):
     @cached_property
     def _listed(self) -> Ints:
         if isinstance(self.clusters, By):
-            raise ValueError("these clusters need the clients' rows; see `fitted`")
+            raise ValueError("these clusters need the clients' rows; see `bound`")
         return np.atleast_1d(np.array(self.clusters, dtype=np.int64))
 
     @property

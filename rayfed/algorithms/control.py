@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rayfed.algorithms.base import Array, Reply, State
-from rayfed.errors import ScenarioError
-from rayfed.solvers import SGD, Local, Solver
+from rayfed.clients.solvers import SGD, Local, Solver
+from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply, State
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

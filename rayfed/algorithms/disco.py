@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Array, Ask, Ints, Reply, Round, State, Upload
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
-from rayfed.errors import ScenarioError
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -142,7 +144,7 @@ class DiSCO(Whole):
     preconditioner: Annotated[int, Ge(0)] | Literal["first", "none"] = "first"
     max_steps: Annotated[int, Ge(1)] | None = None
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
         """Return the algorithm as it is.
 
         Raises
@@ -154,7 +156,7 @@ class DiSCO(Whole):
         if isinstance(one, int) and one >= n:
             what = f"found client {one}; ids go from 0 to {n - 1}"
             raise ScenarioError("preconditioner", what)
-        return super().fitted(shards, population, objective)
+        return super().bound(shards, population, objective)
 
     def slope_and_bounds(self, clients: Clients, x: Array) -> Upload:
         """Client half: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""

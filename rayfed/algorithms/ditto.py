@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Array, State, Upload
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.problems.base import Batch, Ints
+from rayfed.core.arrays import Array, Ints
+from rayfed.messages import State, Upload
+from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Array, Ask, Ints, Round, State, Upload
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
-from rayfed.rng import Key
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.rng import Key
+from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rayfed.algorithms.adaptive import Adaptive
-from rayfed.algorithms.base import Array
+from rayfed.core.arrays import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class FedAdagrad(Adaptive):
     Examples
     --------
     >>> import numpy as np
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> algorithm = FedAdagrad(server_lr=0.1, tau=0.0)
     >>> round = algorithm.round(algorithm.init(np.zeros(3)))
     >>> ask, mean = next(round), {"delta": np.array([4.0, -0.5, 0.0])}

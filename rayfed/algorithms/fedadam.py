@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from rayfed.algorithms.adaptive import Adaptive
-from rayfed.algorithms.base import Array
+from rayfed.core.arrays import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class FedAdam(Adaptive):
     With tau 0 the first step is (1 - beta1) / sqrt(1 - beta2) = 0.1 / 0.1 times server_lr sign(D):
 
     >>> import numpy as np
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> algorithm = FedAdam(server_lr=0.5, tau=0.0)
     >>> round = algorithm.round(algorithm.init(np.zeros(2)))
     >>> ask, mean = next(round), {"delta": np.array([3.0, -2.0])}

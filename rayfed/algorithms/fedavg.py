@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -38,7 +40,7 @@ class FedAvg(Algorithm):
     Two clients (K, p) = (2, 1) that moved from 4 to 1 and to 3 are averaged to 2:
 
     >>> import numpy as np
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> round = FedAvg().round({"x": np.array([4.0])})
     >>> ask = next(round)
     >>> delta = np.mean([[4.0 - 1.0], [4.0 - 3.0]], axis=0)

@@ -12,8 +12,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
-from rayfed.algorithms.base import Array, Ask, Round, State
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,7 @@ class FedAvgM(FedAvg):
     --------
     The mean pseudo-gradient is 1 twice: the second step is longer by half.
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> algorithm = FedAvgM(server_momentum=0.5)
     >>> state = algorithm.init(np.array([4.0]))
     >>> for _ in range(2):

@@ -13,8 +13,10 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
-from rayfed.solvers import Solver
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.clients.solvers import Solver
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -58,7 +60,7 @@ class FedExP(Algorithm):
     Two clients (K, p) = (2, 2) that moved at right angles: mean ||Delta_i||^2 = 4,
     ||mean Delta||^2 = 2, hence eta_g = 4 / (2 * 2) = 1.
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> algorithm = FedExP(epsilon=0.0, max_one=False)
     >>> round = algorithm.round(algorithm.init(np.zeros(2)))
     >>> ask = next(round)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Floats, Ints, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
 from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, curvatures, newton_clients
 from rayfed.algorithms.memory import refuse_sizes
-from rayfed.errors import ScenarioError
-from rayfed.newton import Cholesky, ConjugateGradients, Systems
-from rayfed.solvers import SGD, Solver
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, State, Upload
+from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -85,7 +87,8 @@ class FedHybrid(Algorithm):
     cg_steps + 1.
 
     The column `indefinite` counts the Newton clients of a round whose M_i was not positive
-    definite: another matrix, or direction, took its place (`rayfed.newton`). A warning says so.
+    definite: another matrix, or direction, took its place (`rayfed.numerics.newton`). A warning
+    says so.
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
     that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
@@ -98,7 +101,7 @@ class FedHybrid(Algorithm):
     --------
     Two clients have changed x_i - lambda_i / mu by 2 and 4: x_0 = 1 moves by their mean.
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> algorithm = FedHybrid()
     >>> round = algorithm.round(algorithm.init(np.array([1.0])))
     >>> ask = next(round)
@@ -137,7 +140,7 @@ class FedHybrid(Algorithm):
             if also:
                 raise ScenarioError("steps", f"found theorem and {also[0]}; leave one of them out")
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> FedHybrid:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> FedHybrid:
         """Return the algorithm with the ids of its Newton clients, and the steps of all.
 
         Raises
@@ -289,7 +292,7 @@ class FedHybrid(Algorithm):
         """Whether ids take Newton steps: up to the last that does, and one more for all others."""
         ids = () if self.newton == 0 else self.newton
         if not isinstance(ids, tuple):
-            raise ValueError("these Newton clients need a population; see `fitted`")
+            raise ValueError("these Newton clients need a population; see `bound`")
         mask = np.zeros(max(ids) + 2 if ids else 0, dtype=np.bool_)
         mask[list(ids)] = True
         return mask

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayfed.algorithms.base import Array, Floats, Probe, State, Upload
 from rayfed.algorithms.fedhybrid import FedHybrid, factor
-from rayfed.minimise import minimise
+from rayfed.core.arrays import Array, Floats
+from rayfed.messages import Probe, State, Upload
+from rayfed.numerics.minimise import minimise
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -9,13 +9,13 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from rayfed.algorithms.base import Array, Floats
-from rayfed.curvature import curvature
+from rayfed.clients.curvature import curvature
+from rayfed.core.arrays import Array, Floats
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.datasets.shards import Shards
-from rayfed.errors import ScenarioError
 from rayfed.population import Population
 from rayfed.problems.objective import Objective
-from rayfed.rng import Key
 
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 

@@ -13,8 +13,10 @@ import numpy as np
 from annotated_types import Interval
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Array, Ask, Reply, Round, State, Upload
-from rayfed.solvers import SGD, Solver
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

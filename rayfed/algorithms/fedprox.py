@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.solvers import SGD, Solver
+from rayfed.clients.solvers import SGD, Solver
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,9 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -50,7 +52,7 @@ class FedVARP(Algorithm):
     One of two clients takes part, moves by 3, and had y = 1 as the other still has: ybar = 1,
     v = (3 - 1) + 1 = 3, and the new memory is (3 + 1) / 2 = 2.
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> round = FedVARP().round({"x": np.array([5.0]), "memory": np.array([1.0])})
     >>> ask = next(round)
     >>> one, change = np.ones(1), {"change": np.array([3.0 - 1.0])}

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rayfed.algorithms.base import Array
 from rayfed.algorithms.fedadam import FedAdam
+from rayfed.core.arrays import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from rayfed.algorithms.base import Array
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.solvers import SGD, Solver
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.arrays import Array
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

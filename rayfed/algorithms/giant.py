@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Array, Ask, Reply, Round, State, Upload
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
-from rayfed.errors import RayfedError
+from rayfed.core.arrays import Array
+from rayfed.core.errors import RayfedError
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Ask, Round, State
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.whole import SHARE, Whole, total
+from rayfed.messages import Ask, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class GradientDescent(Whole):
     --------
     Two clients whose gradients add up to 6, in F = F_1 + F_2, so that each is half of F:
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> round = GradientDescent(lr=0.5).round({"x": np.array([4.0])})
     >>> ask = next(round)
     >>> mean = {"gradient": np.array([3.0]), "share": np.float64(0.5)}

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from rayfed.algorithms.base import Algorithm, Reply
+    from rayfed.algorithms.base import Algorithm
     from rayfed.clients import Clients
-    from rayfed.solvers import Solver
+    from rayfed.clients.solvers import Solver
+    from rayfed.messages import Reply
 
 
 def scale(local: Solver, round: int) -> float:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Array, Upload
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Batch, Ints, Problem
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Upload
+from rayfed.problems.base import Batch, Problem
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -63,7 +64,7 @@ class PerFedAvg(FedAvg):
     variant: Variant = "first-order"
     width: Annotated[float, Gt(0)] = 1e-3
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> PerFedAvg:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> PerFedAvg:
         """Refuse the exact variant for a problem without a Hessian."""
         if self.variant == "exact" and not objective.problem.has_hessian:
             found = f"found exact, but '{objective.problem.name}' has no Hessian"

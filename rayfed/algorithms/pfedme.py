@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Array, Upload
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.problems.base import Batch, Ints, Problem
+from rayfed.core.arrays import Array, Ints
+from rayfed.messages import Upload
+from rayfed.problems.base import Batch, Problem
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

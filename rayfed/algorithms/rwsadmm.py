@@ -17,19 +17,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.algorithms.base import (
-    Algorithm,
-    Array,
-    Ask,
-    Diagnostics,
-    Reply,
-    Round,
-    State,
-    Upload,
-)
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Batch, Ints
-from rayfed.solvers import SGD, Local, Solver
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.clients.solvers import SGD, Local, Solver
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
+from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -154,7 +147,7 @@ class RWSADMM(Algorithm):
             found = "found momentum, a proximal term or another solver than sgd"
             raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
         """Refuse widths that are not one for each client; find what beta should be above."""
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
             found = f"found {len(self.epsilon)} widths for {shards.clients} clients"

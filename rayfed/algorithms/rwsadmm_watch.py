@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rayfed.algorithms.base import Array, Floats, Probe, State, Upload
 from rayfed.algorithms.rwsadmm import RWSADMM
-from rayfed.curvature import curvature
-from rayfed.stopping import BEST
+from rayfed.clients.curvature import curvature
+from rayfed.core.arrays import Array, Floats
+from rayfed.engine.stopping import BEST
+from rayfed.messages import Probe, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

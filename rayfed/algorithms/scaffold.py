@@ -13,8 +13,10 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Array, Ask, Round, State, Upload
-from rayfed.solvers import Solver
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.clients.solvers import Solver
+from rayfed.core.arrays import Array
+from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -49,7 +51,7 @@ class Scaffold(Algorithm):
     --------
     One of N = 4 clients moved by 2 and changed its c_i by 6:
 
-    >>> from rayfed.algorithms.base import Reply
+    >>> from rayfed.messages import Reply
     >>> round = Scaffold().round({"x": np.array([5.0]), "c": np.array([1.0])})
     >>> ask = next(round)
     >>> mean = {"delta": np.array([2.0]), "control": np.array([6.0])}

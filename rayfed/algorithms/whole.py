@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rayfed.algorithms.base import Algorithm, Array, Reply, State, Upload
-from rayfed.errors import ScenarioError
-from rayfed.solvers import SGD, Solver
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -78,7 +80,7 @@ class Whole(Algorithm):
             what = f"found {self.weights}, but '{self.name}' steps along the gradient of F"
             raise ScenarioError("weights", f"{what}; leave it out and set problem.weighting")
 
-    def fitted(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
         """Return the algorithm as it is.
 
         Raises

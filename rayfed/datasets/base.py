@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.datasets.shards import Array, Ints, Shards
+from rayfed.core.arrays import Array, Ints
+from rayfed.datasets.shards import Shards
 
 
 @dataclass(frozen=True)

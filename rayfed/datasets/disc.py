@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
+from rayfed.core.rng import Key
 from rayfed.datasets.base import Dataset, Source, Table
-from rayfed.rng import Key
 
 
 @dataclass(frozen=True, kw_only=True)

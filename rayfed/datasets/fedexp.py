@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
+from rayfed.core.arrays import Array
 from rayfed.datasets.base import Dataset, Source, Table
-from rayfed.datasets.shards import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Dataset, Source, Table
 from rayfed.datasets.boston import Boston
 from rayfed.datasets.mushroom import Mushroom
-from rayfed.datasets.shards import Array, Ints
-from rayfed.errors import ScenarioError
 
 TEST = 0.3
 """The fraction of real data that is held out."""

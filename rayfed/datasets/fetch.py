@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from rayfed.errors import DataMissing, ScenarioError
+from rayfed.core.errors import DataMissing, ScenarioError
 
 
 @dataclass(frozen=True)

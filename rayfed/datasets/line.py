@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
+from rayfed.core.rng import Key
 from rayfed.datasets.base import Dataset, Source, Table
-from rayfed.rng import Key
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.rng import Key
 from rayfed.datasets.ondemand import Generator, normals
-from rayfed.datasets.shards import Array, Ints
-from rayfed.rng import Key
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
+from rayfed.core.arrays import Array, Ints
 from rayfed.datasets.base import Dataset, Source, Table, standardise
 from rayfed.datasets.fetch import File, at_hand, read
-from rayfed.datasets.shards import Array, Ints
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _FASHION = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"

@@ -8,12 +8,9 @@ from importlib import resources
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from rayfed.core.arrays import Array, Texts
 from rayfed.datasets.base import Dataset, Source, Table, standardise
-from rayfed.datasets.shards import Array
-
-Text = npt.NDArray[np.str_]
 
 ATTRIBUTES = (
     *("cap-shape", "cap-surface", "cap-color"),
@@ -67,14 +64,14 @@ class Mushroom(Dataset):
         return Table(X, y, classes=2, names=names, labels=("edible", "poisonous"))
 
 
-def _cells() -> Text:
+def _cells() -> Texts:
     """Return the file as single letters (8124, 23)."""
     packed = resources.files("rayfed.datasets") / "files" / "agaricus-lepiota.data.xz"
     text = lzma.decompress(packed.read_bytes()).decode("ascii")
     return np.array([line.split(",") for line in text.split()])
 
 
-def _one_hot(cells: Text) -> tuple[Array, tuple[str, ...]]:
+def _one_hot(cells: Texts) -> tuple[Array, tuple[str, ...]]:
     columns, names = [], []
     for attribute, column in zip(ATTRIBUTES, cells.T, strict=True):
         values = np.unique(column)
@@ -83,6 +80,6 @@ def _one_hot(cells: Text) -> tuple[Array, tuple[str, ...]]:
     return np.concatenate(columns, axis=1).astype(np.float64), tuple(names)
 
 
-def _numbered(cells: Text) -> tuple[Array, tuple[str, ...]]:
+def _numbered(cells: Texts) -> tuple[Array, tuple[str, ...]]:
     columns = [np.unique(column, return_inverse=True)[1] for column in cells.T]
     return np.stack(columns, axis=1).astype(np.float64), ATTRIBUTES

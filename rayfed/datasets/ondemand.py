@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.rng import Key
 from rayfed.datasets.base import OnDemand
-from rayfed.datasets.shards import Array, Ints, Shards, on_grid
+from rayfed.datasets.shards import Shards, on_grid
 from rayfed.datasets.sizes import Samples, few, sizes
-from rayfed.rng import Key
 
 _CHUNK = 65536
 

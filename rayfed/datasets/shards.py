@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
-Ints: TypeAlias = npt.NDArray[np.int64]
+from rayfed.core.arrays import Array, Ints
 
 
 class Shards(Protocol):

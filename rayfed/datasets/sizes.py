@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
-from rayfed.datasets.shards import EXACT_SIZES, Ints
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.datasets.shards import EXACT_SIZES
 
-Floats = npt.NDArray[np.float64]
 Law: TypeAlias = Literal["equal", "lognormal", "power", "uniform"]
 
 

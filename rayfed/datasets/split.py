@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rayfed.core.arrays import Bools, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
-from rayfed.datasets.partition import IID, Bools, Partition
-from rayfed.datasets.shards import Ints
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.datasets.partitions import IID, Partition
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rayfed.core.arrays import Array, Ints
 from rayfed.datasets.base import Table
-from rayfed.datasets.shards import EXACT_SIZES, Array, Ints, Shards, on_grid
+from rayfed.datasets.shards import EXACT_SIZES, Shards, on_grid
 from rayfed.datasets.split import Part, Split
 
 _CHUNK = 512

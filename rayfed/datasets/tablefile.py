@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Table
-from rayfed.datasets.shards import Array, Ints
-from rayfed.errors import ScenarioError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
-from rayfed.errors import RayfedError
-from rayfed.host import Failure, Partial, Request, Setup
-from rayfed.problems.base import Array
-from rayfed.tree import Ints, Sums, join
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: rounds done and to do, virtual seconds, last loss."""
-
-    round: int
-    rounds: int
-    time_s: float
-    loss: float
-
-
-Report: TypeAlias = Callable[[Mapping[str, Progress], Mapping[str, str]], None]
-"""Gets the progress of the runs that go on and the outcomes of those that ended, by folder."""
+from rayfed.clients.host import Failure, Partial, Request, Setup
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import RayfedError
+from rayfed.core.tree import Sums, join
 
 
 class HostLost(RayfedError):
@@ -121,21 +107,3 @@ def merged(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 def share(rows: Mapping[str, Array], index: Ints) -> dict[str, Array]:
     """Return the chosen state rows."""
     return {name: values[index] for name, values in rows.items()}
-
-
-class Backend(Protocol):
-    """Runs the runs of a study: all of them, wherever their clients live."""
-
-    def wait(self, report: Callable[[int, int], None]) -> None:
-        """Wait until what must start has started; ``report(started, total)`` meanwhile."""
-        ...
-
-    def execute(
-        self, runs: Sequence[Any], tables: Mapping[str, Any], resume: bool, report: Report
-    ) -> dict[str, str]:
-        """Run all runs and return "finished" or "failed" for each by folder."""
-        ...
-
-    def close(self) -> None:
-        """End what was started."""
-        ...

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
-from rayfed.host import Failure, Host, Partial, Setup, UnknownRun
-from rayfed.problems.base import Array
+from rayfed.clients.host import Failure, Host, Partial, Setup, UnknownRun
+from rayfed.core.arrays import Array
 
 Answer: TypeAlias = Partial | Failure | UnknownRun
 

@@ -12,11 +12,11 @@ import numpy as np
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
+from rayfed.clients.host import Request, Setup, UnknownRun
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.tree import balanced
 from rayfed.executors.base import Gathered, HostLost, gather, merged, share
 from rayfed.executors.ray_host import BY_VALUE, PROTOCOL
-from rayfed.host import Request, Setup, UnknownRun
-from rayfed.problems.base import Array
-from rayfed.tree import Ints, balanced
 
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _UNEQUAL = 1.1  # load of the busiest actor over the mean, above which clients are dealt anew

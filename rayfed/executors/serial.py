@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
-from rayfed.driver import Driver, Interrupted, give_up
-from rayfed.executors.base import Gathered, Progress, Report, gather
-from rayfed.host import Host, Request, Setup
-from rayfed.problems.base import Array
-from rayfed.runs import Run
+from rayfed.clients.host import Host, Request, Setup
+from rayfed.core.arrays import Array
+from rayfed.executors.base import Gathered, gather
 
 
 class SerialExecutor:
@@ -51,66 +41,3 @@ class SerialExecutor:
     def close(self, key: str) -> None:
         """Forget a run."""
         self.host.close(key)
-
-
-class SerialStudy:
-    """Runs the runs of a study one after the other.
-
-    Parameters
-    ----------
-    out : Path
-        The study's result folder.
-    """
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-
-    def wait(self, report: Callable[[int, int], None]) -> None:
-        """Nothing has to start."""
-
-    def execute(
-        self, runs: Sequence[Run], tables: Mapping[str, Any], resume: bool, report: Report
-    ) -> dict[str, str]:
-        """Run all runs and return the outcome of each by folder."""
-        outcome: dict[str, str] = {}
-        for run in runs:
-            try:
-                driver = Driver(run, self.out, SerialExecutor(tables, run.data))
-            except OSError as error:
-                outcome[run.folder] = give_up(run, self.out, error, traceback.format_exc())
-                continue
-
-            def tell(progress: Progress, folder: str = run.folder) -> None:
-                report({folder: progress}, outcome)
-
-            with threadpool_limits(1), _interruptible(driver):
-                try:
-                    outcome[run.folder] = driver.execute(resume, tell)
-                except Interrupted:
-                    raise KeyboardInterrupt from None
-            if driver.stopping:  # Ctrl-C came in its last round
-                raise KeyboardInterrupt
-        report({}, outcome)
-        return outcome
-
-    def close(self) -> None:
-        """Nothing has to end."""
-
-
-@contextmanager
-def _interruptible(driver: Driver) -> Iterator[None]:
-    """Turn the first Ctrl-C into a checkpoint after the current round; a second one interrupts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def first(number: int, frame: FrameType | None) -> None:
-        driver.stop()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

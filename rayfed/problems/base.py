@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge
 
-from rayfed.errors import RayfedError
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import RayfedError
+from rayfed.core.rng import Key
 from rayfed.problems.picture import Picture
-from rayfed.rng import Key
 
-Array: TypeAlias = npt.NDArray[Any]
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
 Oracle: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """From x (K, p) to value (K,) and gradient (K, p)."""
 Start: TypeAlias = Literal["zeros", "normal", "uniform"]

@@ -8,10 +8,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Gt, Lt
 
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Array, Batch, Floats, Problem, Start
+from rayfed.core.arrays import Array, Floats
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.problems.base import Batch, Problem, Start
 from rayfed.problems.picture import Picture
-from rayfed.rng import Key
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rayfed.problems.base import Array
+from rayfed.core.arrays import Array
 
 
 def cross_entropy(z: Array, y: Array, w: Array) -> tuple[Array, Array]:

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rayfed.problems.base import Array, Batch, Oracle, gram
+from rayfed.core.arrays import Array
+from rayfed.problems.base import Batch, Oracle, gram
 from rayfed.problems.linear import Linear, combine, scores
 from rayfed.problems.picture import Picture
 

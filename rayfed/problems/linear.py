@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rayfed.problems.base import Array, Batch, Ints, Problem, gram
+from rayfed.core.arrays import Array, Ints
+from rayfed.problems.base import Batch, Problem, gram
 
 
 @dataclass(frozen=True, kw_only=True)

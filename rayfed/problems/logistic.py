@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rayfed.problems.base import Array
+from rayfed.core.arrays import Array
 from rayfed.problems.linear import Linear, scores
 
 

@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, MinLen
 
-from rayfed.problems.base import Array, Batch, Floats, Ints, Problem, Start
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.problems.base import Batch, Problem, Start
 from rayfed.problems.crossentropy import cross_entropy, sample_losses
 
 

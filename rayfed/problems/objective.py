@@ -1,17 +1,14 @@
-"""What is averaged over what: client objectives F_i and the global F (DESIGN.md, "Objective")."""
+"""What is averaged over what: client objectives F_i and the global F."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Array, Problem
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.problems.base import Problem
 
 
 @dataclass(frozen=True)

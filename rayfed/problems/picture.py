@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from rayfed.core.arrays import Array
 
 
 @dataclass(frozen=True)

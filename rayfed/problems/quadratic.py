@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rayfed.errors import ScenarioError
-from rayfed.problems.base import Array, Batch, Problem
+from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
+from rayfed.problems.base import Batch, Problem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rayfed.problems.base import Array, Batch, Ints, Problem, gram
+from rayfed.core.arrays import Array, Ints
+from rayfed.problems.base import Batch, Problem, gram
 from rayfed.problems.crossentropy import cross_entropy, probabilities, sample_losses
 
 

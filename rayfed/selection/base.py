@@ -7,23 +7,16 @@ that all algorithms of a study see the same cohorts, or the same candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from rayfed.algorithms.base import Ask, Reply
-    from rayfed.topology import Graphs
-    from rayfed.topology.walks import Walk
-
-Array: TypeAlias = npt.NDArray[Any]
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-State: TypeAlias = Mapping[str, Array]
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.messages import Ask, Reply, State, Wait
+from rayfed.topology import Graphs
+from rayfed.topology.walks import Walk
 
 
 def _one_step(ids: Ints, rows: int | None = None) -> Floats:
@@ -75,14 +68,7 @@ class View:
     cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Wait:
-    """What a selection yields to let virtual seconds pass; nothing comes back."""
-
-    seconds: float
-
-
-Choice: TypeAlias = "Generator[Ask | Wait, Reply, tuple[Ints, State]]"
+Choice: TypeAlias = Generator[Ask | Wait, Reply, tuple[Ints, State]]
 
 
 @dataclass(frozen=True, kw_only=True)

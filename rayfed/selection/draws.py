@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rayfed.rng import Key
-from rayfed.selection.base import Floats, Ints, View
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.rng import Key
+from rayfed.selection.base import View
 
 _TRIES = 8  # chunks of draws by mass before the available clients are listed
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Ask, Reply, Upload
-from rayfed.errors import ScenarioError
-from rayfed.sampling import minibatches
-from rayfed.selection.base import Array, Choice, Floats, Ints, Selection, State, View
+from rayfed.clients.sampling import minibatches
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Reply, State, Upload
+from rayfed.selection.base import Choice, Selection, View
 from rayfed.selection.draws import distinct
 from rayfed.selection.simple import Uniform
 

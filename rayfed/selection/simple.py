@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rayfed.rng import Key
-from rayfed.selection.base import Choice, Selection, State, View
+from rayfed.core.rng import Key
+from rayfed.messages import State
+from rayfed.selection.base import Choice, Selection, View
 from rayfed.selection.draws import chunks, listed, repeated
 
 _CHUNK = 64  # ids of the first question of a walk; each later one asks twice as many

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.errors import ScenarioError
-from rayfed.selection.base import Array, Choice, Selection, State, View, Wait
+from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import State, Wait
+from rayfed.selection.base import Choice, Selection, View
 from rayfed.topology.walks import Metropolis, Walk, Walker
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Walking(Selection):
 
     def walk_on(self, graphs: Graphs) -> Walk:
         """Return the rule, made lazy where it would have a period."""
-        return self.rule.settled(graphs)
+        return self.rule.resolved(graphs)
 
     def init(self, count: int) -> State:
         """Return no place yet, and no round in which the server has come there."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.study.yamlfile import parse_yaml
 
 Overrides = Mapping[str, Any] | Iterable[str | tuple[str, Any]]

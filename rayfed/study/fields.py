@@ -46,9 +46,9 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from rayfed import plugins
-from rayfed.errors import ScenarioError, unknown
-from rayfed.solvers import override
+from rayfed.clients.solvers import override
+from rayfed.core import plugins
+from rayfed.core.errors import ScenarioError, unknown
 from rayfed.study.docstrings import described, summary
 from rayfed.study.invalid import BRANCHES, short
 
@@ -111,7 +111,7 @@ class Settings(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Plugin:
-    """Annotation of a field that holds a plug-in of a kind (see `rayfed.plugins.KINDS`).
+    """Annotation of a field that holds a plug-in of a kind (see `rayfed.core.plugins.KINDS`).
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def build(kind: str, given: Any, default: Any = None, context: Any = None) -> An
     Parameters
     ----------
     kind : str
-        One of `rayfed.plugins.KINDS`.
+        One of `rayfed.core.plugins.KINDS`.
     given : str, mapping, class or value
     default : object, optional
         The value that settings without a name, or with its name, change.

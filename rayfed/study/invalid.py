@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 
 Error = Mapping[str, Any]
 

@@ -17,11 +17,11 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rayfed.availability import Always, Availability
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Dataset
-from rayfed.delay import Constant, Delay
-from rayfed.errors import ScenarioError
 from rayfed.population import Group, Network, Population, Stragglers
+from rayfed.population.availability import Always, Availability
+from rayfed.population.delay import Constant, Delay
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import Selection, Uniform
 from rayfed.study import fields

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from rayfed import plugins
+from rayfed.core import plugins
 from rayfed.study.fields import BESIDE, KIND, UNNAMED, model_of
 from rayfed.study.yamlfile import POWER
 

@@ -14,19 +14,12 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.datasets.partition import Partition
-from rayfed.errors import ScenarioError
+from rayfed.clients.solvers import Solver, override
+from rayfed.core.errors import ScenarioError
+from rayfed.datasets.partitions import Partition
 from rayfed.selection import All, Selection
-from rayfed.solvers import Solver, override
 from rayfed.study import fields
-from rayfed.study.dotted import (
-    Overrides,
-    apply_overrides,
-    combinations,
-    matches,
-    put,
-    setting_name,
-)
+from rayfed.study.dotted import Overrides, apply_overrides, combinations, matches, put, setting_name
 from rayfed.study.fields import Plugin, Settings, fail
 from rayfed.study.invalid import complaint
 from rayfed.study.parts import (

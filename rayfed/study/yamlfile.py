@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 
 POWER = r"^\d+\^[-+]?\d+$"
 """What a power such as ``2^-7`` looks like."""

@@ -13,10 +13,11 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, Lt
 
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.core.arrays import Bools, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.topology.connect import Parts, joined, parts
-from rayfed.topology.graph import Bools, Graph, Ints
+from rayfed.topology.graph import Graph
 
 Policy: TypeAlias = Literal["refuse", "repair", "redraw", "allow"]
 

@@ -25,8 +25,8 @@ from scipy.sparse.linalg import (
     spsolve,
 )
 
-from rayfed.rng import Key
-from rayfed.topology.graph import Floats
+from rayfed.core.arrays import Floats
+from rayfed.core.rng import Key
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rayfed.rng import Key
-from rayfed.topology.graph import Floats, Graph, Ints, tree_of
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.rng import Key
+from rayfed.topology.graph import Graph, tree_of
 
 _FEW = 4  # a triangulation of the plane needs so many points
 

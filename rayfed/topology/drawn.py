@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.core.arrays import Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.topology.base import Policy, refuse_large
-from rayfed.topology.graph import Graph, Ints, Listed
+from rayfed.topology.graph import Graph, Listed
 from rayfed.topology.rounds import ByRounds
 
 

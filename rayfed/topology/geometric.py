@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Gt
 
-from rayfed.rng import Key
+from rayfed.core.rng import Key
 from rayfed.topology.base import Policy, Series, Topology
 from rayfed.topology.graph import Graph, Near
 from rayfed.topology.mobility import Mobility, Waypoint

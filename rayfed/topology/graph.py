@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rayfed.core.arrays import Bools, Floats, Ints
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from scipy.spatial import cKDTree
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Down: TypeAlias = Callable[[Ints, Ints], Bools]
 """``down(low, high) -> (E,) bool``: which links between clients low < high have failed."""
 _SQUARE = 0.7  # sides of a square over the range: its diagonal is 0.99 of it

@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
+from rayfed.core.arrays import Ints
 from rayfed.topology.base import refuse_large
-from rayfed.topology.graph import Graph, Ints, Listed
+from rayfed.topology.graph import Graph, Listed
 from rayfed.topology.rounds import ByRounds
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from rayfed.plugins import find
+from rayfed.core.plugins import find
 from rayfed.topology.base import Graphs
 from rayfed.topology.chain import DENSE, Chain
 from rayfed.topology.connect import parts
 from rayfed.topology.graph import Graph
 from rayfed.topology.walks import Walk
-
-if TYPE_CHECKING:
-    from rayfed.study import Study
 
 _MANY = 100_000  # moves beyond which a number of digits says nothing
 DELTA = 0.25
@@ -133,7 +130,7 @@ def regimes(
     With each come a study's own walks, as walked, and those that need no settings; of those that
     differ in the time of a move alone, one.
     """
-    bare = (cls().settled(graphs) for cls in find("walks").values() if _bare(cls))
+    bare = (cls().resolved(graphs) for cls in find("walks").values() if _bare(cls))
     timeless = (replace(walk, hop_s=0.0, speed_m_s=None) for walk in (*own, *bare))
     rules, seen = list(dict.fromkeys(timeless)), set[int]()
     for round, time_s in moments:
@@ -143,13 +140,6 @@ def regimes(
             graph = graphs.of(epoch).listed()
             paces = tuple(Pace.of(rule, graph) for rule in rules)
             yield Regime(epoch, round, time_s, Shape.of(graph), paces)
-
-
-def walks_of(study: Study, graphs: Graphs) -> list[Walk]:
-    """Return the walks of a study's selections, as walked, each once."""
-    selections = [study.participation.select, *(a.select for a in study.algorithms)]
-    walks = (select.walk_on(graphs) for select in selections if select is not None)
-    return list(dict.fromkeys(walk for walk in walks if walk is not None))
 
 
 def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, float]]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rayfed.errors import ScenarioError
-from rayfed.plugins import FilePath
+from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.plugins import FilePath
 from rayfed.topology.base import Series, Topology
-from rayfed.topology.graph import Bools, Floats, Graph, Ints, Listed
+from rayfed.topology.graph import Graph, Listed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Reply
-from rayfed.executors.serial import SerialStudy
+from rayfed.messages import Reply
+from rayfed.runs.serial import SerialStudy
 
 MINIMA = (0.0, 4.0)
 

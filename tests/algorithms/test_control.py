@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Ask, Reply, Upload
-from rayfed.errors import ScenarioError
-from rayfed.solvers import SGD
-from rayfed.solvers.adam import Adam
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients.solvers import SGD
+from rayfed.clients.solvers.adam import Adam
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Ask, Reply, Upload
 
 
 class Fixed:

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.disco import DiSCO, Preconditioner
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
 from rayfed.datasets.fedhybrid import FedHybridQuadratic
-from rayfed.errors import ScenarioError
-from rayfed.executors.serial import SerialStudy
+from rayfed.messages import Reply
+from rayfed.runs.serial import SerialStudy
 
 EXACT = {"damped": False, "tolerance": 1e-14}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Groups, Reply
 from rayfed.algorithms.early_clusters import EarlyClusters
-from rayfed.driver import Driver
-from rayfed.engine import Engine
+from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
+from rayfed.messages import Groups, Reply
+from rayfed.runs.driver import Driver
 
 KINDS = np.array([[10.0, 0.0], [0.0, 6.0], [-8.0, -8.0]])
 CURVATURES = np.array([1.0, 2.0, 4.0])

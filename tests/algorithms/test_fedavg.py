@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.messages import Reply
 
 
 def answer(round, **mean):

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.fedexp import FedExP
-from rayfed.errors import ScenarioError
-from rayfed.solvers.adam import Adam
+from rayfed.clients.solvers.adam import Adam
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply
 
 
 def server_step(mean, norm2, **settings):

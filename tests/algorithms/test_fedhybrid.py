@@ -10,11 +10,11 @@ from scipy.optimize import minimize
 import rayfed
 from rayfed import api
 from rayfed.algorithms import fedhybrid
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.fedhybrid import FedHybrid
-from rayfed.engine import Engine
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
+from rayfed.messages import Reply
 
 MIXED = {
     "name": "fedhybrid", "newton": [1], "alpha_gradient": 0.5, "beta_gradient": 0.25,
@@ -318,7 +318,7 @@ def test_problems_that_it_cannot_do(mixed, problem, settings, message):
 
 def test_newton_clients_must_be_known():
     algorithm = FedHybrid(newton=3)
-    with pytest.raises(ValueError, match="see `fitted`"):
+    with pytest.raises(ValueError, match="see `bound`"):
         next(algorithm.round(algorithm.init(np.zeros(1))))
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rayfed import api
 from rayfed.algorithms.fedhybrid_steps import Theorem, newton_clients
-from rayfed.delay import Constant
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.population import Group, Population, Stragglers
+from rayfed.population.delay import Constant
 
 N = 20
 CROWD = Population(N, seed=3)

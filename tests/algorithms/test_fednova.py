@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms.fednova import FedNova
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
 
 SOLVERS = {

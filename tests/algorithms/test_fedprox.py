@@ -1,7 +1,7 @@
 import pytest
 
 from rayfed.algorithms.fedprox import FedProx
-from rayfed.solvers import SGD
+from rayfed.clients.solvers import SGD
 
 
 def local(**more):

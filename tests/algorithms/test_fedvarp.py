@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Groups, Reply
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.algorithms.fedvarp import FedVARP
+from rayfed.clients.lengths import Between
+from rayfed.clients.schedules import Step
+from rayfed.clients.solvers import SGD
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine import Engine
-from rayfed.errors import ScenarioError
+from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
-from rayfed.lengths import Between
-from rayfed.schedules import Step
-from rayfed.solvers import SGD
+from rayfed.messages import Groups, Reply
 
 N, LR, STEPS = 50, 0.02, 5
 WATCHED = (200, 201, 202, 205, 210)

@@ -6,10 +6,10 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.giant import GIANT
-from rayfed.errors import RayfedError
-from rayfed.executors.serial import SerialStudy
+from rayfed.core.errors import RayfedError
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
+from rayfed.runs.serial import SerialStudy
 
 H = {"same": (2.0, 2.0), "other": (8.0, 0.5)}  # curvatures of two clients with b = 4 each
 

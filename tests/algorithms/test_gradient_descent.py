@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.whole import SHARE, terms, total
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
 

@@ -10,10 +10,10 @@ from rayfed.algorithms.apfl import APFL
 from rayfed.algorithms.perfedavg import PerFedAvg
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.clients import Clients
-from rayfed.errors import ScenarioError
+from rayfed.clients.solvers import SGD
+from rayfed.core.errors import ScenarioError
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.solvers import SGD
 
 LOCAL = {"steps": 3, "batch": 4, "lr": 0.1, "momentum": 0.5}
 

@@ -9,13 +9,13 @@ from scipy.optimize import minimize_scalar
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.base import Reply
 from rayfed.algorithms.rwsadmm import RWSADMM
 from rayfed.clients import Clients
-from rayfed.errors import ScenarioError
+from rayfed.clients.solvers import SGD
+from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.solvers import SGD
 
 ONE = {"steps": 1, "batch": "full"}
 
@@ -284,7 +284,7 @@ def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked(
 
     Shards.clients, Shards.features = clients, features
     method = RWSADMM()
-    assert method.fitted(Shards(), None, None) is method
+    assert method.bound(Shards(), None, None) is method
 
 
 @pytest.mark.parametrize("formulation", ["printed", "released-code"])
@@ -296,7 +296,7 @@ def test_what_the_theory_is_not_about_has_no_bound(formulation):
             return np.ones(len(ids), dtype=np.int64)
 
     method = RWSADMM(formulation=formulation)
-    assert method.fitted(Few(), None, None) is method
+    assert method.bound(Few(), None, None) is method
 
 
 def test_the_bound_is_that_of_the_most_curved_client(tmp_path):

@@ -3,7 +3,7 @@ import pytest
 
 import rayfed
 from rayfed.algorithms.scaffold import Scaffold
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
 
 EQUAL_WEIGHTS = {"rows": (1, 1)}

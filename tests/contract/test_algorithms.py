@@ -17,9 +17,10 @@ import yaml
 
 import rayfed
 from rayfed import api
-from rayfed.driver import Driver, Interrupted
-from rayfed.executors.serial import SerialExecutor, SerialStudy
-from rayfed.plugins import find
+from rayfed.core.plugins import find
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.serial import SerialStudy
 
 LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
 DATA = {"name": "synthetic", "features": 5, "classes": 3, "samples": 12}
@@ -102,7 +103,7 @@ def test_it_is_a_frozen_value_that_says_where_it_comes_from(name):
     assert cls.baseline or "Deviations from the paper" in text
     assert cls.baseline or "http" in inspect.getdoc(inspect.getmodule(cls))
     source = inspect.getsource(inspect.getmodule(cls))
-    for word in ("import ray", "rayfed.engine", "rayfed.executors", "import time"):
+    for word in ("import ray", "rayfed.engine.engine", "rayfed.executors", "import time"):
         assert word not in source
 
 

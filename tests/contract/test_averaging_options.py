@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rayfed import api
-from rayfed.driver import Driver, Interrupted
 from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.driver import Driver, Interrupted
 
 DRAWN = {"epochs": {"low": 1, "high": 3}, "batch": 4, "lr": {"name": "cosine", "rounds": 8}}
 OPTIONS = {

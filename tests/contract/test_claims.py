@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rayfed.reproduce import find
+from rayfed.reproduce.studies import find
 from rayfed.study import expand
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.claims.yaml"))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import rayfed
-from rayfed.plugins import find
+from rayfed.core.plugins import find
 
 pytestmark = pytest.mark.ray
 

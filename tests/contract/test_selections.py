@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.driver import Driver, Interrupted
-from rayfed.engine import Engine
+from rayfed.core.plugins import find
+from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
-from rayfed.plugins import find
+from rayfed.runs.driver import Driver, Interrupted
 
 each = pytest.mark.parametrize("name", list(find("selections")))
 
@@ -112,5 +112,5 @@ def test_it_is_a_frozen_value_that_says_what_it_does(name):
     assert cls.__dataclass_params__.frozen
     assert inspect.getdoc(cls)
     source = inspect.getsource(inspect.getmodule(cls))
-    for word in ("import ray", "rayfed.engine", "rayfed.executors", "import time"):
+    for word in ("import ray", "rayfed.engine.engine", "rayfed.executors", "import time"):
         assert word not in source

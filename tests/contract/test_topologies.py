@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from rayfed.plugins import find
-from rayfed.rng import Key
+from rayfed.core.plugins import find
+from rayfed.core.rng import Key
 from rayfed.topology import Graphs
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.named import Grid
@@ -73,7 +73,7 @@ def test_clients_stay_in_the_area_and_move_as_they_do_alone(name):
 @walks
 def test_rows_are_probabilities_over_the_neighbourhood(name):
     graphs = Graphs(Grid(), COUNT, 0)
-    walk = made("walks", name).settled(graphs)
+    walk = made("walks", name).resolved(graphs)
     graph = graphs.of(0)
     rows = walk.matrix(graph).toarray()
     assert (rows >= 0).all()

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rayfed.core.plugins import find
 from rayfed.datasets.base import Dataset, Source, Table, standardise
 from rayfed.datasets.line import Line
-from rayfed.plugins import find
 
 
 def test_the_source_knows_the_home_of_the_environment(monkeypatch):

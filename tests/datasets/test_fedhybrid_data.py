@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rayfed
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
 from rayfed.datasets.fedhybrid import (
     FedHybridBoston,
@@ -13,7 +14,6 @@ from rayfed.datasets.fedhybrid import (
     cut,
     stratified,
 )
-from rayfed.errors import ScenarioError
 
 SEED = 2022  # the authors'
 FOLLOW_UP = {"samples": 10000, "scale_mean": 0, "scale_sigma": 0.5, "ill_conditioned": 0}

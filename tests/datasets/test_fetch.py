@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rayfed.core.errors import DataMissing, ScenarioError
 from rayfed.datasets.fetch import File, at_hand, read
-from rayfed.errors import DataMissing, ScenarioError
 
 CONTENT = b"1,2\n3,4\n"
 PACKED = gzip.compress(CONTENT, mtime=1)

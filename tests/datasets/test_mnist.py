@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rayfed.datasets.mnist import MNIST, FashionMNIST, parse_idx
-from rayfed.datasets.partition import Writers
+from rayfed.datasets.partitions import Writers
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows
 

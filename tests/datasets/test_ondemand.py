@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rayfed.core.rng import Key
 from rayfed.datasets.linear import Linear
 from rayfed.datasets.ondemand import normals
 from rayfed.datasets.sizes import Between, Lognormal
 from rayfed.datasets.synthetic import Synthetic
-from rayfed.rng import Key
 
 GENERATORS = [
     Linear(features=5, samples=Between(low=3, high=30), shift=1.0, drift=1.0),

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.datasets.sizes import Between, Lognormal, Shares, apportion, few, sizes
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
 
 KEY = Key(0, "sizes")
 

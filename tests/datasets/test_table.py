@@ -6,7 +6,7 @@ import pytest
 
 from rayfed.datasets.base import Table
 from rayfed.datasets.linear import Linear
-from rayfed.datasets.partition import IID
+from rayfed.datasets.partitions import IID
 from rayfed.datasets.sizes import Between
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, pooled, server_test

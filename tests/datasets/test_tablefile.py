@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.tablefile import is_file, load_file
-from rayfed.errors import ScenarioError
 
 
 @pytest.fixture

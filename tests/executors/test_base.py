@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from rayfed.clients.host import Failure, Partial, Request
 from rayfed.executors.base import ClientFailed, gather, merged, share
-from rayfed.host import Failure, Partial, Request
 
 
 def request(ids):

@@ -1,7 +1,7 @@
 """The pool of actors: who owns which client."""
 
+from rayfed.core.tree import classes
 from rayfed.executors.ray_pool import Layout
-from rayfed.tree import classes
 
 
 def test_the_layout_knows_the_owner_of_every_client():

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.problems.base import Batch
 from rayfed.problems.circle import Circle
-from rayfed.rng import Key
 
 ALPHA = 0.2
 PROBLEM = Circle(alpha=ALPHA)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from rayfed import plugins
-from rayfed.errors import RayfedError
+from rayfed.core import plugins
+from rayfed.core.errors import RayfedError
+from rayfed.core.rng import Key
 from rayfed.problems.base import Batch
 from rayfed.problems.objective import Objective
-from rayfed.rng import Key
 
 FOUND = plugins.find("problems")
 SMALL = {"mlp": {"hidden": (4, 3)}}

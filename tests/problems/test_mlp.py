@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from rayfed.core.rng import Key
 from rayfed.problems.base import Batch
 from rayfed.problems.mlp import MLP
 from rayfed.problems.softmax import SoftmaxRegression
-from rayfed.rng import Key
 
 
 def test_a_network_by_hand():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.errors import ScenarioError
 from rayfed.problems.base import Batch
 from rayfed.problems.quadratic import Quadratic
 

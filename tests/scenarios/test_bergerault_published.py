@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rayfed import api, reproduce
-from rayfed.progress import Silent
+from rayfed import api
+from rayfed.reproduce import studies as reproduce
+from rayfed.runs.backend import Silent
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

@@ -8,8 +8,8 @@ import pytest
 from rayfed.api import Result, results_in
 from rayfed.datasets.base import Source
 from rayfed.datasets.fedexp import FedExPRegression
-from rayfed.progress import Silent
-from rayfed.reproduce import begin, conclude, execute, find
+from rayfed.reproduce.studies import begin, conclude, execute, find
+from rayfed.runs.backend import Silent
 
 SYNTHETIC = Path(__file__).parents[2] / "scenarios" / "jhunjhunwala_2023_synthetic.yaml"
 

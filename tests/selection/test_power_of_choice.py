@@ -5,11 +5,11 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.base import Reply
-from rayfed.engine import Engine
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.engine import Engine
+from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
-from rayfed.moment import Tally
+from rayfed.messages import Reply
 from rayfed.selection import Uniform, View
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (
@@ -234,7 +234,9 @@ def test_participants_count_alike_however_large_they_are(mixed):
     ask = next(engine.run.algorithm.round(moment.state))
 
     def delta(*ids):
-        return engine._answer(ask, "algorithm", 1, Tally(0.0, 0.0), np.array(ids)).mean["delta"]
+        return engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), np.array(ids)).mean[
+            "delta"
+        ]
 
     sizes = engine.run.views[""].shards.sizes(np.arange(2))
     assert sizes[0] != sizes[1]

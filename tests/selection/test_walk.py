@@ -6,7 +6,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology.walks import Metropolis
 
 
@@ -72,9 +72,9 @@ def test_all_walks_of_a_study_go_the_same_way(study, tmp_path):
 
 def test_its_rule_is_settled_once_a_run(study, tmp_path, monkeypatch):
     # that takes a pass over all clients
-    settled, calls = Metropolis.settled, []
+    resolved, calls = Metropolis.resolved, []
     monkeypatch.setattr(
-        Metropolis, "settled", lambda *given: (calls.append(given), settled(*given))[1]
+        Metropolis, "resolved", lambda *given: (calls.append(given), resolved(*given))[1]
     )
     counts = []
     for rounds in (2, 20):

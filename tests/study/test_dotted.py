@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from rayfed.delay import Exponential
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.population.delay import Exponential
 from rayfed.study.dotted import apply_overrides, combinations, matches, put, setting_name
 
 RAW = {"a": {"b": 1, "c": [{"d": 1}, {"d": 2, "e": 3}]}, "f": "name"}

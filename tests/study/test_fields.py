@@ -12,7 +12,7 @@ import pytest
 from annotated_types import Ge
 from pydantic import ValidationError
 
-from rayfed.delay import Constant, Delay
+from rayfed.population.delay import Constant, Delay
 from rayfed.study.fields import build, changes_of, plain, settings_of
 
 
@@ -76,7 +76,7 @@ def test_plain_values():
 
 def test_how_clients_behave_needs_no_pydantic():
     code = (
-        "import sys, rayfed.population, rayfed.selection, rayfed.delay, rayfed.availability;"
+        "import sys, rayfed.population, rayfed.selection;"
         "sys.exit('pydantic' in sys.modules or 'scipy' in sys.modules)"
     )
     root = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 import yaml
 
-from rayfed import plugins
+from rayfed.core import plugins
 from rayfed.study import Study, apply_overrides
 
 SCENARIO = {

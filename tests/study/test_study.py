@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.availability import Cyclic
-from rayfed.delay import Constant, Lognormal
-from rayfed.errors import ScenarioError
+from rayfed.clients.solvers import SGD, Solver
+from rayfed.core.errors import ScenarioError
+from rayfed.population.availability import Cyclic
+from rayfed.population.delay import Constant, Lognormal
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.selection import Weighted
-from rayfed.solvers import SGD, Solver
 from rayfed.study import Study, apply_overrides, expand, load, slug
 
 SCENARIO = textwrap.dedent(
@@ -111,7 +111,9 @@ class TestValues:
             Study.parse(raw)
 
     def test_a_class_named_by_its_module(self):
-        study = Study.parse(scenario("clients.delay={name: rayfed.delay:Constant, mean_s: 2}"))
+        study = Study.parse(
+            scenario("clients.delay={name: rayfed.population.delay:Constant, mean_s: 2}")
+        )
         assert study.clients.delay == Constant(mean_s=2.0)
 
     def test_numbers_that_yaml_reads_as_text(self):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.study.dotted import apply_overrides
 from rayfed.study.yamlfile import parse_yaml, read_yaml
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed.rng import Key
+from rayfed.core.rng import Key
 from rayfed.topology import Listed, Near
 from rayfed.topology.connect import joined, parts
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
 from rayfed.topology.drawn import Random, SmallWorld, Targets, _pairs
 

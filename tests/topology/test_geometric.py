@@ -8,7 +8,7 @@ from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
 
 
-def settled(**settings):
+def resolved(**settings):
     return Geometric(**{"range_m": 100.0, "mobility": Still(), "disconnected": "allow"} | settings)
 
 
@@ -16,7 +16,7 @@ def test_clients_of_the_middle_have_the_expected_degree():
     """(N - 1) pi r^2 / area, counted for clients further than the range from the edges."""
     degrees = []
     for seed in range(20):
-        graph = Graphs(settled(), 400, seed).at(1)
+        graph = Graphs(resolved(), 400, seed).at(1)
         inner = np.flatnonzero(((graph.positions > 100) & (graph.positions < 900)).all(axis=1))
         degrees += graph.degrees(inner).tolist()
     expected = 399 * np.pi * 0.01
@@ -24,7 +24,7 @@ def test_clients_of_the_middle_have_the_expected_degree():
 
 
 def test_clients_fill_the_area():
-    graph = Graphs(settled(area_m=(50.0, 2000.0)), 1000, 0).at(1)
+    graph = Graphs(resolved(area_m=(50.0, 2000.0)), 1000, 0).at(1)
     assert (graph.positions > 0).all()
     assert graph.positions.max(axis=0) == pytest.approx([50, 2000], rel=0.02)
 
@@ -44,5 +44,5 @@ def test_rounds_move_clients_where_asked():
 
 
 def test_who_stays_is_linked_for_good_unless_links_fail():
-    assert Graphs(settled(), 20, 0).epoch(1, 1e6) == 0
-    assert Graphs(settled(loss=0.1), 20, 0).epoch(1, 7.5) == 7
+    assert Graphs(resolved(), 20, 0).epoch(1, 1e6) == 0
+    assert Graphs(resolved(loss=0.1), 20, 0).epoch(1, 7.5) == 7

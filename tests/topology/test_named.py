@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
 from rayfed.topology.named import Complete, Grid, Ring, Star
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
 from rayfed.topology.connect import parts
 from rayfed.topology.drawn import Random, Targets

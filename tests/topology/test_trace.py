@@ -2,7 +2,7 @@
 
 import pytest
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
 from rayfed.topology.trace import Trace
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from rayfed.rng import Key
-from rayfed.topology.graph import Floats
+from rayfed.core.arrays import Floats
+from rayfed.core.rng import Key
 
 Area: TypeAlias = tuple[float, float]
 """Width and height in metres."""

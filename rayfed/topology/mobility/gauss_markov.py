@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Gt, Lt
 
-from rayfed.rng import Key
-from rayfed.topology.graph import Floats
+from rayfed.core.arrays import Floats
+from rayfed.core.rng import Key
 from rayfed.topology.mobility.base import Area, Mobility, Tracks, scattered
 
 _LEVELS = 31  # steps that can be asked for: 2**31
-Matrix: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +125,10 @@ class _Law:
         ``move s + gain (e - move^2 s)`` and noise ``bridge z``.
     """
 
-    move: Matrix
-    spread: Matrix
-    gain: Matrix
-    bridge: Matrix
+    move: Floats
+    spread: Floats
+    gain: Floats
+    bridge: Floats
 
 
 def _laws(settings: GaussMarkov) -> list[_Law]:
@@ -147,13 +145,13 @@ def _laws(settings: GaussMarkov) -> list[_Law]:
     return laws
 
 
-def _applied(matrix: Matrix, states: Floats) -> Floats:
+def _applied(matrix: Floats, states: Floats) -> Floats:
     """Apply a matrix (2, 2) to all states (N, 2, 2); N small products take seven times as long."""
     made: Floats = (states.reshape(-1, 2) @ matrix.T).reshape(states.shape)
     return made
 
 
-def _root(cov: Matrix) -> Matrix:
+def _root(cov: Floats) -> Floats:
     """Return a square root of a covariance (2, 2), which may be singular."""
     values, vectors = np.linalg.eigh((cov + cov.T) / 2.0)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

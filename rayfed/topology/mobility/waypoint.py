@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
-from rayfed.topology.graph import Floats, Ints
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.topology.mobility.base import Area, Mobility, Tracks, scattered
 
 

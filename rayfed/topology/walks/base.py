@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from rayfed.errors import ScenarioError
-from rayfed.topology.graph import Floats, Graph, Ints
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.topology.graph import Graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -92,7 +93,7 @@ class Walk:
         made.eliminate_zeros()
         return made
 
-    def settled(self, graphs: Graphs) -> Walk:
+    def resolved(self, graphs: Graphs) -> Walk:
         """Return the walk as it is walked on these graphs: lazy, where it would have a period.
 
         Raises

@@ -10,9 +10,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from rayfed.errors import ScenarioError
-from rayfed.plugins import FilePath
-from rayfed.topology.graph import Floats, Graph, Ints
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.plugins import FilePath
+from rayfed.topology.graph import Graph
 from rayfed.topology.walks.base import Walk
 
 if TYPE_CHECKING:

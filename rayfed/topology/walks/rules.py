@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rayfed.topology.graph import Floats, Graph, Ints
+from rayfed.core.arrays import Floats, Ints
+from rayfed.topology.graph import Graph
 from rayfed.topology.walks.base import Walk
 
 

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rayfed.rng import Key
+from rayfed.core.arrays import Ints
+from rayfed.core.rng import Key
 from rayfed.topology.base import Graphs
-from rayfed.topology.graph import Ints
 from rayfed.topology.walks.base import Walk
 
 
@@ -43,8 +43,8 @@ class Walker:
 
     @cached_property
     def rule(self) -> Walk:
-        """The walk as it is walked; raises as `Walk.settled` does."""
-        return self.walk.settled(self.graphs)
+        """The walk as it is walked; raises as `Walk.resolved` does."""
+        return self.walk.resolved(self.graphs)
 
     def first(self) -> int:
         """Return where the walker starts: each client is as likely."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from rayfed.rng import Key
+from rayfed.core.rng import Key
 from rayfed.topology.mobility.gauss_markov import GaussMarkov
 
 KEY = Key(0, "ways")

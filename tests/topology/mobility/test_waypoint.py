@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rayfed.errors import ScenarioError
-from rayfed.rng import Key
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
 from rayfed.topology.mobility import Still, Waypoint
 
 KEY = Key(0, "ways")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs, Listed
 from rayfed.topology.drawn import Random
 from rayfed.topology.named import Ring
@@ -31,7 +31,7 @@ def saved(request, tmp_path):
 
 
 def test_its_moves_are_its_rows(saved):
-    walk = saved(P).settled(Graphs(Ring(), 4, 0))
+    walk = saved(P).resolved(Graphs(Ring(), 4, 0))
     graph = Graphs(Ring(), 4, 0).at(1)
     np.testing.assert_allclose(walk.matrix(graph).toarray(), P, atol=1e-15)
     ids, chances = walk.moves(graph, 3)
@@ -74,18 +74,18 @@ def absorbing(client):
 def test_what_is_no_matrix_of_moves_is_refused(saved, matrix, line):
     walk = saved(matrix)
     with pytest.raises(ScenarioError) as refused:
-        walk.settled(Graphs(Ring(), 4, 0))
+        walk.resolved(Graphs(Ring(), 4, 0))
     assert str(refused.value).startswith(f"{walk.path}: {line}")
 
 
 def test_a_server_may_stay_where_parts_are_allowed(saved):
     walk = saved(np.eye(4))
-    assert walk.settled(Graphs(Ring(disconnected="allow"), 4, 0)) is walk
+    assert walk.resolved(Graphs(Ring(disconnected="allow"), 4, 0)) is walk
 
 
 def test_where_links_change_any_move_may_be_possible_some_time(saved):
     everywhere = np.full((4, 4), 0.25)
-    assert saved(everywhere).settled(Graphs(Random(p=0.6, every=1), 4, 0)).name == "matrix"
+    assert saved(everywhere).resolved(Graphs(Random(p=0.6, every=1), 4, 0)).name == "matrix"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_a_file_that_holds_none(tmp_path, name, text, line):
     if text is not None:
         path.write_bytes(text)
     with pytest.raises(ScenarioError) as refused:
-        Matrix(path=str(path)).settled(Graphs(Ring(), 4, 0))
+        Matrix(path=str(path)).resolved(Graphs(Ring(), 4, 0))
     assert str(refused.value).startswith(f"{path}: {line}")
     assert "\n" not in str(refused.value)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed.errors import ScenarioError
+from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs, Listed, Near
 from rayfed.topology.chain import Chain
 from rayfed.topology.drawn import Random
@@ -78,13 +78,13 @@ PERIODIC = [(Ring(), 6), (Star(), 5), (Grid(), 9)]
 
 @pytest.mark.parametrize(("topology", "count"), PERIODIC)
 def test_a_walk_with_a_period_is_made_lazy(topology, count):
-    assert Uniform().settled(Graphs(topology, count, 0)).lazy == 0.5
+    assert Uniform().resolved(Graphs(topology, count, 0)).lazy == 0.5
 
 
 @pytest.mark.parametrize(("topology", "count"), PERIODIC)
 def test_a_walk_with_a_period_is_refused_where_asked(topology, count):
     with pytest.raises(ScenarioError) as refused:
-        Uniform(periodic="refuse").settled(Graphs(topology, count, 0))
+        Uniform(periodic="refuse").resolved(Graphs(topology, count, 0))
     assert str(refused.value) == (
         "'uniform' comes back only every 2 moves and never mixes; set lazy, or periodic to lazy"
     )
@@ -100,7 +100,7 @@ def test_a_walk_with_a_period_is_refused_where_asked(topology, count):
     ],
 )
 def test_a_walk_without_a_period_stays_as_it_is(walk, topology, count):
-    assert walk.settled(Graphs(topology, count, 0)) is walk
+    assert walk.resolved(Graphs(topology, count, 0)) is walk
 
 
 def test_a_move_takes_seconds_and_staying_none():
@@ -112,9 +112,9 @@ def test_a_move_takes_seconds_and_staying_none():
 
 def test_a_speed_needs_positions():
     with pytest.raises(ScenarioError, match=r"^speed_m_s: found 10, but the clients have no"):
-        Uniform(speed_m_s=10.0).settled(Graphs(Ring(), 5, 0))
+        Uniform(speed_m_s=10.0).resolved(Graphs(Ring(), 5, 0))
     still = Geometric(range_m=900.0, mobility=Still())
-    assert Uniform(speed_m_s=10.0).settled(Graphs(still, 5, 0)).speed_m_s == 10.0
+    assert Uniform(speed_m_s=10.0).resolved(Graphs(still, 5, 0)).speed_m_s == 10.0
 
 
 @pytest.mark.parametrize("count", range(3, 14))

@@ -34,7 +34,7 @@ def visits(walker, samples, apart):
 @pytest.mark.parametrize("walk", [Uniform(), Metropolis()], ids=["uniform", "metropolis"])
 def test_on_a_graph_that_stays_visits_follow_the_stationary_law(walk):
     graphs = Graphs(Random(p=0.45), 8, 1)
-    chain = Chain(walk.settled(graphs).matrix(graphs.of(0)))
+    chain = Chain(walk.resolved(graphs).matrix(graphs.of(0)))
     apart = int(chain.mixing_time(0.02))
     degrees = graphs.of(0).degrees(np.arange(8))
     assert len(set(degrees)) > 2

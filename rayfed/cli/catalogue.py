@@ -1,0 +1,115 @@
+"""What ``rayfed list`` prints: the plug-ins that were found, from their own docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from rich.markup import escape
+from rich.table import Table
+
+from rayfed.core.plugins import KINDS, find, resolve
+from rayfed.study import described
+
+
+def kinds() -> Table:
+    """Return one line for every kind of plug-in: the names that are found."""
+    table = Table("kind", "known", box=None, pad_edge=False)
+    for kind in KINDS:
+        table.add_row(kind, ", ".join(find(kind)))
+    return table
+
+
+def overview(kind: str) -> Table:
+    """Return one line for every plug-in of a kind."""
+    table = Table("name", "what it is", box=None, pad_edge=False)
+    for name, cls in find(kind).items():
+        table.add_row(name, escape(first_line(cls) + _marks(cls)))
+    return table
+
+
+def first_line(cls: type[Any]) -> str:
+    """Return the first sentence of a docstring."""
+    return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _marks(cls: type[Any]) -> str:
+    marks = {"sees_vectors": "sees single vectors", "baseline": "baseline"}
+    found = [text for key, text in marks.items() if getattr(cls, key, False)]
+    return f" ({', '.join(found)})" if found else ""
+
+
+def details(kind: str, name: str) -> tuple[str, Table]:
+    """Return the description of a plug-in with its paper, and the table of its settings.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such plug-in; the message names the nearest one.
+    """
+    cls = resolve(kind, name)
+    text = inspect.getdoc(cls) or ""
+    about = text.split("\n\nParameters\n")[0]
+    paper = _paper(cls)
+    notes = _section(text, "Notes")
+    parts = [about, *(["Source: " + paper] if paper else []), *([notes] if notes else [])]
+    return "\n\n".join(parts), _settings(cls)
+
+
+def _settings(cls: type[Any]) -> Table:
+    table = Table("setting", "type", "default", "meaning", box=None, pad_edge=False)
+    hints = get_type_hints(cls)
+    meanings = described(cls)
+    for field in dataclasses.fields(cls):
+        cells = (_type(hints[field.name]), _default(field), meanings.get(field.name, ""))
+        table.add_row(field.name, *map(escape, cells))
+    return table
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return _value(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        made = field.default_factory()
+        return str(getattr(made, "name", made))
+    return "(required)"
+
+
+def _value(default: Any) -> str:
+    """Return a default as a scenario file would give it."""
+    if default is None or isinstance(default, bool):
+        return {None: "null", True: "true", False: "false"}[default]
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(_value, default))}]"
+    if dataclasses.is_dataclass(default):
+        return f"{{{', '.join(f'{key}: {_value(value)}' for key, value in vars(default).items())}}}"
+    return str(default)
+
+
+def _type(hint: Any) -> str:
+    """Return a type in the words of a scenario file."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " | ".join(map(_type, parts))
+    if origin is Literal:
+        return " | ".join(map(str, parts))
+    if origin is tuple:
+        return f"list of {_type(parts[0])}"
+    if hint is type(None):
+        return "null"
+    return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def _section(text: str, title: str) -> str:
+    match = re.search(rf"^{title}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.M | re.S)
+    return match.group(1).strip("\n") if match else ""
+
+
+def _paper(cls: type[Any]) -> str:
+    """Return the reference in the docstring of a plug-in's module: the paragraph with a link."""
+    text = inspect.getdoc(inspect.getmodule(cls)) or ""
+    found = [part for part in text.split("\n\n") if "http" in part]
+    return " ".join(found[0].split()) if found else ""

@@ -1,0 +1,387 @@
+"""The command line: what each command takes and does."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from rayfed.cli import tables
+from rayfed.core.errors import DataMissing, RayfedError, ScenarioError, unknown
+from rayfed.core.plugins import KINDS
+
+app = typer.Typer(
+    help="Simulate federated learning with clients that differ in data, speed, network and "
+    "availability. Start with: rayfed run scenarios/quickstart.yaml",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+ScenarioFile = Annotated[Path, typer.Argument(help="A scenario file (YAML).", metavar="FILE")]
+Folder = Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a key of the scenario, for example --set participation.cohort=10 or "
+        "--set algorithms.*.local.lr=0.05. May be repeated.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Use an existing Ray cluster that this machine is a node of: auto, or host:port. "
+        "Records land on this machine.",
+    ),
+]
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    set_: Overrides = None,
+    out_: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Result folder; results/<name> if not given. "
+            "Earlier results there are moved aside.",
+        ),
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Run every algorithm of a scenario with every seed, and write the page.
+
+    Exit status: 0 if all runs finished, 1 if some failed, 2 if the scenario is wrong.
+    """
+    from rayfed import api
+    from rayfed.cli.progress import watch
+
+    plan = api.prepare(api.read(scenario, set_ or (), address))
+    folder = api.begin(plan, out_)
+    _say(_headline(plan))
+    _end(folder, lambda: api.execute(plan, folder, watch=watch(len(plan.runs), err)))
+
+
+@app.command()
+def resume(folder: Folder) -> None:
+    """Go on with runs that were interrupted, from their last checkpoints.
+
+    The result is the same, byte for byte, as that of a study that was never disturbed.
+    """
+    from rayfed import api
+    from rayfed.cli.progress import watch
+
+    plan = api.recorded(folder)
+    for warning in api.differences(plan, folder):
+        _say(f"warning: {warning}", err, style="yellow")
+    waiting = len(plan.runs) - len(api.ended(plan, folder))
+    _say(f"{plan.study.name}: {waiting} of {len(plan.runs)} runs to go on with")
+    _end(folder, lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A study, or the path of its file; without, all are listed."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="As long as in the source.")] = False,
+    out_: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="results/reproduce/<name> if not given."),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART",
+            help="Run this part only; the claims of others are checked on what they recorded.",
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Use what is recorded of the same scenario; run what lacks."),
+    ] = False,
+) -> None:
+    """Run a published study and check what its source claims.
+
+    For example: rayfed reproduce jhunjhunwala_2023_synthetic. The claims are in
+    scenarios/<name>.claims.yaml; each part of the study gets a result folder with a page, and
+    claims.json tells what was measured. The short version takes minutes, --full the source's
+    length.
+
+    Exit status: 0 if every claim holds or is marked with the reason why it does not, 1 if one
+    fails, a run failed or data are missing, 2 if a file is wrong.
+    """
+    from rayfed.reproduce import studies
+
+    if name is None:
+        out.print(tables.studies(studies.known()))
+        return
+    study = studies.find(name, "full" if full else "short", out_)
+    if part is not None and part not in study.claims.parts:
+        raise ScenarioError("--part", unknown("part", part, study.claims.parts))
+    missing = _run_parts(study, [part] if part else list(study.claims.parts), keep)
+    outcome = studies.conclude(study, missing)
+    out.print(tables.claims(outcome))
+    for where, why in outcome.failed.items():
+        _say(f"{where} failed: {why}", err, style="red")
+    for where, why in missing.items():
+        _say(f"{where} was left out: {why}", err, style="yellow")
+    _say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
+    raise typer.Exit(0 if outcome.holds(part) else 1)
+
+
+@app.command()
+def check(scenario: ScenarioFile, set_: Overrides = None) -> None:
+    """Validate a scenario, its data included, and print what it will run and cost."""
+    from rayfed import api
+
+    plan = api.prepare(api.read(scenario, set_ or ()))
+    _say(_headline(plan))
+    out.print(tables.runs(plan))
+    cost = plan.cost(api.cpus())
+    _say(
+        f"{cost.actors} client actors, {cost.drivers} driver actors; about "
+        f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
+        f"{tables.mib(cost.state)}, processes {tables.mib(cost.processes)})"
+    )
+    if plan.study.topology is not None:
+        from rayfed.study.plan import walks_of
+        from rayfed.topology.summary import line
+
+        graphs = plan.graphs()
+        _say(line(graphs))
+        for walk in walks_of(plan.study, graphs):
+            _say(f"walk {walk.name}, lazy {walk.lazy:g}")
+
+
+@app.command()
+def topology(
+    scenario: ScenarioFile,
+    set_: Overrides = None,
+    frames: Annotated[
+        int, typer.Option(min=1, help="Graphs at most, spaced evenly over the run.")
+    ] = 5,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Virtual second of the last graph; stop.time_s, or 3600, if not given.",
+        ),
+    ] = None,
+) -> None:
+    """Print what the graphs of a scenario are like, and what walks on them come to.
+
+    A line for each graph: links, degrees, parts. A line for each walk on it, the scenario's own
+    and those that need no settings: lambda_2 of the transition matrix; the moves after which the
+    walk is within 1/4 of its stationary law; the least and the largest share of that law; the
+    expected moves from a client to another, where they are most; bounds of those to all clients.
+    Of more than 500 clients moves are bounds, and those to all are not told.
+    """
+    from rayfed import api
+    from rayfed.study.plan import walks_of
+    from rayfed.topology import summary
+
+    plan = api.prepare(api.read(scenario, set_ or ()))
+    study, graphs = plan.study, plan.graphs()
+    own = walks_of(study, graphs)
+    last_s = until if until is not None else study.stop.time_s or 3600.0
+    moments = summary.spaced(frames, study.rounds or 1, last_s)
+    _say(summary.line(graphs))
+    for table in summary.tables(summary.regimes(graphs, moments, own)):
+        out.print(table)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help=f"One of: {', '.join(KINDS)}; without, all names.", metavar="KIND"),
+    ] = None,
+    name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
+) -> None:
+    """Print the algorithms, problems, data sets and so on that were found."""
+    from rayfed.cli.catalogue import details, kinds, overview
+
+    if kind is None:
+        out.print(kinds())
+        return
+    if kind not in KINDS:
+        raise ScenarioError("", unknown("kind", kind, KINDS))
+    if name is None:
+        out.print(overview(kind))
+        return
+    text, settings = details(kind, name)
+    out.print(text, highlight=False, markup=False)
+    out.print()
+    out.print(settings)
+
+
+@app.command()
+def report(folder: Folder) -> None:
+    """Write report.html and summary.csv of a result folder anew."""
+    from rayfed.api import Result, results_in
+
+    _say(f"page: {Result(folder, results_in(folder)).report()}")
+
+
+@app.command()
+def best(
+    folder: Folder,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="What is compared, such as accuracy; loss_gap if it was recorded, else loss.",
+        ),
+    ] = None,
+    at: Annotated[
+        int | None, typer.Option(metavar="ROUND", min=0, help="Compared there; at the end if not.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=NUMBER",
+            help="The fewest rounds to this value are best, for example loss_gap=1e-6.",
+        ),
+    ] = None,
+) -> None:
+    """Print the best setting of every algorithm, and write them down as a scenario.
+
+    For a study that sweeps settings by grid:, or lists an algorithm several times. Values are means
+    over seeds; a setting of which a run failed never wins. best.yaml, in the same folder, holds the
+    winners and can be run; best.csv the table.
+
+    Exit status: 0, or 1 if every setting of every algorithm failed.
+    """
+    from rayfed.report.best import Aim, Best
+    from rayfed.report.read.results import Results
+
+    results = Results.read(folder)
+    found = Best(results, Aim.of(results, by, at, target))
+    out.print(tables.best(found))
+    paths = found.write()
+    for path in paths:
+        _say(f"run it by: rayfed run {shlex.quote(str(path))}")
+    raise typer.Exit(0 if paths else 1)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of scenario files, so that editors complete them.
+
+    For example in the first line of a scenario:
+    # yaml-language-server: $schema=rayfed.schema.json
+    """
+    from rayfed.study import Study
+
+    sys.stdout.write(json.dumps(Study.json_schema(), indent=1) + "\n")
+
+
+def main() -> None:
+    """Run the command line; every error of the user's is one line."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.path.insert(0, "")  # a user's own modules beside the scenario or in this folder
+    try:
+        app()
+    except ScenarioError as error:
+        _fail(error, 2)
+    except RayfedError as error:
+        _fail(error, 1)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does, also where a shell in the background lets that be ignored."""
+    interrupted = signal.getsignal(signal.SIGINT)
+    stop = interrupted if callable(interrupted) else signal.default_int_handler
+    stop(number, frame)
+
+
+def _end(folder: Path, go: Callable[[], Any]) -> None:
+    """Run, print the comparison and the page, and exit with 1 if a run failed."""
+    from rayfed import api
+
+    try:
+        result = go()
+    except KeyboardInterrupt:
+        kept = "interrupted; what was recorded is kept, go on with it by: "
+        _say(f"{kept}rayfed resume {shlex.quote(str(folder))}", err)
+        raise typer.Exit(130) from None
+    failed = [name for name, status in result.outcome.items() if status == "failed"]
+    out.print(tables.comparison(result))
+    for name in failed:
+        _say(f"{name} failed: {api.reason(result.folder / name)}", err, style="red")
+    for warning in dict.fromkeys(
+        w for name in result.outcome for w in api.warnings(result.folder / name)
+    ):
+        _say(f"warning: {warning}", err, style="yellow")
+    _say(f"page: {result.folder / 'report.html'}")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:
+    """Run parts of a published study, and return why some were left out."""
+    from rayfed import api
+    from rayfed.cli.progress import watch
+    from rayfed.reproduce import studies
+
+    missing = {}
+    for part in parts:
+        try:
+            plan, kept = studies.begin(study, part, keep)
+        except DataMissing as error:
+            missing[part] = error.problem
+            continue
+        folder = study.folder(part)
+        for warning in api.differences(plan, folder) if kept else ():
+            _say(f"warning: {warning}", err, style="yellow")
+        waiting = len(plan.runs) - (len(api.ended(plan, folder)) if kept else 0)
+        _say(_headline(plan) + (f"; {waiting} of them to go on with" if kept else ""))
+        try:
+            result = studies.execute(study, part, plan, kept, watch(waiting, err))
+        except KeyboardInterrupt:
+            _say("interrupted; what was recorded is kept, go on with it by adding --keep", err)
+            raise typer.Exit(130) from None
+        _say(f"page: {result.folder / 'report.html'}")
+    return missing
+
+
+def _headline(plan: Any) -> str:
+    study = plan.study
+    placed = study.executor.name
+    if placed == "ray":
+        from rayfed.api import cpus
+
+        cost = plan.cost(cpus())
+        placed = f"{cost.actors} client actors (about {tables.mib(cost.memory)} in all)"
+    algorithms = {run.label for run in plan.runs}
+    rounds = f"{study.rounds} rounds" if study.rounds else "rounds until a rule under stop is met"
+    return (
+        f"{study.name}: {len(plan.runs)} runs ({len(algorithms)} algorithms, "
+        f"{len(study.seeds)} seeds), {plan.clients} clients, {rounds}; {placed}"
+    )
+
+
+def _say(line: str, console: Console = out, style: str | None = None) -> None:
+    """Print a line as it is: neither wrapped nor read as markup."""
+    console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def _fail(error: Exception, status: int) -> None:
+    _say(f"rayfed: {error}", err, style="red")
+    sys.exit(status)

@@ -1,0 +1,117 @@
+"""Progress of a study: bars in a terminal, one plain line every so often elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from rayfed.runs.backend import ProgressDisplay, RunProgress, Silent
+from rayfed.study.plan import ENDLESS
+
+_EVERY_S = 10.0
+
+
+class Bars(Silent):
+    """A bar for the study and one for every run that goes on.
+
+    Parameters
+    ----------
+    total : int
+        Number of runs.
+    console : Console
+        A terminal.
+    """
+
+    def __init__(self, total: int, console: Console) -> None:
+        self.total = total
+        self.bars = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"),
+            TimeRemainingColumn(elapsed_when_finished=True), console=console, transient=True,
+        )  # fmt: skip
+        self.study: TaskID | None = None
+        self.start: TaskID | None = None
+        self.tasks: dict[str, TaskID] = {}
+
+    def actors(self, started: int, total: int) -> None:
+        """Show a bar until all actors have started."""
+        if self.start is None:
+            self.start = self.bars.add_task("client actors", total=total, text="")
+        self.bars.update(self.start, completed=started, text=f"{started}/{total}")
+        if started == total:
+            self.bars.remove_task(self.start)
+
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
+        """Move the bars."""
+        if self.study is None:
+            self.study = self.bars.add_task("[bold]study", total=self.total, text="")
+        text = f"{len(outcome)}/{self.total} runs"
+        self.bars.update(self.study, completed=_done(progress, outcome), text=text)
+        for name, far in progress.items():
+            if name not in self.tasks and name not in outcome:
+                self.tasks[name] = self.bars.add_task(name, total=far.rounds, text="")
+            if name in self.tasks:
+                self.bars.update(self.tasks[name], completed=far.round, text=_text(far))
+        for name in [name for name in self.tasks if name in outcome or name not in progress]:
+            self.bars.remove_task(self.tasks.pop(name))
+
+    def __enter__(self) -> Self:
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bars.stop()
+
+
+class Lines(Silent):
+    """One plain line every ten seconds, for logs."""
+
+    def __init__(self, total: int, console: Console) -> None:
+        self.total, self.console = total, console
+        self.began = self.last = time.monotonic()
+
+    def actors(self, started: int, total: int) -> None:
+        """Print when all have started."""
+        if started == total:
+            self._print(f"{total} client actors started in {time.monotonic() - self.began:.1f} s")
+
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
+        """Print how far the study is, if the last line is long ago."""
+        if time.monotonic() - self.last < _EVERY_S:
+            return
+        self.last = time.monotonic()
+        done = _done(progress, outcome)
+        spent = time.monotonic() - self.began
+        left = f", about {spent * (self.total / done - 1):.0f} s left" if done else ""
+        running = "; ".join(f"{name}: {_text(far)}" for name, far in progress.items())
+        self._print(f"{len(outcome)}/{self.total} runs{left}; {running}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def watch(total: int, console: Console) -> ProgressDisplay:
+    """Return bars in a terminal and lines elsewhere."""
+    return Bars(total, console) if console.is_terminal else Lines(total, console)
+
+
+def _done(progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> float:
+    """Return how many runs are done, with parts of those that go on."""
+    parts = (far.round / far.rounds for name, far in progress.items() if name not in outcome)
+    return len(outcome) + sum(parts)
+
+
+def _text(far: RunProgress) -> str:
+    loss = "" if math.isnan(far.loss) else f", loss {far.loss:.4g}"
+    of = f"/{far.rounds}" if far.rounds < ENDLESS else ""
+    return f"round {far.round}{of}, {far.time_s:.4g} s simulated{loss}"

@@ -1,0 +1,90 @@
+"""What the commands print as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Column, Table
+from rich.text import Text
+
+_STYLES = {"holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red"}
+
+
+def studies(paths: Mapping[str, Path]) -> Table:
+    """Return a line for every published study."""
+    from rayfed.reproduce.claims import load_claims
+
+    names = Column("study", no_wrap=True, min_width=max(map(len, paths)))  # to be copied
+    source = Column("source", no_wrap=True, max_width=16)
+    table = Table(names, "parts", "claims", source, box=None, pad_edge=False)
+    for name, path in paths.items():
+        held = load_claims(path)
+        cells = (name, ", ".join(held.parts), str(len(held.claims)), held.source)
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def claims(outcome: Any) -> Table:
+    """Return a line for every claim of a study that was checked."""
+    heads = ("the source says", "where", "measured", "holds")
+    table = Table(*heads, box=None, pad_edge=False, title_justify="left", leading=1)
+    for verdict in outcome.verdicts:
+        said = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
+        if verdict.remark:
+            said += f": {verdict.remark}"
+        cells = (verdict.claim.says, verdict.claim.where, verdict.measured)
+        holds = Text(said, style=_STYLES[verdict.status])
+        table.add_row(*map(escape, cells), holds)
+    return table
+
+
+def counted(outcome: Any) -> str:
+    """Return how many claims came out how."""
+    states = [verdict.status for verdict in outcome.verdicts]
+    told = (f"{states.count(state)} {state}" for state in _STYLES if state in states)
+    return f"{len(states)} claims: {', '.join(told)}"
+
+
+def runs(plan: Any) -> Table:
+    """Return a line for every algorithm and setting of a plan."""
+    table = Table("algorithm", "setting", "seeds", "parameters", "rows", box=None, pad_edge=False)
+    seen: dict[tuple[str, str], list[Any]] = {}
+    for each in plan.runs:
+        seen.setdefault((each.label, each.setting), []).append(each)
+    for (label, setting), runs in seen.items():
+        rows = runs[0].views["evaluation"].shards.total()
+        seeds = ", ".join(str(each.seed) for each in runs)
+        cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def best(found: Any) -> Table:
+    """Return a line for the best setting of every algorithm."""
+    frame = found.frame()
+    titles = {"rounds_to_target": "rounds", "edges": "at edge"}
+    table = Table(*[titles.get(c, c) for c in frame.columns], box=None, pad_edge=False)
+    for row in frame.to_dict("records"):
+        if row["failed"] == row["tried"]:
+            row["setting"] = "every setting failed"
+        row["edges"] = ", ".join(key.rpartition(".")[2] for key in row["edges"].split())
+        cells = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()]
+        table.add_row(*[escape("never" if cell == "nan" else cell) for cell in cells])
+    return table
+
+
+def comparison(result: Any) -> Table:
+    """Return the table that compares the algorithms of a result."""
+    frame = result.comparison()
+    table = Table(*[str(c) for c in frame.columns], box=None, pad_edge=False)
+    for row in frame.itertuples(index=False):
+        table.add_row(*[escape(str(v)) for v in row])
+    return table
+
+
+def mib(size: float) -> str:
+    """Return a number of bytes in MiB or GiB."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"

@@ -1,0 +1,5 @@
+"""What happens at a client: what a client half sees, the host, stacks of rows, local solvers."""
+
+from rayfed.clients.clients import Clients, Stacks
+
+__all__ = ["Clients", "Stacks"]

@@ -1,0 +1,192 @@
+"""What a client half of an algorithm sees: K clients at once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.clients.solvers import Local, Solver
+from rayfed.core.arrays import Array, Ints
+from rayfed.datasets.shards import Shards
+from rayfed.problems.base import Batch, Problem
+from rayfed.problems.objective import Objective
+
+STACKS_BYTES = 2**28
+_REMEMBERED = 4096  # keys; evaluations of 10,000 clients come in some thousand stacks
+
+
+class Stacks:
+    """The stacks of rows that recur, so that full-batch rounds gather their rows once.
+
+    A stack is kept when it is asked for a second time: cohorts that are drawn anew in every round
+    hardly ever recur, and memory that is kept cannot be used again.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to keep at most.
+    """
+
+    def __init__(self, limit: int = STACKS_BYTES) -> None:
+        self.limit = limit
+        self.held: OrderedDict[Hashable, Batch] = OrderedDict()
+        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
+        """Return the batch under a key, made when it is not held."""
+        if key in self.held:
+            self.held.move_to_end(key)
+            return self.held[key]
+        batch = make()
+        if key in self.seen:
+            self._keep(key, batch)
+        else:
+            self.seen[key] = None
+            if len(self.seen) > _REMEMBERED:
+                self.seen.popitem(last=False)
+        return batch
+
+    def _keep(self, key: Hashable, batch: Batch) -> None:
+        self.held[key] = batch
+        self.bytes += _size(batch)
+        while self.bytes > self.limit:
+            _, old = self.held.popitem(last=False)
+            self.bytes -= _size(old)
+
+
+def _size(batch: Batch) -> int:
+    """Return the bytes of a batch, the gram matrix that it may come to hold included."""
+    return 2 * batch.X.nbytes + batch.y.nbytes + batch.w.nbytes
+
+
+@dataclass(frozen=True)
+class Clients:
+    """K clients at once, as a client half sees them.
+
+    All clients of one value share the local solver and the padded width of their rows.
+
+    Attributes
+    ----------
+    ids, sizes, steps : (K,) array of int
+        Client ids, training rows n_i, and the local steps allotted to each in this Ask.
+    state : mapping of str to (K, ...) array
+        The clients' own state as it was before this Ask.
+    seed, round, ask : int
+        Coordinates of keyed draws.
+    solver : Solver
+        The local solver of these clients.
+    """
+
+    problem: Problem
+    objective: Objective
+    shards: Shards
+    solver: Solver
+    ids: Ints
+    sizes: Ints
+    steps: Ints
+    seed: int
+    round: int
+    ask: int
+    p: int
+    state: Mapping[str, Array] = field(default_factory=dict)
+    stacks: Stacks = field(default_factory=Stacks)
+
+    def solve(self, x: Array, **terms: Any) -> Local:
+        """Run the local solver from x, (p,) or (K, p); see `Solver.run` for further terms."""
+        return self.solver.run(self, np.broadcast_to(x, (len(self.ids), self.p)), **terms)
+
+    def value(self, x: Array) -> Array:
+        """Return F_i(x_i) (K,) on all rows, for x (p,) or (K, p)."""
+        return self.problem.value(np.atleast_2d(x), self.data)
+
+    def gradient(self, x: Array) -> Array:
+        """Return grad F_i(x_i) (K, p) on all rows."""
+        return self.problem.gradient(np.atleast_2d(x), self.data)
+
+    def hessian(self, x: Array) -> Array:
+        """Return the Hessians of F_i at x_i (K, p, p)."""
+        return self.problem.hessian(np.atleast_2d(x), self.data)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        """Return the Hessians of F_i at x_i times v_i (K, p)."""
+        return self.problem.hvp(np.atleast_2d(x), np.atleast_2d(v), self.data)
+
+    @property
+    def mass(self) -> npt.NDArray[np.float64]:
+        """What each client (K,) counts for in F: n_i unless the data says otherwise."""
+        return self.shards.mass(self.ids)
+
+    @cached_property
+    def data(self) -> Batch:
+        """All training rows, padded to the width of these clients."""
+        return self.stacks.get((id(self.shards), "train", self.ids.tobytes()), self._train)
+
+    @cached_property
+    def held_out(self) -> Batch | None:
+        """All held-out rows with weight 1 each and no l2 term; None where there are none."""
+        if not self.shards.sizes(self.ids, "test").any():
+            return None
+        return self.stacks.get((id(self.shards), "test", self.ids.tobytes()), self._test)
+
+    @property
+    def rows_once(self) -> Batch:
+        """All training rows with weight 1 each and no l2 term."""
+        return replace(self.data, w=(self.data.w > 0).astype(self.data.w.dtype), ridge=None)
+
+    def _train(self) -> Batch:
+        X, y, real = self._rows("train", self.sizes)
+        return self._batch(X, y, real * self.objective.per_row(self.sizes)[:, None])
+
+    def _test(self) -> Batch:
+        X, y, real = self._rows("test", self.shards.sizes(self.ids, "test"))
+        return Batch(X, y, real.astype(X.dtype), None)
+
+    def _rows(self, part: str, sizes: Ints) -> tuple[Array, Array, Array]:
+        width = int(self.shards.widths(self.ids[:1], part)[0])
+        X, y = self.shards.rows(self.ids, width, part)
+        return X, y, np.arange(width) < sizes[:, None]
+
+    def take(self, index: Ints, w: Array) -> Batch:
+        """Return the rows index (K, B) as a batch.
+
+        Parameters
+        ----------
+        index : (K, B) array of int
+            Row numbers below n_i.
+        w : (K, B) array of float
+            Share of each row in the estimate of the client's mean loss: 1/B, or 0 for padding.
+        """
+        X, y = self.shards.take(self.ids, index)
+        per_row = self.objective.per_row(self.sizes) * self.sizes
+        return self._batch(X, y, w * per_row[:, None])
+
+    def head(self, k: int) -> Clients:
+        """Return the first k of these clients."""
+        return self.chosen(slice(0, k))
+
+    def only(self, k: int) -> Clients:
+        """Return client number k alone."""
+        return self.chosen(slice(k, k + 1))
+
+    def chosen(self, which: slice | Ints) -> Clients:
+        """Return some of these clients, in the order asked for."""
+        state = {name: rows[which] for name, rows in self.state.items()}
+        return replace(
+            self,
+            ids=self.ids[which],
+            sizes=self.sizes[which],
+            steps=self.steps[which],
+            state=state,
+        )
+
+    def _batch(self, X: Array, y: Array, w: Array) -> Batch:
+        ridge = self.objective.ridge(self.sizes, self.p)
+        dtype = X.dtype
+        return Batch(X, y, w.astype(dtype), None if ridge is None else ridge.astype(dtype))

@@ -1,0 +1,56 @@
+"""How curved the clients' objectives can be: what proofs of convergence ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayfed.clients import Clients
+from rayfed.clients.solvers import SGD
+from rayfed.core.arrays import Floats, Ints
+
+if TYPE_CHECKING:
+    from rayfed.datasets.shards import Shards
+    from rayfed.problems.objective import Objective
+
+_TOGETHER = 64  # clients whose rows are looked at together
+
+
+def curvature(shards: Shards, objective: Objective) -> tuple[Floats, Floats] | None:
+    """Return m and l (N,) with ``m_i I <= Hessian of F_i <= l_i I`` at every x.
+
+    None where the problem knows no such bounds. All rows of all clients are read.
+    """
+    ids, low, high = [], [], []
+    for stack in _stacks(shards):
+        found = _bounds(shards, objective, stack)
+        if found is None:
+            return None
+        ids.append(stack)
+        low.append(found[0].astype(np.float64))
+        high.append(found[1].astype(np.float64))
+    order = np.argsort(np.concatenate(ids))
+    return np.concatenate(low)[order], np.concatenate(high)[order]
+
+
+def _stacks(shards: Shards) -> list[Ints]:
+    """Return all ids, in stacks of clients with the same padded width."""
+    everyone = np.arange(shards.clients)
+    widths = shards.widths(everyone)
+    return [
+        ids[first : first + _TOGETHER]
+        for width in np.unique(widths)
+        for ids in [everyone[widths == width]]
+        for first in range(0, len(ids), _TOGETHER)
+    ]
+
+
+def _bounds(shards: Shards, objective: Objective, ids: Ints) -> tuple[Floats, Floats] | None:
+    problem = objective.problem
+    clients = Clients(
+        problem=problem, objective=objective, shards=shards, solver=SGD(), ids=ids,
+        sizes=shards.sizes(ids), steps=np.zeros_like(ids), seed=0, round=0, ask=0,
+        p=problem.size(shards.features, shards.classes),
+    )  # fmt: skip
+    return problem.curvature(clients.data)

@@ -1,0 +1,138 @@
+"""Which rows a minibatch holds: keyed by seed, client, round and ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.rng import Key
+
+How: TypeAlias = Literal["replacement", "shuffle"]
+
+_CHUNK = 2**17  # draws held at once; the numbers drawn do not depend on it
+_LOW = np.uint64(2**32 - 1)
+_SHIFT = np.uint64(32)
+
+
+def minibatches(
+    how: How,
+    batch: int,
+    steps: Ints,
+    *,
+    ids: Ints,
+    sizes: Ints,
+    seed: int,
+    round: int,
+    ask: int,
+    stream: int = 0,
+) -> Iterator[tuple[Ints, Floats]]:
+    """Yield the rows of one local step after another.
+
+    Parameters
+    ----------
+    how : "replacement" or "shuffle"
+        Independent uniform draws; or a fresh random order of the client's rows for every pass
+        over them, cut into batches of which the last may be short.
+    batch : int
+        Width B of a minibatch.
+    steps : (K,) array of int
+        Steps of each client, not increasing: those still at work are always the first k.
+    ids, sizes : (K,) array of int
+        Client ids and their rows n_i.
+    seed, round, ask, stream : int
+        Coordinates of the draws.
+
+    Yields
+    ------
+    index : (k, B) array of int
+        Row numbers below n_i.
+    w : (k, B) array of float
+        1 / (rows in this minibatch), or 0 where a short batch is filled up.
+
+    Examples
+    --------
+    Five rows in batches of two: a pass takes three steps, the last holds one row.
+
+    >>> one = np.array([5])
+    >>> steps = minibatches(
+    ...     "shuffle", 2, np.array([3]), ids=one, sizes=one, seed=0, round=1, ask=0
+    ... )
+    >>> rows = [index[w > 0].tolist() for index, w in steps]
+    >>> [len(r) for r in rows], sorted(sum(rows, []))
+    ([2, 2, 1], [0, 1, 2, 3, 4])
+    """
+    key = Key(seed, "batch").sub(str(stream)) if stream else Key(seed, "batch")
+    counts = active(steps)
+    if how == "shuffle":
+        index, w = _shuffled(key, batch, steps, ids, sizes, round, ask)
+        for step, k in enumerate(counts):
+            yield index[step, :k], w[step, :k]
+        return
+    w = np.full((len(ids), batch), 1.0 / batch)
+    span = max(4, _CHUNK // (len(ids) * batch) // 4 * 4)  # a chunk begins at a multiple of 4 words
+    for start in range(0, len(counts), span):
+        here = counts[start : start + span]
+        k = here[0]
+        words = key.bits(ids[:k], len(here) * batch, round=round, ask=ask, start=start * batch)
+        index = _below(words, sizes[:k]).reshape(k, len(here), batch).swapaxes(0, 1).copy()
+        for step, k in enumerate(here):
+            yield index[step, :k], w[:k]
+
+
+def active(steps: Ints) -> list[int]:
+    """Return for each step how many clients take it; steps (K,) do not increase."""
+    ends = np.arange(steps.max(initial=0))
+    counts: list[int] = (len(steps) - np.searchsorted(steps[::-1], ends, side="right")).tolist()
+    return counts
+
+
+def _below(words: npt.NDArray[np.uint64], sizes: Ints) -> Ints:
+    """Return 32-bit words (K, count) as integers in [0, n_i)."""
+    return ((words * sizes.astype(np.uint64)[:, None]) >> _SHIFT).astype(np.int64)
+
+
+def _shuffled(
+    key: Key, batch: int, steps: Ints, ids: Ints, sizes: Ints, round: int, ask: int
+) -> tuple[Ints, Floats]:
+    """Return index and w (steps, K, B) of all steps."""
+    shape = (int(steps.max()), len(ids), batch)
+    index, w = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    passes = -(-steps // -(-sizes // batch))
+    words = key.bits(ids, int((passes * sizes).max()), round=round, ask=ask)
+    for n in np.unique(sizes).tolist():
+        who = np.flatnonzero(sizes == n)
+        count = int(passes[who].max())
+        orders = _orders(words[who, : count * n].reshape(len(who), count, n))
+        rows, weights = _cut(orders, batch)
+        stop = min(len(rows), len(index))
+        index[:stop, who], w[:stop, who] = rows[:stop], weights[:stop, None]
+    return index, w
+
+
+def _orders(words: npt.NDArray[np.uint64]) -> Ints:
+    """Return for 32-bit words (..., n) the order of 0 ... n-1 that sorts them."""
+    rows = np.arange(words.shape[-1], dtype=np.uint64)
+    keys = np.sort((words << _SHIFT) | rows)  # with its row no word is equal to another
+    return (keys & _LOW).astype(np.int64)
+
+
+def _cut(orders: Ints, batch: int) -> tuple[Ints, Floats]:
+    """Cut the passes of k clients (k, passes, n) into batches.
+
+    Returns
+    -------
+    rows : (steps, k, B) array of int
+    w : (steps, B) array of float
+        1 / (rows in this batch), 0 where the last batch of a pass is filled up.
+    """
+    k, count, n = orders.shape
+    width = -(-n // batch) * batch
+    rows = np.zeros((k, count, width), dtype=np.int64)
+    rows[:, :, :n] = orders
+    real = (np.arange(width) < n).reshape(-1, batch)
+    w = np.tile(real / real.sum(axis=1)[:, None], (count, 1))
+    return rows.reshape(k, -1, batch).swapaxes(0, 1), w

@@ -1,0 +1,152 @@
+"""What a local solver is, and how many clients it works on at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from rayfed.clients.lengths import Length, State
+from rayfed.clients.solvers.budget import LENGTHS
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.problems.base import Batch, Problem
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+CACHE = 2**21
+"""Bytes that a stack's local step should stay within; see `block`."""
+_FEWEST = 4
+
+
+GradientFn: TypeAlias = "Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]"
+"""A gradient that stands for that of F_i in local steps.
+
+Called with the models (k, p) of clients at work, batches of their rows, and which of the K clients
+they are (k,); returns their losses (k,) and gradients (k, p), new arrays.
+"""
+
+
+@dataclass(frozen=True)
+class Local:
+    """What local solvers leave behind.
+
+    Parameters
+    ----------
+    x : (K, p) array of float
+        The local models.
+    loss : (K,) array of float64
+        Mean over the local steps of the minibatch objective, each before its step.
+    """
+
+    x: Array
+    loss: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver:
+    """Base of all local solvers."""
+
+    name: ClassVar[str]
+
+    @property
+    def length(self) -> Length | None:
+        """How long, where that is no fixed number."""
+        return None
+
+    def budget(
+        self,
+        sizes: Ints,
+        seconds_per_step: Floats | None = None,
+        *,
+        ids: Ints | None = None,
+        seed: int = 0,
+        round: int = 1,
+        state: State | None = None,
+    ) -> Ints:
+        """Return how many local steps each client gets (K,), at least 1.
+
+        Parameters
+        ----------
+        sizes : (K,) array of int
+            Training rows n_i.
+        seconds_per_step : (K,) array of float, optional
+            Virtual seconds of one local step in this Ask.
+        ids : (K,) array of int, optional
+            Who they are, where the number is drawn; 0 to K - 1 if None.
+        seed, round : int
+            Coordinates of the draw: a client's number stays the same within a round.
+        state : mapping of str to array, optional
+            What `length` keeps from round to round; as before the first round if None.
+        """
+        raise NotImplementedError
+
+    def rate(self, round: int) -> float:
+        """Return the learning rate of a round, counted from 1; 1 for a solver without any."""
+        return 1.0
+
+    def mean_budget(self, sizes: Ints) -> Floats | None:
+        """Return the mean number of local steps (K,) of clients that draw it in every round.
+
+        Returns
+        -------
+        (K,) array or None
+            None where nothing is drawn.
+        """
+        return None
+
+    def run(
+        self,
+        clients: Clients,
+        x: Array,
+        *,
+        correction: Array | None = None,
+        gradient: GradientFn | None = None,
+        streams: int = 1,
+    ) -> Local:
+        """Take the local steps ``clients.steps`` from x (K, p).
+
+        Parameters
+        ----------
+        clients : Clients
+            Data, steps and keys of K clients.
+        x : (K, p) array of float
+            Models at the start of the round; not written to.
+        correction : (K, p) array of float, optional
+            Added to every gradient.
+        gradient : callable, optional
+            In place of the gradient of the minibatch objective; see `GradientFn`.
+        streams : int
+            Independent minibatches that `gradient` is given in every step.
+        """
+        raise NotImplementedError
+
+
+def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with changes; one way to say how long replaces another.
+
+    Examples
+    --------
+    >>> override({"epochs": 2, "lr": 0.1}, {"steps": 5})
+    {'lr': 0.1, 'steps': 5}
+    """
+    kept = dict(settings)
+    if any(name in changes for name in LENGTHS):
+        kept = {name: value for name, value in kept.items() if name not in LENGTHS}
+    return kept | dict(changes)
+
+
+def block(problem: Problem, features: int, classes: int, rows: int, itemsize: int) -> int:
+    """Return how many clients to stack so that a local step stays in the cache.
+
+    Parameters
+    ----------
+    features, classes : int
+        Columns of X, and classes (0 for regression).
+    rows : int
+        Rows of each client in a step: the minibatch, or the padded width.
+    itemsize : int
+        Bytes of a number.
+    """
+    numbers = 2 * problem.size(features, classes) + rows * (features + 2 * max(classes, 1))
+    return max(_FEWEST, CACHE // (numbers * itemsize))

@@ -1,0 +1,247 @@
+"""Keyed random numbers: every draw is a pure function of what it is for.
+
+There is no generator with a state to pass around. A draw is named by (seed, purpose, client id,
+round, ask, index) and computed by Philox4x32-10, a counter-based hash, for whole arrays of
+client ids in one pass. Any order of questions gives the same answers.
+
+References
+----------
+J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+SC 2011.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.core.arrays import Floats, Ints
+
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(32)
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+
+
+def philox(
+    counter: tuple[npt.NDArray[np.uint64], ...], key: tuple[int, int]
+) -> tuple[npt.NDArray[np.uint64], ...]:
+    """Hash four 32-bit counter words under a 64-bit key (Salmon et al. 2011, Philox4x32-10).
+
+    Parameters
+    ----------
+    counter : tuple of four uint64 arrays of one shape
+        Each element holds a 32-bit word.
+    key : tuple of two int
+        Two 32-bit words.
+
+    Returns
+    -------
+    tuple of four uint64 arrays
+        32 random bits in each element.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0 = _MULTIPLIERS[0] * c0
+        p1 = _MULTIPLIERS[1] * c2
+        c0, c2 = (p1 >> _SHIFT) ^ c1 ^ np.uint64(k0), (p0 >> _SHIFT) ^ c3 ^ np.uint64(k1)
+        c1, c3 = p1 & _LOW, p0 & _LOW
+        k0 = (k0 + _WEYL[0]) & 0xFFFFFFFF
+        k1 = (k1 + _WEYL[1]) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a draw is for.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the run, or of the data where that is fixed apart.
+    purpose : str
+        For example ``"delay"``; two purposes never share a number.
+
+    Examples
+    --------
+    >>> a = Key(0, "delay").uniforms([4, 7], round=3)
+    >>> b = Key(0, "delay").uniforms([7], round=3)
+    >>> bool(a[1] == b[0])
+    True
+    """
+
+    seed: int
+    purpose: str
+
+    def words(self) -> tuple[int, int]:
+        """Return the 64-bit key of the hash as two 32-bit words."""
+        text = f"{self.seed}:{self.purpose}".encode()
+        digest = hashlib.blake2b(text, digest_size=8).digest()
+        return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
+
+    def sub(self, purpose: str) -> Key:
+        """Return the key of a purpose within this one."""
+        return Key(self.seed, f"{self.purpose}/{purpose}")
+
+    def bits(
+        self,
+        ids: npt.ArrayLike,
+        count: int,
+        *,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
+        start: int = 0,
+    ) -> npt.NDArray[np.uint64]:
+        """Draw 32-bit words.
+
+        Parameters
+        ----------
+        ids : (K,) array of int, 0 <= id < 2**32
+        count : int
+            Words per id.
+        round, ask : int or (K,) array of int
+            Coordinates of the draw, below 2**32: one for all ids, or one for each.
+        start : int, a multiple of 4
+            Index of the first word: ``bits(ids, 4, start=4)`` equals ``bits(ids, 8)[:, 4:]``.
+
+        Returns
+        -------
+        (K, count) array of uint64, each below 2**32
+        """
+        who = np.asarray(ids).astype(np.uint64)[:, None]
+        block = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[None, :]
+        shape = np.broadcast_shapes(who.shape, block.shape)
+        counter = (
+            np.broadcast_to(block, shape),
+            np.broadcast_to(who, shape),
+            _coordinate(round, shape),
+            _coordinate(ask, shape),
+        )
+        words = np.stack(philox(counter, self.words()), axis=-1)
+        return words.reshape(shape[0], 4 * shape[1])[:, :count]
+
+    def uniforms(
+        self,
+        ids: npt.ArrayLike,
+        count: int | None = None,
+        *,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
+    ) -> Floats:
+        """Draw numbers from the open interval (0, 1), with 53 random bits.
+
+        Returns
+        -------
+        (K, count) array, or (K,) where ``count`` is None
+        """
+        n = 1 if count is None else count
+        words = self.bits(ids, 2 * n, round=round, ask=ask)
+        high, low = words[:, 0::2] >> np.uint64(5), words[:, 1::2] >> np.uint64(6)
+        # 53 bits plus one half: never 0 and, since the last step rounds, pushed below 1
+        u = ((high << np.uint64(26)) | low).astype(np.float64) + 0.5
+        u = np.minimum(u * 2.0**-53, np.nextafter(1.0, 0.0))
+        return u[:, 0] if count is None else u
+
+    def normals(
+        self,
+        ids: npt.ArrayLike,
+        count: int | None = None,
+        *,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
+    ) -> Floats:
+        """Draw standard normal numbers by inverse CDF, shaped as in `uniforms`."""
+        from scipy.special import ndtri  # here: a client actor that draws none stays small
+
+        z: Floats = ndtri(self.uniforms(ids, count, round=round, ask=ask))
+        return z
+
+    def integers(
+        self,
+        ids: npt.ArrayLike,
+        high: npt.ArrayLike,
+        count: int,
+        *,
+        round: int = 0,
+        ask: int = 0,
+    ) -> Ints:
+        """Draw integers from [0, high), each client with its own bound.
+
+        Parameters
+        ----------
+        ids, high : (K,) array of int
+            Bounds below 2**31; the bias of the multiply-and-shift is below high / 2**32.
+
+        Returns
+        -------
+        (K, count) array of int64
+        """
+        words = self.bits(ids, count, round=round, ask=ask)
+        bound = np.asarray(high).astype(np.uint64)[:, None]
+        return ((words * bound) >> _SHIFT).astype(np.int64)
+
+    def permutation(self, n: int, *, round: int = 0) -> Permutation:
+        """Return a keyed bijection on ``range(n)`` that costs only what is asked of it."""
+        words = self.bits([0], 8, round=round)[0]
+        return Permutation(n, tuple(int(w) for w in words))
+
+    def generator(self, *coordinates: int) -> np.random.Generator:
+        """Return a NumPy generator for draws that are made once and cost the data anyway."""
+        low, high = self.words()
+        return np.random.default_rng([low, high, *coordinates])
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """A keyed bijection on ``range(n)``: a Feistel network with cycle walking.
+
+    Parameters
+    ----------
+    n : int
+        Size of the domain.
+    keys : tuple of int
+        Round keys, 32 bits each.
+
+    Examples
+    --------
+    >>> p = Key(0, "cohort").permutation(10)
+    >>> sorted(p(np.arange(10)).tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+
+    n: int
+    keys: tuple[int, ...]
+
+    def __call__(self, positions: npt.ArrayLike) -> Ints:
+        """Map positions (K,) in [0, n) to their images (K,)."""
+        half = max(1, ((self.n - 1).bit_length() + 1) // 2)
+        images = self._network(np.asarray(positions).astype(np.uint64), np.uint64(half))
+        outside = images >= self.n
+        while outside.any():  # walk the cycle until it re-enters the domain
+            images[outside] = self._network(images[outside], np.uint64(half))
+            outside = images >= self.n
+        return images.astype(np.int64)
+
+    def _network(self, value: npt.NDArray[np.uint64], half: np.uint64) -> npt.NDArray[np.uint64]:
+        mask = (np.uint64(1) << half) - np.uint64(1)
+        left, right = value >> half, value & mask
+        for key in self.keys:
+            left, right = right, left ^ (_mix(right, key) & mask)
+        return (left << half) | right
+
+
+def _coordinate(value: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
+    """Return a coordinate of draws, one number or a number for each id, for all words (K, n)."""
+    return np.broadcast_to(np.asarray(value, dtype=np.uint64).reshape(-1, 1), shape)
+
+
+def _mix(value: npt.NDArray[np.uint64], key: int) -> npt.NDArray[np.uint64]:
+    """Hash 32 bits to 32 bits under a 32-bit key (multiply, fold, twice)."""
+    z = ((value ^ np.uint64(key)) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(key)
+    z ^= z >> _SHIFT
+    z *= np.uint64(0xD6E8FEB86659FD93)
+    return (z >> _SHIFT) & _LOW

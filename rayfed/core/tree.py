@@ -1,0 +1,240 @@
+"""Sums over clients with a fixed shape, so that placement never changes a bit.
+
+The sum over clients with id = r (mod m) is the sum over r (mod 2m) plus the sum over r + m
+(mod 2m), down to single clients; absent branches are skipped, never added as zeros. A host that
+owns the residue class r (mod m) computes that branch alone, and the branches are joined here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Ints
+
+Sums: TypeAlias = Mapping[str, Array]
+Branch: TypeAlias = tuple[int, int, Sums]
+"""A residue r, a modulus m, and the sums over the clients of that class."""
+
+_LONG = 2**14  # bytes of a row from which adding it costs more than a call
+
+
+def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
+    """Add the rows of `values` in the fixed shape that the ids prescribe.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        Distinct client ids, K >= 1.
+    values : (K, ...) array
+        One row a client; not changed.
+    weights : (K,) array, optional
+        Factor of each row, in the type of `values`.
+
+    Returns
+    -------
+    (...) array
+
+    Examples
+    --------
+    >>> tree_sum(np.array([0, 1, 2]), np.array([1e16, 1.0, -1e16]))  # (0 + 2) + 1
+    np.float64(1.0)
+    """
+    root, levels = _shape(np.ascontiguousarray(ids, dtype=np.int64).tobytes())
+    if weights is None:
+        values = values.copy()
+    else:
+        values = values * weights.reshape(-1, *[1] * (values.ndim - 1))
+    long = values[0].nbytes > _LONG
+    for left, right in levels:
+        if long:  # indexing with arrays would copy them three times
+            for a, b in zip(left.tolist(), right.tolist(), strict=True):
+                values[a] += values[b]
+        else:
+            values[left] += values[right]
+    total: Array = values[root]
+    return total
+
+
+@lru_cache(maxsize=256)
+def _shape(ids: bytes) -> tuple[int, list[tuple[Ints, Ints]]]:
+    """Return the place of the total and, level by level, which rows are added to which."""
+    keys = np.frombuffer(ids, dtype=np.int64)
+    bits = int(keys.max()).bit_length()
+    place = np.argsort(bit_reverse(keys, bits), kind="stable")
+    keys = keys[place]
+    levels = []
+    for level in range(bits - 1, -1, -1):
+        keys = keys & ((1 << level) - 1)
+        first = np.flatnonzero(keys[:-1] == keys[1:])  # in this order siblings are neighbours
+        if len(first):
+            levels.append((place[first], place[first + 1]))
+            keep = np.ones(len(keys), dtype=bool)
+            keep[first + 1] = False
+            keys, place = keys[keep], place[keep]
+    return int(place[0]), levels
+
+
+def bit_reverse(ids: Ints, bits: int) -> Ints:
+    """Return the ids with their lowest `bits` bits in reverse order.
+
+    In this order the clients of every residue class modulo a power of two are neighbours.
+    """
+    out = np.zeros_like(ids)
+    for k in range(bits):
+        out |= ((ids >> k) & 1) << (bits - 1 - k)
+    return out
+
+
+def class_sums(
+    ids: Ints, leaf: Callable[[Ints], Sums], block: int, residue: int = 0, modulus: int = 1
+) -> Sums:
+    """Compute the sums over one residue class in blocks of at most `block` clients.
+
+    Memory is that of one block and of one partial sum per level, whatever the number of clients.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        The clients of the class residue (mod modulus), K >= 1.
+    leaf : callable
+        From ids to the sums over those ids, each made by `tree_sum`.
+    """
+    if len(ids) <= block:
+        return leaf(ids)
+    high = (ids & modulus) != 0
+    low_ids, high_ids = ids[~high], ids[high]
+    upper = residue + modulus
+    if not len(low_ids):
+        return class_sums(high_ids, leaf, block, upper, 2 * modulus)
+    low = class_sums(low_ids, leaf, block, residue, 2 * modulus)
+    if not len(high_ids):
+        return low
+    return add(low, class_sums(high_ids, leaf, block, upper, 2 * modulus))
+
+
+def add(a: Sums, b: Sums) -> Sums:
+    """Add two sets of sums name by name; one that only one of them has is taken as it is."""
+    both = {name: a[name] + b[name] if name in b else a[name] for name in a}
+    return both | {name: b[name] for name in b if name not in a}
+
+
+def join(branches: Iterable[Branch]) -> Sums:
+    """Join disjoint branches into the sum over all their clients.
+
+    Parameters
+    ----------
+    branches : iterable of (residue, modulus, sums)
+        Moduli are powers of two; no class contains another.
+    """
+    level: dict[int, dict[int, Sums]] = {}
+    for residue, modulus, sums in branches:
+        level.setdefault(modulus, {})[residue] = sums
+    modulus = max(level)
+    while modulus > 1:
+        half = modulus // 2
+        below = level.setdefault(half, {})
+        for residue, sums in level.pop(modulus).items():
+            parent = residue % half
+            if parent not in below:
+                below[parent] = sums
+            elif residue < half:  # the lower residue is the left operand
+                below[parent] = add(sums, below[parent])
+            else:
+                below[parent] = add(below[parent], sums)
+        modulus = half
+    return level[1][0]
+
+
+def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
+    """Deal residue classes to hosts as evenly as their client counts allow.
+
+    Parameters
+    ----------
+    clients : int
+        Number N of clients.
+    hosts : int
+        Number P of hosts, at most N.
+
+    Returns
+    -------
+    list of P lists of (residue, modulus)
+        Every id is in exactly one class, also those from N on: the rows that the server holds
+        are evaluated in pieces, of which there may be more. Sibling classes of one host are merged.
+    """
+    fine = 1
+    while fine < min(clients, 16 * hosts) or fine < hosts:
+        fine *= 2
+    order = _neighbours(fine)
+    order = order[order < clients]
+    counts = (clients - order + fine - 1) // fine
+    owner = np.zeros(fine, dtype=np.int64)
+    owner[order] = np.arange(hosts) if clients == hosts else _shared_out(counts, hosts)
+    beyond = np.arange(clients, fine)  # no client's: they go where their siblings are
+    owner[beyond] = owner[beyond - fine // 2]
+    return [_merged([(r, fine) for r in np.flatnonzero(owner == h).tolist()]) for h in range(hosts)]
+
+
+def balanced(ids: Ints, hosts: int, slack: float = 1.1) -> list[list[tuple[int, int]]]:
+    """Deal residue classes to hosts so that each gets about equally many of these clients.
+
+    The classes are as coarse as the slack allows, since each is a sum that travels.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        Clients of one Ask, K >= 1.
+    hosts : int
+        Number P of hosts.
+    slack : float
+        Clients of the busiest host over the mean that are good enough.
+
+    Returns
+    -------
+    list of P lists of (residue, modulus)
+        As `classes` returns them.
+
+    Examples
+    --------
+    Even ids alone would all belong to one of two hosts; a quarter of all ids is half of them:
+
+    >>> balanced(np.array([0, 2, 4, 6]), 2)
+    [[(0, 4)], [(1, 2), (2, 4)]]
+    """
+    fine = 1 << (hosts - 1).bit_length()
+    while True:
+        order = _neighbours(fine)
+        counts = np.bincount(ids % fine, minlength=fine)[order]
+        owner = _shared_out(counts, hosts)
+        busiest = np.bincount(owner, counts).max()
+        if hosts * busiest <= slack * len(ids) or fine >= 16 * hosts:
+            return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
+        fine *= 2
+
+
+def _neighbours(fine: int) -> Ints:
+    """Return the residues modulo `fine` so that those of every coarser class are neighbours."""
+    return np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
+
+
+def _shared_out(counts: Ints, hosts: int) -> Ints:
+    """Return the host of each class, given the classes' clients in the order of `_neighbours`."""
+    middle = np.cumsum(counts) - counts / 2
+    return np.asarray(np.minimum((middle * hosts / counts.sum()).astype(int), hosts - 1))
+
+
+def _merged(owned: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Replace both halves of a class by the class, until nothing is left to merge."""
+    found = set(owned)
+    for modulus in sorted({m for _, m in owned}, reverse=True):
+        while modulus > 1:
+            half = modulus // 2
+            for residue in [r for r, m in found if m == modulus and r < half]:
+                if (residue + half, modulus) in found:
+                    found -= {(residue, modulus), (residue + half, modulus)}
+                    found.add((residue, half))
+            modulus = half
+    return sorted(found, key=lambda c: (c[1], c[0]))

@@ -1,0 +1,21 @@
+"""Partitions: how the rows of a table go to clients, one file each."""
+
+from rayfed.datasets.partitions.base import Partition, by_class
+from rayfed.datasets.partitions.column import Column
+from rayfed.datasets.partitions.dirichlet import Dirichlet
+from rayfed.datasets.partitions.iid import IID
+from rayfed.datasets.partitions.labels import Labels
+from rayfed.datasets.partitions.sized import Sizes, Sorted
+from rayfed.datasets.partitions.writers import Writers
+
+__all__ = [
+    "IID",
+    "Column",
+    "Dirichlet",
+    "Labels",
+    "Partition",
+    "Sizes",
+    "Sorted",
+    "Writers",
+    "by_class",
+]

@@ -1,0 +1,42 @@
+"""Writers: one client for each person who wrote the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rayfed.core.arrays import Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.datasets.base import Table
+from rayfed.datasets.partitions.base import Partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writers(Partition):
+    """One client for each person who wrote the rows, in the order of their ids.
+
+    Where fewer clients than writers are asked for, they are the first ones; the rows of the other
+    writers are not used.
+    """
+
+    name: ClassVar[str] = "writers"
+    first: ClassVar[bool] = True
+
+    def count(self, table: Table) -> int:
+        """Return the number of writers."""
+        return len(np.unique(self._writer(table)))
+
+    def assign(self, table: Table, clients: int, seed: int) -> Ints:
+        """Return the client of each row (n,), -1 for rows of further writers."""
+        owner = np.unique(self._writer(table), return_inverse=True)[1].astype(np.int64)
+        return np.where(owner < clients, owner, -1)
+
+    def _writer(self, table: Table) -> Ints:
+        if table.writer is None:
+            raise ScenarioError(
+                "partition",
+                "'writers' needs data that says who wrote what: {name: mnist, writers: true}",
+            )
+        return table.writer

@@ -1,0 +1,1 @@
+"""The loop of a run: rounds, the virtual clock, state, stopping."""

@@ -1,0 +1,170 @@
+"""Evaluation: what the rows of a run say about the model. It costs no simulated time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients import Clients
+from rayfed.core.arrays import Array
+from rayfed.messages import Upload
+from rayfed.problems.base import Batch
+
+COLUMNS = (
+    "loss", "weight", "test_loss", "correct", "rows", "own_loss", "own", "own_accuracy", "scored",
+)  # fmt: skip
+"""A client's terms: w_i F_i and w_i; summed loss, right predictions and count of the scored rows;
+at its own model F_i and 1, accuracy and 1 where it has scored rows. Each is summed over clients."""
+
+Scored = Literal["held-out", "server", "training"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The client half of an evaluation.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Gives the personal models where it has any.
+    scored : "held-out", "server" or "training"
+        Which rows accuracy is measured on: those the clients hold out, the server's own, or,
+        where nothing is held out, the training rows.
+    told : tuple of str
+        What `measure` tells of every client beside the sums, among `personal.COLUMNS`.
+    """
+
+    algorithm: Algorithm
+    scored: Scored = "held-out"
+    told: tuple[str, ...] = ()
+
+    def measure(self, clients: Clients, x: Array) -> Upload:
+        """Return the terms (K, 9) of `COLUMNS`, and what is `told` of each client (K,).
+
+        A client's accuracy is that on its own rows, NaN where it has none. They are its training
+        rows where the server holds the rows that the others are scored on.
+        """
+        shared = own = _Scored.of(clients, self._shared(clients, x), self._scored(clients))
+        if self.algorithm.personal and self.algorithm.has_global:
+            own = _Scored.of(clients, self._own(clients, x), self._scored(clients))
+        weights = clients.objective.weights(clients.mass)
+        accuracy = np.where(own.rows > 0, own.accuracy, 0.0)
+        terms = (
+            shared.losses * weights, weights, shared.loss, shared.right, shared.rows,
+            own.losses, np.ones_like(weights), accuracy, own.rows > 0,
+        )  # fmt: skip
+        return Upload({"metrics": np.stack(terms, axis=1), **self._each(clients, x, shared, own)})
+
+    def _each(self, clients: Clients, x: Array, shared: _Scored, own: _Scored) -> dict[str, Array]:
+        """Return what is told of each client (K,)."""
+        found = {"loss": shared.losses, "personal_loss": own.losses}
+        if "distance" in self.told:
+            apart = own.models - x
+            found["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
+        for name, one in (("accuracy", shared), ("personal_accuracy", own)):
+            if name in self.told and self.scored == "server":
+                found[name] = _share(*_scores(clients, one.models, clients.rows_once)[1:])
+            elif name in self.told:
+                found[name] = one.accuracy
+        return {name: found[name] for name in self.told}
+
+    def each(self, clients: Clients, x: Array) -> Upload:
+        """Return loss F_i and accuracy of every client's own model, if it has one (K,).
+
+        Accuracy is NaN where there are no rows.
+        """
+        found = _Scored.of(clients, self._own(clients, x), self._scored(clients))
+        return Upload({"loss": found.losses, "accuracy": found.accuracy})
+
+    def losses(self, clients: Clients, x: Array) -> Upload:
+        """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
+        losses = np.broadcast_to(clients.value(x), clients.ids.shape)
+        return Upload({"loss": losses.astype(np.float64)})
+
+    def on_server(self, clients: Clients, x: Array) -> Upload:
+        """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""
+        return Upload({"metrics": np.stack(_scores(clients, x[None], clients.held_out), axis=1)})
+
+    def _own(self, clients: Clients, x: Array) -> Array:
+        """Return the clients' own models (K, p), or the shared one (1, p) if they have none."""
+        return self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
+
+    def _shared(self, clients: Clients, x: Array) -> Array:
+        """Return the model that is evaluated (1, p), or if there is none their own (K, p)."""
+        return x[None] if self.algorithm.has_global else self._own(clients, x)
+
+    def _scored(self, clients: Clients) -> Batch | None:
+        return {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Models of clients (K, p), or one for all (1, p), and how good they are.
+
+    ``losses`` are F_i (K,); of the rows that are scored, ``loss`` is the sum, ``right`` counts the
+    right predictions and ``rows`` all, (K,) each.
+    """
+
+    models: Array
+    losses: Array
+    loss: Array
+    right: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, clients: Clients, models: Array, batch: Batch | None) -> _Scored:
+        return cls(models, _losses(clients, models), *_scores(clients, models, batch))
+
+    @property
+    def accuracy(self) -> Array:
+        """Which share of the rows is right (K,), NaN where there are none."""
+        return _share(self.right, self.rows)
+
+
+def _losses(clients: Clients, models: Array) -> Array:
+    """Return F_i (K,) at models (K, p) or (1, p)."""
+    return np.broadcast_to(clients.value(models), clients.ids.shape).astype(np.float64)
+
+
+def _share(right: Array, rows: Array) -> Array:
+    """Return which share of the rows is right (K,), NaN where there are none."""
+    return np.divide(right, rows, out=np.full_like(rows, np.nan), where=rows > 0)
+
+
+def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Array, Array]:
+    """Return summed loss, right predictions and row count of each client (K,)."""
+    if batch is None:
+        none = np.zeros(len(clients.ids))
+        return none, none, none
+    problem = clients.problem
+    rows = np.asarray(np.sum(batch.w, axis=1, dtype=np.float64))
+    loss = np.broadcast_to(problem.value(x, batch), rows.shape).astype(np.float64)
+    if problem.task == "regression":
+        return loss, np.full_like(rows, np.nan), rows
+    hits = (problem.predict(x, batch.X) == batch.y) & (batch.w > 0)
+    return loss, np.asarray(np.sum(hits, axis=1, dtype=np.float64)), rows
+
+
+def summarise(sums: Array, normaliser: float, scored: Scored, personal: bool) -> dict[str, float]:
+    """Turn the summed terms (9,) into the columns of a row."""
+    total = dict(zip(COLUMNS, sums.tolist(), strict=True))
+    row = {"loss": total["loss"] / normaliser, **scores(*sums[2:5].tolist())}
+    if scored == "training":
+        row["test_loss"] = np.nan
+    if personal:
+        row["personal_loss"] = total["own_loss"] / total["own"]
+        row["personal_accuracy"] = ratio(total["own_accuracy"], total["scored"])
+    return row
+
+
+def scores(loss: float, right: float, rows: float) -> dict[str, float]:
+    """Return the mean loss and the accuracy of scored rows."""
+    return {"test_loss": ratio(loss, rows), "accuracy": ratio(right, rows)}
+
+
+def ratio(a: float, b: float) -> float:
+    """Divide, NaN where there is nothing to divide by."""
+    return a / b if b else float("nan")

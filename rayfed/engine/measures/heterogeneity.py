@@ -1,0 +1,93 @@
+"""How far clients differ, the client half of `rayfed.engine.measures.diagnosis`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients import Clients
+from rayfed.clients.solvers import SGD, Descent, Local
+from rayfed.core.arrays import Array, Floats
+from rayfed.messages import State, Upload
+
+
+@dataclass(frozen=True)
+class Watched(Clients):
+    """Clients whose local models are noted.
+
+    Attributes
+    ----------
+    common, own : list of (K, p) array
+        Where the local solvers end that start from one model for all clients, and the others.
+    """
+
+    common: list[Array] = field(default_factory=list)
+    own: list[Array] = field(default_factory=list)
+
+    def solve(self, x: Array, **terms: Any) -> Local:
+        """Run the local solver from x, (p,) or (K, p), and note where it ends."""
+        local = super().solve(x, **terms)
+        (self.common if np.ndim(x) == 1 else self.own).append(local.x)
+        return local
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Gradients and local models of clients. Nothing that a client keeps is changed.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Whose local work is looked at.
+    """
+
+    algorithm: Algorithm
+
+    def slopes(self, clients: Clients, x: Array) -> Upload:
+        """Return grad F_i (K, p), in double precision as all vectors here."""
+        return Upload({"slope": clients.gradient(x).astype(np.float64)})
+
+    def off(self, clients: Clients, x: Array, mean: Floats, group: Floats) -> Upload:
+        """Return the squared distances (K,) of grad F_i from two means (p,)."""
+        slopes = clients.gradient(x)
+        return Upload({"off": squares(slopes - mean), "off_group": squares(slopes - group)})
+
+    def trained(self, clients: Clients, client_half: Array, **send: Array) -> Upload:
+        """Return the models (K, p) after the local work of a client half of the algorithm."""
+        return Upload({"model": self._local_models(clients, client_half, send)})
+
+    def apart(
+        self, clients: Clients, client_half: Array, mean_model: Floats, **send: Array
+    ) -> Upload:
+        """Return the distances (K,) of these models from their mean (p,)."""
+        models = self._local_models(clients, client_half, send)
+        return Upload({"apart": np.sqrt(squares(models - mean_model))})
+
+    def descended(self, clients: Clients, x: Array) -> Upload:
+        """Return (x - x_i) / (lr tau_i) (K, p) after plain gradient descent, NaN without an lr."""
+        if not isinstance(clients.solver, Descent):
+            return Upload({"direction": np.full((len(clients.ids), clients.p), np.nan)})
+        lr = clients.solver.rate(clients.round)
+        local = replace(clients, solver=SGD(batch="full", lr=lr)).solve(x)
+        moved = x.astype(np.float64) - local.x
+        return Upload({"direction": moved / (lr * clients.steps)[:, None]})
+
+    def _local_models(self, clients: Clients, client_half: Array, send: State) -> Floats:
+        """Return where the local solver of a client half ends (K, p), NaN if none runs.
+
+        Of several it is the one that starts from the global model: personal models are no drift.
+        """
+        watched = Watched(**{f.name: getattr(clients, f.name) for f in fields(clients)})
+        getattr(self.algorithm, str(client_half))(watched, **send)
+        models = [*watched.common, *watched.own]
+        if not models:
+            return np.full((len(clients.ids), clients.p), np.nan)
+        return models[0].astype(np.float64)
+
+
+def squares(rows: Floats) -> Floats:
+    """Return the squared norms of rows (..., p)."""
+    return np.asarray(np.vecdot(rows, rows))

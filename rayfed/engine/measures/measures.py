@@ -1,0 +1,226 @@
+"""Measures of a model in the middle of a run: what the columns of an evaluated row say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients.host import Request
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Diagnosis, NextRound
+from rayfed.engine.measures.evaluation import scores, summarise
+from rayfed.engine.measures.personal import COLUMNS
+from rayfed.engine.run import Run
+from rayfed.executors.base import Gathered
+from rayfed.messages import Probe
+from rayfed.population.availability import Availability, Cyclic
+
+SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
+PERSONAL = (
+    "personal_loss", "personal_accuracy",
+    "personal_accuracy_spread", "personal_accuracy_worst_decile",
+)  # fmt: skip
+FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
+SKEW = ("skew", "skew_optimum")
+DISTANCE = ("distance",)
+
+
+class Asked(Protocol):
+    """What a study asks of evaluated rows; see `rayfed.study.parts.Evaluate`."""
+
+    @property
+    def fairness(self) -> bool:
+        """Whether rows say how evenly clients are served."""
+
+    @property
+    def skew(self) -> bool:
+        """Whether they say how biased the selection is."""
+
+    @property
+    def heterogeneity(self) -> bool:
+        """Whether they say how far clients differ."""
+
+    @property
+    def distance(self) -> bool:
+        """Whether they say how far the model is from the optimum."""
+
+
+def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability) -> tuple[str, ...]:
+    """Return the columns of evaluated rows: those of every run, and those that were asked for."""
+    wanted = {
+        SCORES: True,
+        PERSONAL: algorithm.personal,
+        FAIRNESS: asked.fairness,
+        SKEW: asked.skew,
+        DISTANCE: asked.distance,
+        HETEROGENEITY: asked.heterogeneity,
+        BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
+    }
+    columns = (name for names, given in wanted.items() if given for name in names)
+    return (*columns, *algorithm.examined)
+
+
+class Measures:
+    """Asks the clients of one run about a model. It costs no simulated time.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    exchange : callable
+        Runs the client halves of a request: ``exchange(request, send, when)``, where `when`
+        is told if a client fails.
+    """
+
+    def __init__(
+        self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
+    ) -> None:
+        self.run, self.exchange = run, exchange
+        self.diagnosis = Diagnosis(run, exchange)
+        self.columns = evaluated(run, run.algorithm, availability=run.clients.availability)
+        self.at_optimum: Floats | None = None
+
+    def of(
+        self, x: Array, coming: NextRound, when: str
+    ) -> tuple[dict[str, float], Mapping[str, Array]]:
+        """Return the loss F, test loss, accuracy, gap and what else is asked of a model (p,).
+
+        Parameters
+        ----------
+        coming : NextRound
+            The round that comes next.
+
+        Returns
+        -------
+        dict
+            The columns of the row.
+        dict of str to (K,) array
+            ``round``, ``client`` and `personal.COLUMNS` of every evaluated client, empty where
+            they are not kept.
+        """
+        run = self.run
+        up = {"metrics": 9, **dict.fromkeys(run.told, 1)}
+        found = self._ask("evaluation", "measure", up, run.evaluated, x, when)
+        sums, told = found.sums["metrics"], found.each
+        objective = run.views["evaluation"].objective
+        normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
+        row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
+        if run.scored == "server" and run.algorithm.has_global:  # it knows no others
+            pieces = np.arange(run.views["server"].shards.clients)
+            own = self._ask("server", "on_server", {"metrics": 3}, pieces, x, when)
+            row |= scores(*own.sums["metrics"].tolist())
+        if run.optimum is not None:
+            row["loss_gap"] = row["loss"] - run.optimum.value
+            if run.distance:
+                row["distance"] = float(np.linalg.norm(x - run.optimum.x))
+        if run.heterogeneity:
+            row |= self.diagnosis.of(x, coming, when)
+        if run.algorithm.examined:
+            row |= run.algorithm.examine(coming.state, self._probe(when))
+        if run.fairness:
+            row |= fairness(told["accuracy"])
+        if run.algorithm.personal:
+            served = fairness(told["personal_accuracy"])
+            row |= {f"personal_{name}": served[name] for name in FAIRNESS[:2]}
+        return row, self._kept(told, coming.round - 1)
+
+    def _kept(self, told: Mapping[str, Array], round: int) -> Mapping[str, Array]:
+        """Return what is kept of every evaluated client after a round."""
+        if self.run.thinning is None:
+            return {}
+        ids = self.run.evaluated
+        none = np.full(len(ids), np.nan)
+        columns = {name: told.get(name, none) for name in COLUMNS}
+        return {"round": np.full(len(ids), round), "client": ids, **columns}
+
+    def _probe(self, when: str) -> Probe:
+        """Return what lets the algorithm ask the clients about themselves."""
+        run, best = self.run, self.run.optimum
+
+        def ask(work: str, send: Mapping[str, Array], up: Mapping[str, int]) -> Mapping[str, Array]:
+            return self.exchange(_request("algorithm", work, up, run.evaluated), send, when).sums
+
+        return Probe(ask, None if best is None else best.value, run.clients.count)
+
+    def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
+        """Return loss and accuracy of clients (K,) each, of their own models if they have any."""
+        return self._ask("evaluation", "each", {"loss": 1, "accuracy": 1}, ids, x, when).each
+
+    def skew(self, x: Array, ids: Ints, when: str) -> dict[str, float]:
+        """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.
+
+        Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning",
+        AISTATS 2022: rho = mean_k (F_k(x) - F_k*) / sum_k p_k (F_k(x) - F_k*), the mean over the
+        cohort, the sum over all clients with the weights of F, which add up to 1. It is 1 on
+        average where the selection is unbiased. ``skew_optimum`` is rho of the same cohort at x*.
+
+        Where the F_k* are not known, because the problem is not convex or a sample of clients is
+        evaluated, 0 stands for them, which no loss is below, and ``skew_optimum`` is NaN.
+        """
+        run = self.run
+        if run.algorithm.pooled:  # one machine stands for everybody
+            return {}
+        everyone = np.union1d(run.evaluated, ids)
+        least = run.optimum.least if run.optimum else None
+        above = self._losses(x, everyone, when) - (0.0 if least is None else least)
+        row = {"skew": self._rho(above, everyone, ids)}
+        if least is not None and run.optimum is not None:
+            if self.at_optimum is None:
+                best = run.optimum.x.astype(run.dtype)
+                self.at_optimum = self._losses(best, everyone, when) - least
+            row["skew_optimum"] = self._rho(self.at_optimum, everyone, ids)
+        return row
+
+    def _rho(self, above: Floats, everyone: Ints, ids: Ints) -> float:
+        """Return a cohort's mean of what is above the least, over that of all who are evaluated."""
+        view, evaluated = self.run.views["evaluation"], self.run.evaluated
+        weights = view.objective.weights(view.shards.mass(evaluated))
+        mean = np.sum(weights * above[np.searchsorted(everyone, evaluated)]) / np.sum(weights)
+        return float(np.mean(above[np.searchsorted(everyone, ids)]) / mean) if mean else math.nan
+
+    def _losses(self, x: Array, ids: Ints, when: str) -> Floats:
+        """Return F_k(x) (K,) of clients at the model itself."""
+        return self._ask("evaluation", "losses", {"loss": 1}, ids, x, when).each["loss"]
+
+    def _ask(
+        self, owner: str, work: str, up: Mapping[str, int], ids: Ints, x: Array, when: str
+    ) -> Gathered:
+        return self.exchange(_request(owner, work, up, ids), {"x": x}, when)
+
+
+def _request(owner: str, work: str, up: Mapping[str, int], ids: Ints) -> Request:
+    none = np.zeros(len(ids), dtype=np.int64)
+    return Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
+
+
+def fairness(accuracies: Floats) -> dict[str, float]:
+    """Return how evenly clients are served: spread, worst decile and Jain's index.
+
+    Parameters
+    ----------
+    accuracies : (K,) array of float
+        NaN where a client has no rows to score.
+
+    Returns
+    -------
+    dict
+        Standard deviation over clients; mean over the tenth of them with the lowest accuracies,
+        rounded up; and (sum a)^2 / (K sum a^2), which is 1 where all are equal and 1/K where one
+        has everything (Jain, Chiu, Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984).
+
+    Examples
+    --------
+    >>> fairness(np.array([1.0, 0.5, np.nan, 0.0]))["accuracy_jain"]  # 1.5^2 / (3 * 1.25)
+    0.6
+    """
+    known = np.sort(accuracies[~np.isnan(accuracies)])
+    if not len(known):
+        return dict.fromkeys(FAIRNESS, math.nan)
+    squares = len(known) * float(np.sum(known * known))
+    jain = float(np.sum(known)) ** 2 / squares if squares else 1.0
+    worst = float(np.mean(known[: math.ceil(len(known) / 10)]))
+    return dict(zip(FAIRNESS, (float(np.std(known)), worst, jain), strict=True))

@@ -1,0 +1,59 @@
+"""From what the hosts added up to what the server learns: the one place where sums are divided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rayfed.clients.host import GROUP, Request, group_name
+from rayfed.core.arrays import Array
+from rayfed.core.tree import tree_sum
+from rayfed.executors.base import Gathered
+from rayfed.messages import Groups, Reply
+
+
+def reply_of(request: Request, gathered: Gathered, population: int) -> Reply:
+    """Return the reply to a request: means of vectors, and scalars as they are.
+
+    Parameters
+    ----------
+    population : int
+        Number N of clients.
+    """
+    each, weights = gathered.each, request.weights
+    total = float(weights.sum())
+    vectors = [name for name in request.up if name in gathered.sums]
+    mean: dict[str, Any] = {
+        name: _divided(request, name, gathered.sums[name], len(weights), total) for name in vectors
+    }
+    for name, rows in each.items():
+        if rows.ndim == 1 and name in request.up and name != GROUP:
+            mean[name] = tree_sum(request.ids, rows * weights) / total
+    groups = _groups(request, gathered, vectors) if GROUP in request.up else Groups.nobody()
+    return Reply(request.ids, weights, mean, each, request.steps, population, groups, request.round)
+
+
+def _groups(request: Request, gathered: Gathered, vectors: list[str]) -> Groups:
+    """Return the means of the vectors, group by group."""
+    labels, place = np.unique(gathered.each[GROUP], return_inverse=True)
+    counts = np.bincount(place)
+    weights = np.bincount(place, request.weights).astype(np.float64)
+    mean = {
+        name: np.stack(
+            [
+                _divided(request, name, gathered.sums[group_name(name, label)], count, weight)
+                for label, count, weight in zip(
+                    labels.tolist(), counts.tolist(), weights.tolist(), strict=True
+                )
+            ]
+        )
+        for name in vectors
+    }
+    return Groups(labels, counts, weights, mean)
+
+
+def _divided(request: Request, name: str, rows: Array, count: int, weight: float) -> Array:
+    """Divide by the number of clients or by their weights, which entered in the vectors' type."""
+    divided: Array = rows / rows.dtype.type(count if name in request.plain else weight)
+    return divided

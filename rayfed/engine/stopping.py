@@ -1,0 +1,123 @@
+"""What ends a run before its last round, and what the rules compare a row with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rayfed.core.arrays import Array
+
+AT_MOST = ("loss", "loss_gap", "loss_change", "model_change")
+CHANGES = ("loss_change", "model_change")
+"""Columns that rows have only where a rule asks for them."""
+MEASURED = "contraction_measured"
+"""The column that tells by what factor a `merit` has fallen a round since the last evaluation."""
+BEST = "stationarity_best"
+"""The column that tells the least `stationarity` of all evaluations so far."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Rules that end a run before its last round; None never does.
+
+    Parameters
+    ----------
+    time_s : float
+        Simulated seconds.
+    loss, loss_gap, accuracy : float
+        Reached: loss or gap at most this, accuracy at least this.
+    loss_change, model_change : float
+        Tolerances: the loss changed by at most this from one evaluation to the next, the model
+        (the Euclidean norm) in a round.
+    """
+
+    time_s: float | None = None
+    loss: float | None = None
+    loss_gap: float | None = None
+    accuracy: float | None = None
+    loss_change: float | None = None
+    model_change: float | None = None
+
+    def rule(self, row: Mapping[str, Any]) -> str | None:
+        """Return the name of the rule that a row meets, or None."""
+        if self.time_s is not None and row["time_s"] >= self.time_s:
+            return "time_s"
+        for name in AT_MOST:
+            bound = getattr(self, name)
+            if bound is not None and row[name] <= bound:
+                return name
+        if self.accuracy is not None and row["accuracy"] >= self.accuracy:
+            return "accuracy"
+        return None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of rows that only these rules need."""
+        return tuple(name for name in CHANGES if getattr(self, name) is not None)
+
+    def unevaluated(self, time_s: float, moved: float) -> bool:
+        """Whether a rule that needs no evaluation ends the run: the clock's or the model's."""
+        over = self.time_s is not None and time_s >= self.time_s
+        return over or (self.model_change is not None and moved <= self.model_change)
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last evaluated row, as far as the next one is compared with it.
+
+    Parameters
+    ----------
+    loss : float
+        Its loss.
+    heard : bool
+        Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
+    round : int
+        Its round.
+    merit : float
+        Its `merit`, where the algorithm has such a column; else NaN.
+    best : float
+        Its `stationarity_best`, or NaN likewise.
+    """
+
+    loss: float = math.nan
+    heard: bool = False
+    round: int = 0
+    merit: float = math.nan
+    best: float = math.nan
+
+    def derived_columns(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """Return the columns of an evaluated row that tell of it and of those before it."""
+        told = {}
+        if MEASURED in row:
+            told[MEASURED] = self.factor(row)
+        if BEST in row:
+            told[BEST] = float(np.fmin(self.best, row["stationarity"]))
+        return told
+
+    def after(self, row: Mapping[str, Any], answered: bool, due: bool) -> tuple[Last, float]:
+        """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
+        heard = self.heard or answered
+        if not due:
+            return self if heard == self.heard else replace(self, heard=heard), math.nan
+        return Last.of(row), abs(row["loss"] - self.loss) if heard else math.nan
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Last:
+        """Return what is kept of an evaluated row."""
+        merit, best = row.get("merit", math.nan), row.get(BEST, math.nan)
+        return cls(row["loss"], False, row["round"], merit, best)
+
+    def factor(self, row: Mapping[str, Any]) -> float:
+        """Return by what factor the merit has changed, a round; NaN if nobody knows."""
+        if not (self.merit > 0 and row["merit"] > 0):
+            return math.nan
+        return float((row["merit"] / self.merit) ** (1 / (row["round"] - self.round)))
+
+
+def distance(x: Array, y: Array) -> float:
+    """Return the Euclidean distance of two models (p,), in double precision."""
+    return float(np.linalg.norm(x.astype(np.float64) - y))

@@ -1,0 +1,1 @@
+"""Numerical methods: Newton systems and minimisers."""

@@ -1,0 +1,68 @@
+"""Bernoulli availability: every client is drawn anew, each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.rng import Key
+from rayfed.population.availability.base import Availability, PopulationInfo, period
+
+_BLOCK = 16  # periods drawn together
+_HORIZON = 4096  # blocks that a search for the next change looks ahead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bernoulli(Availability):
+    """Each client is available with probability p, independently of the others.
+
+    Parameters
+    ----------
+    p : float
+        Probability of being available.
+    period_s : float, optional
+        Virtual seconds after which each client is drawn anew; every round if None.
+    """
+
+    name: ClassVar[str] = "bernoulli"
+
+    p: Annotated[float, Ge(0), Le(1)] = 0.5
+    period_s: Annotated[float, Gt(0)] | None = None
+
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
+        """Return the draw (K,) of this round, or of this period."""
+        if self.period_s is None:
+            return Key(crowd.seed, "availability").uniforms(ids, round=round) < self.p
+        block, index = divmod(period(t, self.period_s), _BLOCK)
+        return self._block(ids, block, crowd)[:, index]
+
+    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
+        """Return the start (K,) of the first period whose draw differs from that at t.
+
+        The search looks 65,536 periods ahead; where it finds no change, the end of what it saw is
+        returned.
+        """
+        if self.period_s is None or self.p in (0.0, 1.0):
+            return super().next_change(ids, t, crowd)
+        ids, now = np.asarray(ids), period(t, self.period_s)
+        first = now // _BLOCK
+        changed = np.full(len(ids), (first + _HORIZON) * _BLOCK)
+        status, pending = self.available(ids, t, 0, crowd), np.arange(len(ids))
+        for block in range(first, first + _HORIZON):
+            differs = self._block(ids[pending], block, crowd) != status[pending, None]
+            differs[:, : max(0, now - block * _BLOCK)] = False
+            found = differs.any(axis=1)
+            changed[pending[found]] = block * _BLOCK + differs[found].argmax(axis=1)
+            pending = pending[~found]
+            if not len(pending):
+                break
+        return np.asarray(changed * self.period_s)
+
+    def _block(self, ids: Ints, block: int, crowd: PopulationInfo) -> Bools:
+        """Return the draws (K, _BLOCK) of one block of periods."""
+        key = Key(crowd.seed, "availability/period")
+        return key.uniforms(ids, _BLOCK, round=block) < self.p

@@ -1,0 +1,134 @@
+"""Diurnal availability: clients are awake in a window of their local day, in time zones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge, Gt, Interval, Len, Lt
+
+from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.population.availability.base import Availability, PopulationInfo
+
+DAY_S = 86_400.0
+_HOUR_S = 3600.0
+
+Offset = Annotated[float, Interval(ge=-12, le=14)]
+Hour = Annotated[float, Interval(ge=0, le=24)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zone:
+    """A time zone, and how many clients live in it.
+
+    Parameters
+    ----------
+    utc_h : float
+        Hours that its clocks are ahead of UTC.
+    share : float
+        Its clients, in proportion to the shares of the other zones.
+    """
+
+    utc_h: Offset = 0.0
+    share: Annotated[float, Gt(0)] = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diurnal(Availability):
+    """Clients are available from one hour of their local day to another.
+
+    Devices take part while they are idle, charging and on a free network, at night that is
+    (Bonawitz et al., "Towards Federated Learning at Scale: System Design", MLSys 2019,
+    https://arxiv.org/abs/1902.01046). Time zones then take turns, as the groups of `cyclic` do,
+    on the virtual clock.
+
+    Parameters
+    ----------
+    zones : list
+        Time zones with their shares, ``{utc_h: -5, share: 0.3}``, dealt to the clients by the
+        seed; or a number for each client, the hours that its clock is ahead of UTC.
+    from_h, to_h : float
+        Local hours at which the window opens and closes; it may span midnight.
+    start_utc_h : float
+        Hour of the day in UTC at virtual second 0.
+
+    Raises
+    ------
+    ScenarioError
+        If `from_h` and `to_h` are the same time of the day, to a second, or numbers in `zones`
+        are not one for each client.
+
+    Examples
+    --------
+    Three clients in London, New York and Tokyo, awake at night; at 12:00 UTC it is 21:00 in
+    Tokyo, whose night begins an hour later.
+
+    >>> night = Diurnal(zones=(0.0, -5.0, 9.0), start_utc_h=12)
+    >>> crowd = PopulationInfo(count=3, seed=0)
+    >>> [night.available(np.arange(3), 3600.0 * h, 1, crowd).tolist() for h in (0, 1, 10)]
+    [[False, False, False], [False, False, True], [True, False, False]]
+    >>> (night.next_change(np.arange(3), 0.0, crowd) / 3600).tolist()
+    [10.0, 15.0, 1.0]
+    """
+
+    name: ClassVar[str] = "diurnal"
+
+    zones: Annotated[tuple[Zone | Offset, ...], Len(1)] = (Zone(),)
+    from_h: Hour = 22.0
+    to_h: Hour = 6.0
+    start_utc_h: Annotated[float, Ge(0), Lt(24)] = 0.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self._length_s <= DAY_S - 1:  # rounding would swallow it
+            found = f"from_h {self.from_h:g} and to_h {self.to_h:g} are the same time of the day"
+            raise ScenarioError("", f"{found}; change one, or use always")
+        if len({isinstance(zone, Zone) for zone in self.zones}) > 1:
+            found = "found zones with shares beside numbers, one for each client; give one kind"
+            raise ScenarioError("zones", found)
+
+    def check(self, crowd: PopulationInfo) -> None:
+        """Refuse numbers that are not one for each client."""
+        if not isinstance(self.zones[0], Zone) and len(self.zones) != crowd.count:
+            found = f"found {len(self.zones)} numbers for {crowd.count} clients"
+            raise ScenarioError("clients.availability.zones", f"{found}; give one for each")
+
+    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
+        """Return whose window is open: it closes before it opens again, so one day is enough."""
+        _, closes, _ = self._window(ids, t, crowd)
+        return np.asarray(t < closes)
+
+    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
+        """Return when an open window closes, or a closed one opens (K,)."""
+        _, closes, again = self._window(ids, t, crowd)
+        return np.where(t < closes, closes, again)
+
+    def utc_h(self, ids: Ints, crowd: PopulationInfo) -> Floats:
+        """Return the hours (K,) that each client's clock is ahead of UTC."""
+        ids = np.asarray(ids)
+        offsets = np.array([z.utc_h if isinstance(z, Zone) else z for z in self.zones])
+        shares = [z.share for z in self.zones if isinstance(z, Zone)]
+        if not shares:
+            return np.asarray(offsets[ids], dtype=np.float64)
+        ends = np.cumsum(shares)
+        ends = np.rint(ends / ends[-1] * crowd.count)
+        place = Key(crowd.seed, "zones").permutation(crowd.count)(ids)
+        return np.asarray(offsets[np.searchsorted(ends, place, side="right")])
+
+    def _window(self, ids: Ints, t: float, crowd: PopulationInfo) -> tuple[Floats, Floats, Floats]:
+        """Return the last opening (K,) at or before t, its closing, and the next opening.
+
+        They are the numbers that the clock can jump to, so t is compared with them as computed.
+        """
+        first = (self.from_h - self.utc_h(ids, crowd) - self.start_utc_h) * _HOUR_S % DAY_S
+        day = np.floor((t - first) / DAY_S)
+        day += (first + (day + 1) * DAY_S <= t).astype(np.float64)
+        day -= first + day * DAY_S > t
+        opens = first + day * DAY_S
+        return opens, opens + self._length_s, first + (day + 1) * DAY_S
+
+    @property
+    def _length_s(self) -> float:
+        return (self.to_h - self.from_h) * _HOUR_S % DAY_S

@@ -1,0 +1,290 @@
+"""The best setting of every algorithm of a study that tried several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from rayfed.core.errors import ScenarioError, unknown
+from rayfed.report.read.files import replace
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import crossing, history, more_is_better
+from rayfed.report.read.settings import tried
+from rayfed.study.dotted import setting_name
+
+_FREE = ("name", "algorithms", "grid")  # what scenarios of winners may differ in
+_FEWEST = 3  # values of a key of which the first and the last are an edge
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is best.
+
+    Parameters
+    ----------
+    column : str
+        Of ``rounds.parquet``: a loss or an accuracy.
+    at : int, optional
+        Round at which it is read: the last value until then; the last of all if None.
+    target : float, optional
+        The fewest rounds to this value are best, not the best value.
+    """
+
+    column: str
+    at: int | None = None
+    target: float | None = None
+
+    @classmethod
+    def of(cls, results: Results, column: str | None, at: int | None, target: str | None) -> Aim:
+        """Return the aim that the options of a command give.
+
+        Raises
+        ------
+        ScenarioError
+            If an option names no column, or one of which neither end is best.
+        """
+        if target is None:
+            known = results.rounds
+            gap = "loss_gap" in known and known["loss_gap"].notna().any()
+            return cls(column or ("loss_gap" if gap else "loss"), at)._checked(results, "--by")
+        if column is not None or at is not None:
+            raise ScenarioError("--target", "stands for itself; leave --by and --at out")
+        name, _, number = target.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            text = f"found '{target}'; give a column and a number, such as loss_gap=1e-6"
+            raise ScenarioError("--target", text) from None
+        return cls(name.strip(), target=value)._checked(results, "--target")
+
+    def _checked(self, results: Results, option: str) -> Aim:
+        rounds = results.rounds
+        scores = [c for c in rounds.columns if more_is_better(c) is not None]
+        held = [c for c in scores if rounds[c].notna().any()]
+        if self.column not in held:
+            raise ScenarioError(option, unknown("score", self.column, held))
+        return self
+
+    @property
+    def sign(self) -> float:
+        """1 where little is good, -1 where much is."""
+        return -1.0 if more_is_better(self.column) else 1.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of one algorithm, with all its seeds.
+
+    Parameters
+    ----------
+    algorithm : str
+        What it competes for: the label, or without a grid the algorithm's own name.
+    setting : str
+        What tells it from the others: the setting of the grid, or the label.
+    runs : tuple of Run
+        One for each seed.
+    value : float
+        Mean over seeds of what the aim reads, NaN where a seed has none.
+    rounds : float
+        Mean over seeds of the rounds to the target, infinite where a seed never reached it.
+    """
+
+    algorithm: str
+    setting: str
+    runs: tuple[Run, ...]
+    value: float
+    rounds: float = math.inf
+
+    @property
+    def failed(self) -> bool:
+        """Whether a seed of it failed, as a run that diverges does: then it cannot win."""
+        return any(run.status == "failed" for run in self.runs)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings of the algorithm."""
+        return dict(self.runs[0].info.get("settings") or {})
+
+    @property
+    def rest(self) -> dict[str, Any]:
+        """The scenario without what is the algorithm's own."""
+        scenario = self.runs[0].info.get("scenario") or {}
+        return {key: value for key, value in scenario.items() if key not in _FREE}
+
+    def place(self, aim: Aim) -> tuple[float, ...]:
+        """Return what candidates are sorted by, the best first."""
+        value = math.inf if math.isnan(self.value) else aim.sign * self.value
+        return (self.failed, self.rounds, value)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best candidate of an algorithm.
+
+    Parameters
+    ----------
+    best : Candidate
+        It failed only if all did.
+    tried, failed : int
+        Candidates, and those of them that failed.
+    edges : tuple of str
+        Keys of the grid whose first or last number it has: a wider grid may hold a better one.
+    """
+
+    best: Candidate
+    tried: int
+    failed: int
+    edges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best settings of a study.
+
+    Parameters
+    ----------
+    results : Results
+        What it recorded.
+    aim : Aim
+        What is best.
+    """
+
+    results: Results
+    aim: Aim
+
+    @cached_property
+    def winners(self) -> tuple[Winner, ...]:
+        """One for each algorithm, in the order of the scenario."""
+        swept = any(run.info.get("setting") for run in self.results.runs_found)
+        rivals: dict[str, list[Candidate]] = {}
+        seen = set()
+        for name in self.results.names:
+            candidate = self._candidate(tuple(self.results.of(name)), swept)
+            facts = (candidate.algorithm, yaml.safe_dump([candidate.own, candidate.rest]))
+            if facts not in seen:  # the grid may sweep keys of other algorithms
+                rivals.setdefault(candidate.algorithm, []).append(candidate)
+            seen.add(facts)
+        return tuple(self._winner(candidates) for candidates in rivals.values())
+
+    def _candidate(self, runs: tuple[Run, ...], swept: bool) -> Candidate:
+        run, frames = runs[0], [history(run) for run in runs]
+        algorithm = run.label if swept else str(run.info.get("algorithm", run.label))
+        setting = self._setting(run) if swept else run.label
+        value = _mean([_value(frame, self.aim) for frame in frames])
+        found = Candidate(algorithm, setting, runs, value)
+        if self.aim.target is None:
+            return changed(found, rounds=0.0)
+        at = [crossing(f, self.aim.column, self.aim.target) for f in frames if self.aim.column in f]
+        rounds = [math.inf if row is None else float(row["round"]) for row in at]
+        return changed(found, rounds=_mean(rounds) if rounds else math.inf)
+
+    def _winner(self, candidates: Sequence[Candidate]) -> Winner:
+        best = min(candidates, key=lambda candidate: candidate.place(self.aim))
+        failed = sum(candidate.failed for candidate in candidates)
+        return Winner(best, len(candidates), failed, self._edges(best))
+
+    def _edges(self, best: Candidate) -> tuple[str, ...]:
+        found = []
+        for key, value in self._swept(best.runs[0]).items():
+            values = {other[key] for other in self._settings.values() if _is_number(other[key])}
+            ends = (min(values), max(values)) if len(values) >= _FEWEST else ()
+            found += [key] if value in ends else []
+        return tuple(found)
+
+    def _setting(self, run: Run) -> str:
+        """Return the setting of a run in a grid, as far as it is about its algorithm."""
+        swept = self._swept(run)
+        return setting_name(swept) if swept else ""
+
+    def _swept(self, run: Run) -> dict[str, Any]:
+        """Return the keys of the grid with their values in a run, other algorithms' left out."""
+        entries = (run.info.get("scenario") or {}).get("algorithms") or []
+        labels = [str(entry.get("label") or entry.get("name")) for entry in entries]
+        others = {str(k) for k, label in enumerate(labels) if label != run.label}
+        setting = self._settings.get(str(run.info.get("setting") or ""), {})
+        return {
+            key: value
+            for key, value in setting.items()
+            if not (key.startswith("algorithms.") and key.split(".")[1] in others)
+        }
+
+    @cached_property
+    def _settings(self) -> dict[str, dict[str, Any]]:
+        """What each setting of the grid sets, by its name."""
+        return tried(self.results.scenario)
+
+    def frame(self) -> pd.DataFrame:
+        """Return a row for each algorithm: its best setting and what that reaches."""
+        rows = []
+        for won in self.winners:
+            best = won.best
+            row = {"algorithm": best.algorithm, "setting": best.setting, "seeds": len(best.runs)}
+            row[self.aim.column] = best.value
+            if self.aim.target is not None:
+                row["rounds_to_target"] = best.rounds if math.isfinite(best.rounds) else math.nan
+            row |= {"tried": won.tried, "failed": won.failed, "edges": " ".join(won.edges)}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def write(self) -> list[Path]:
+        """Write ``best.csv``, and the best settings as a scenario: ``best.yaml``.
+
+        Where winners differ in more than their algorithm's own settings, no scenario holds them
+        all: each then gets one of its own, ``best-<name>.yaml``.
+
+        Returns
+        -------
+        list of Path
+            The scenarios; none where every setting failed.
+        """
+        folder = self.results.folder
+        replace(folder / "best.csv", self.frame().to_csv(index=False))
+        for old in folder.glob("best*.yaml"):
+            old.unlink()
+        winners = [won.best for won in self.winners if not won.best.failed]
+        shared = {yaml.safe_dump(best.rest) for best in winners}
+        groups = [winners] if len(shared) == 1 else [[best] for best in winners]
+        paths = []
+        for group in groups:
+            name = group[0].runs[0].folder.name.rpartition("-seed")[0]
+            own = f"-{name}" if len(groups) > 1 else ""
+            paths.append(folder / f"best{own}.yaml")
+            replace(paths[-1], self._scenario(group))
+        return paths
+
+    def _scenario(self, group: Sequence[Candidate]) -> str:
+        """Return the settings of some candidates as one scenario."""
+        algorithms = [best.own for best in group]
+        scenario = {"name": f"{self.results.study}-best", **group[0].rest}
+        text = yaml.safe_dump(
+            scenario | {"algorithms": algorithms}, sort_keys=False, allow_unicode=True
+        )
+        what = f"at round {self.aim.at}" if self.aim.at is not None else "at the end"
+        if self.aim.target is not None:
+            what = f"= {self.aim.target:g} in the fewest rounds"
+        return f"# The best settings of {self.results.study}: {self.aim.column} {what}.\n{text}"
+
+
+def _value(frame: pd.DataFrame, aim: Aim) -> float:
+    """Return the last value that is known, until the round of the aim."""
+    if aim.column not in frame:
+        return math.nan
+    known = frame[frame[aim.column].notna()]
+    known = known if aim.at is None else known[known["round"] <= aim.at]
+    return float(known[aim.column].iloc[-1]) if len(known) else math.nan
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(sum(values) / len(values))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,30 @@
+"""The figures of the page, each a function from results to a Plotly figure, for notebooks too."""
+
+from rayfed.report.figures.convergence import convergence
+from rayfed.report.figures.fairness import fairness
+from rayfed.report.figures.fit import fit
+from rayfed.report.figures.mixing import mixing
+from rayfed.report.figures.palette import dark
+from rayfed.report.figures.participation import participation, participation_over_rounds
+from rayfed.report.figures.personal import personal, personal_over_rounds
+from rayfed.report.figures.sweep import sweep_line, sweep_map
+from rayfed.report.figures.timeline import timeline
+from rayfed.report.figures.walk import eigenvalues, visits, walk
+
+__all__ = [
+    "convergence",
+    "dark",
+    "eigenvalues",
+    "fairness",
+    "fit",
+    "mixing",
+    "participation",
+    "participation_over_rounds",
+    "personal",
+    "personal_over_rounds",
+    "sweep_line",
+    "sweep_map",
+    "timeline",
+    "visits",
+    "walk",
+]

@@ -1,0 +1,98 @@
+"""Fairness: the accuracy of every client as a sorted curve per algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.labels import label_ends
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import canvas, line, log_ticks, spans_decades, study_inks, y_range
+from rayfed.report.read.results import Results
+
+HEIGHT = 380
+_POINTS = 201
+
+
+def fairness(results: Results, column: str | None = None) -> go.Figure:
+    """Draw a value of every client, from the worst to the best, mean over seeds.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the clients. If None: their accuracy or, where there is none, their loss.
+
+    Returns
+    -------
+    Figure
+        One line an algorithm; the worst tenth of clients is shaded.
+    """
+    column = column or fairness_column(results)
+    figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
+    curves = {name: sorted_clients(results, name, column) for name in results.names}
+    drawn = {name: values for name, values in curves.items() if len(values)}
+    look, at = study_inks(results), np.linspace(0, 100, _POINTS)
+    for name, values in drawn.items():
+        figure.add_scatter(
+            x=at,
+            y=values,
+            mode="lines",
+            name=name,
+            line=line(look[name]),
+            hovertemplate="%{y:.3g}",
+            meta={"name": name, "part": "mean"},
+        )
+    figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
+    # Losses differ by decades where one algorithm is much further than another.
+    log = column.endswith("loss") and spans_decades(list(drawn.values()))
+    extent = y_range(list(drawn.values()), log)
+    figure.update_xaxes(title_text="clients, from the worst served to the best (%)", range=[0, 100])
+    figure.update_xaxes(showgrid=False, dtick=20)
+    figure.update_layout(xaxis_unifiedhovertitle_text="the %{x:.0f} % worst served")
+    kind = "log" if log else "linear"
+    ticks = log_ticks(extent) if log else {}
+    figure.update_yaxes(title_text=f"{column} of the client", type=kind, range=extent, **ticks)
+    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, look, extent, log)
+    return figure
+
+
+def fairness_column(results: Results) -> str:
+    """Return what is compared: accuracy where some run has it, else loss."""
+    clients = results.clients
+    known = "accuracy" in clients and bool(clients["accuracy"].notna().any())
+    return "accuracy" if known else "loss"
+
+
+def client_values(results: Results, name: str, column: str) -> list[Floats]:
+    """Return the values of the clients of each run, worst first; runs without any left out."""
+    found = []
+    for run in results.usable(name):
+        if column not in run.clients:
+            continue
+        values = run.clients[column].to_numpy(dtype=float, na_value=np.nan)
+        values = np.sort(values[np.isfinite(values)])
+        if len(values):
+            found.append(values[::-1] if column.endswith("loss") else values)
+    return found
+
+
+def sorted_clients(results: Results, name: str, column: str) -> Floats:
+    """Return the mean over seeds of the sorted values at evenly spaced shares of the clients."""
+    runs = client_values(results, name, column)
+    if not runs:
+        return np.empty(0)
+    at = np.linspace(0, 1, _POINTS)
+    curves = [np.interp(at, np.linspace(0, 1, len(v)) if len(v) > 1 else [0], v) for v in runs]
+    mean: Floats = np.mean(curves, axis=0)
+    return mean
+
+
+def worst_tenth(results: Results, name: str, column: str) -> float:
+    """Return the mean value of the worst tenth of clients (at least one), mean over seeds."""
+    runs = client_values(results, name, column)
+    if not runs:
+        return float("nan")
+    return float(np.mean([values[: max(1, -(-len(values) // 10))].mean() for values in runs]))

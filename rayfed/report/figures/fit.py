@@ -1,0 +1,125 @@
+"""The fit: what the final model of a run makes of rows that it is scored on."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.palette import LIGHT, Ink
+from rayfed.report.figures.style import canvas, fade, study_inks
+from rayfed.report.read.results import Fit, Results
+
+HEIGHT = 420
+HOW = {
+    "curve": "The final model among points that it is scored on",
+    "numbers": "A dot a row that the final model is scored on; on the dashed line it is right",
+    "classes": "Rows that the final model is scored on; the colour of a cell is as strong "
+    "as the share of the class, a row of the figure, that is put there",
+}
+"""How to read each kind of picture."""
+_WRITTEN = 12  # classes up to which every cell has its number
+
+
+def fit(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw points and the model's curve, predictions against targets, or classes against classes.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a fit.
+    """
+    run = results.run(name, seed)
+    if run.fit is None:
+        raise ValueError(f"the run of {name}, seed {seed}, has no fit")
+    ink = study_inks(results)[name]
+    draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
+    figure = canvas(HEIGHT, hovermode="closest")
+    draw(figure, run.fit, ink)
+    labels = [str(label) for label in run.info.get("classes") or ()]
+    if run.fit.kind == "classes" and len(labels) == len(run.fit.counts):
+        figure.update_traces(x=labels, y=labels)
+    return figure
+
+
+def _curve(figure: go.Figure, found: Fit, ink: Ink) -> None:
+    """Add the points in grey and the curve in the algorithm's colour."""
+    figure.add_scatter(
+        **_xy(found.points),
+        mode="markers",
+        marker={"color": LIGHT["strip"], "size": 5},
+        hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
+        meta={"part": "points"},
+    )
+    figure.add_scatter(
+        **_xy(found.curve),
+        mode="lines",
+        line={"color": ink.light, "width": 2.5, "simplify": False},
+        hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
+        meta={"part": "curve"},
+    )
+    figure.update_xaxes(title_text="x")
+    figure.update_yaxes(title_text="y")
+    if found.square:
+        figure.update_yaxes(scaleanchor="x", scaleratio=1)
+
+
+def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
+    """Add a dot for every row, and the diagonal on which a prediction is right."""
+    low, high = float(found.points.min()), float(found.points.max())
+    margin = 0.04 * (high - low or 1.0)
+    ends = [low - margin, high + margin]
+    figure.add_scatter(
+        x=ends,
+        y=ends,
+        mode="lines",
+        line={"color": LIGHT["muted"], "dash": "4px,4px", "width": 1},
+        hoverinfo="skip",
+        meta={"part": "diagonal"},
+    )
+    figure.add_scatter(
+        **_xy(found.points),
+        mode="markers",
+        marker={"color": ink.light, "size": 6, "opacity": 0.7},
+        hovertemplate="target %{x:.4~g}, predicted %{y:.4~g}<extra></extra>",
+        meta={"part": "points"},
+    )
+    figure.update_xaxes(title_text="target", range=ends)
+    figure.update_yaxes(title_text="predicted")
+
+
+def _classes(figure: go.Figure, found: Fit, ink: Ink) -> None:
+    """Add a cell for every pair of classes, as strong as the share of the class that is in it."""
+    rows = np.maximum(found.counts.sum(axis=1, keepdims=True), 1)
+    names = [str(label) for label in range(len(rows))]
+    few = len(names) <= _WRITTEN
+    texts = [[f"{count:,}" if count else "" for count in row] for row in found.counts.tolist()]
+    figure.add_heatmap(
+        z=100 * found.counts / rows,
+        x=names,
+        y=names,
+        colorscale=fade(ink),
+        zmin=0,
+        zmax=100,
+        xgap=1,
+        ygap=1,
+        showscale=False,
+        text=texts,
+        texttemplate="%{text}" if few else None,
+        hovertemplate="class %{y} put into %{x}: %{text} rows, "
+        "%{z:.3~g} % of the class<extra></extra>",
+        meta={"part": "classes"},
+    )
+    ticks = {"showgrid": False, "type": "category", "dtick": 1 if few else None}
+    figure.update_xaxes(title_text="put into class", **ticks)
+    figure.update_yaxes(title_text="class", autorange="reversed", automargin=True, **ticks)
+
+
+def _xy(points: Floats) -> dict[str, Floats]:
+    """Return points (n, 2) as coordinates, in the precision of a screen."""
+    with np.errstate(over="ignore"):  # a diverged model predicts more than fits
+        return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}

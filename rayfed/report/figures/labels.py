@@ -1,0 +1,105 @@
+"""Names at the ends of lines, in place of a legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+
+from rayfed.report.figures.palette import Ink
+
+GAP = 17  # pixels between two labels
+DIRECT = 8  # most lines that are labelled at their ends
+MARGINS = 12 + 52  # pixels of a canvas above and below its plot
+ROOM = (104, 250)  # least and most pixels at the right for the labels
+_LETTER = 8.2  # pixels of a letter, those of wide fonts too
+
+
+def label_ends(
+    figure: go.Figure,
+    ends: Mapping[str, float],
+    look: Mapping[str, Ink],
+    extent: list[float] | None,
+    log: bool = False,
+) -> None:
+    """Write each name at the end of its line, moved apart where lines end close together.
+
+    Parameters
+    ----------
+    figure : Figure
+        Gets the labels; beyond `DIRECT` lines a legend below instead.
+    ends : mapping of str to float
+        The last value of each line.
+    look : mapping of str to Ink
+        Gives the colours.
+    extent : list of float
+        The range of the y axis as Plotly has it (exponents on a log axis).
+    log : bool
+        Whether the y axis is logarithmic.
+    """
+    if len(ends) > DIRECT:
+        _legend(figure)
+        return
+    if extent is None:
+        return
+    longest = max((len(plain(name)) for name in ends), default=0)
+    figure.update_layout(margin_r=min(max(ROOM[0], 16 + _LETTER * longest), ROOM[1]))
+    room = figure.layout.height - MARGINS
+    at = {n: math.log10(v) if log else v for n, v in ends.items() if not log or v > 0}
+    per_pixel = (extent[1] - extent[0]) / room
+    heights = {name: (value - extent[0]) / per_pixel for name, value in at.items()}
+    for name, height in spread(heights, GAP, room).items():
+        figure.add_annotation(
+            name=name,
+            xref="paper",
+            x=1,
+            xanchor="left",
+            xshift=6,
+            y=at[name],
+            yshift=height - heights[name],
+            text=plain(name),
+            showarrow=False,
+            font={"color": look[name].light},
+        )
+
+
+def _legend(figure: go.Figure) -> None:
+    figure.update_layout(
+        showlegend=True, margin_b=110, legend={"orientation": "h", "y": -0.2, "itemclick": False}
+    )
+    figure.for_each_trace(lambda trace: trace.update(showlegend=trace.meta["part"] == "mean"))
+
+
+def spread(heights: Mapping[str, float], gap: float, room: float) -> dict[str, float]:
+    """Move heights (pixels) apart so that neighbours keep a gap, each as little as needed.
+
+    Examples
+    --------
+    >>> spread({"a": 100.0, "b": 104.0, "c": 300.0}, 20, 400)
+    {'a': 92.0, 'b': 112.0, 'c': 300.0}
+    """
+    blocks: list[tuple[list[str], float]] = []
+    for name in sorted(heights, key=lambda n: heights[n]):
+        names, middle = [name], heights[name]
+        while blocks and middle - blocks[-1][1] < gap * (len(names) + len(blocks[-1][0])) / 2:
+            below, other = blocks.pop()
+            middle = (other * len(below) + middle * len(names)) / (len(below) + len(names))
+            names = below + names
+        half = gap * (len(names) - 1) / 2
+        blocks.append((names, min(max(middle, half), room - half)))
+    return {
+        name: middle + gap * (place - (len(names) - 1) / 2)
+        for names, middle in blocks
+        for place, name in enumerate(names)
+    }
+
+
+def plain(text: str, most: int = 28) -> str:
+    """Return a user's text for a figure, where ``<`` would start markup, cut to a length.
+
+    It is cut in the middle, because what tells long names apart often comes last.
+    """
+    head = most // 2
+    cut = text if len(text) <= most else f"{text[: head - 1]}…{text[head - most :]}"
+    return cut.replace("&", "&amp;").replace("<", "&lt;")

@@ -1,0 +1,180 @@
+"""Participation: who took part, against how much data they hold, and when."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.people import people
+from rayfed.report.figures.style import canvas, colorbar, fade, study_inks
+from rayfed.report.read.results import Results, Run
+
+HEIGHT = 400
+MOST_DOTS = 2000
+_BANDS, _COLUMNS = 40, 100  # cells of the heat map
+
+
+def participation(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw each client's share of the updates against its share of the data.
+
+    On the diagonal a client counts as much as its data; below it the client was left behind. The
+    slowest fifth of the clients are open circles.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    Figure
+        With ``layout.meta["note"]``: what was left out, empty if nothing was.
+    """
+    run = results.run(name, seed)
+    shares = client_shares(run)
+    if not len(shares):
+        return canvas(200, meta={"note": "No clients are recorded for this run."})
+    slow = np.arange(len(shares)) >= len(shares) - fifth(len(shares))
+    kept = np.unique(np.linspace(0, len(shares) - 1, min(len(shares), MOST_DOTS)).astype(int))
+    figure = canvas(HEIGHT, hovermode="closest")
+    top = 1.06 * 100 * float(np.nanmax(shares[["data", "updates"]].to_numpy()) or 1.0)
+    _add_diagonal(figure, top)
+    colour = study_inks(results)[name].light
+    for part, chosen in (("others", kept[~slow[kept]]), ("slowest", kept[slow[kept]])):
+        _add_dots(figure, part, shares.iloc[chosen], colour)
+    figure.update_xaxes(title_text="share of the data (%)", range=[0, top])
+    figure.update_yaxes(title_text="share of the updates (%)", range=[0, top])
+    left_out = len(shares) - len(kept)
+    note = f"Drawn: {len(kept):,} of {len(shares):,} clients." if left_out else ""
+    figure.update_layout(meta={"note": note})
+    return figure
+
+
+def client_shares(run: Run) -> pd.DataFrame:
+    """Return each client's share of data and of used updates, 0 to 1, the fastest first."""
+    clients = people(run)
+    clients = clients[clients["samples"].notna() & clients["used"].notna()]
+    return clients.assign(
+        data=clients["samples"] / max(1.0, clients["samples"].sum()),
+        updates=clients["used"] / max(1.0, clients["used"].sum()),
+    )
+
+
+def fifth(number: int) -> int:
+    """Return how many clients are the slowest fifth: at least one."""
+    return max(1, round(number / 5))
+
+
+def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw who took part in which rounds, clients down (the fastest at the top), rounds across.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+    """
+    run = results.run(name, seed)
+    clients = people(run)
+    if not len(run.events) or not len(clients):
+        return canvas(200, meta={"note": "No events are recorded for this run."})
+    bands, columns = min(_BANDS, len(clients)), min(_COLUMNS, int(run.events["round"].max()))
+    share, round_edges = _used_share(run, clients, bands, columns)
+    single = bands == len(clients)
+    figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
+    figure.add_heatmap(
+        z=np.round(100 * share, 3),
+        x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
+        y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
+        customdata=np.repeat(clients.index.to_numpy()[:, None], columns, 1) if single else None,
+        colorscale=fade(study_inks(results)[name]),
+        zmin=0,
+        zmax=100 * float(share.max()) or 1.0,
+        xgap=1 if columns <= 40 else 0,
+        ygap=1,
+        colorbar=colorbar("took part (%)"),
+        showscale=not set(np.unique(share)) <= {0.0, 1.0},
+        hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
+        + ", round %{x:.0f}: took part in %{z:.3~g} %<extra></extra>",
+        meta={"part": "density"},
+    )
+    figure.update_xaxes(title_text="round", showgrid=False)
+    low, high = (-0.5, bands - 0.5) if single else (0.0, 100.0)
+    unit = "" if single else " (%)"
+    figure.update_yaxes(title_text=f"client, fastest at the top{unit}", range=[high, low])
+    figure.update_yaxes(showgrid=False)
+    if single and bands <= 30:
+        figure.update_yaxes(tickvals=np.arange(bands), ticktext=[str(c) for c in clients.index])
+    return figure
+
+
+def _used_share(
+    run: Run, clients: pd.DataFrame, bands: int, columns: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of client-rounds that were used in each cell, and the rounds' edges."""
+    last = int(run.events["round"].max())
+    edges = np.unique(np.linspace(1, last + 1, columns + 1).round())
+    rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
+    used = run.events[run.events["status"].astype(str) == "used"]
+    used = used.drop_duplicates(["round", "client"])
+    rows = rank.reindex(used["client"]).to_numpy(float)
+    known = np.isfinite(rows)
+    cells, _, _ = np.histogram2d(
+        rows[known],
+        used["round"].to_numpy(float)[known],
+        bins=(np.arange(bands + 1) - 0.5, edges - 0.5),
+    )
+    people_in = np.bincount(rank.to_numpy(), minlength=bands)[:, None]
+    return cells / (people_in * np.diff(edges)[None, :]), edges
+
+
+def _add_diagonal(figure: go.Figure, top: float) -> None:
+    figure.add_scatter(
+        x=[0, top],
+        y=[0, top],
+        mode="lines",
+        line={"color": LIGHT["muted"], "width": 1, "dash": "3px,3px"},
+        hoverinfo="skip",
+        meta={"part": "diagonal"},
+    )
+    figure.add_annotation(
+        x=top,
+        y=top,
+        text="as much as its data",
+        showarrow=False,
+        xanchor="right",
+        xshift=-70,  # clear of the line, wide as the figure may be
+        yanchor="top",
+        font={"color": LIGHT["muted"]},
+    )
+
+
+def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str) -> None:
+    about = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
+    figure.add_scatter(
+        x=100 * shares["data"],
+        y=100 * shares["updates"],
+        mode="markers",
+        cliponaxis=False,
+        customdata=np.round(np.column_stack([shares.index.to_numpy(float), about]), 5),
+        marker={
+            "symbol": "circle-open" if part == "slowest" else "circle",
+            "size": 9 if len(shares) < 200 else 5,
+            "color": colour,
+            "opacity": 0.85,
+            "line": {"width": 2 if part == "slowest" else 0, "color": colour},
+        },
+        hovertemplate="client %{customdata[0]:.0f}<br>%{customdata[3]:.0f} samples, "
+        "%{customdata[4]:.3~g} s a step<br>asked %{customdata[2]:.0f} times, used "
+        "%{customdata[1]:.0f} times<extra></extra>",
+        meta={"part": part},
+    )

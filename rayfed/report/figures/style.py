@@ -1,0 +1,160 @@
+"""What all figures share: fonts, faint grids, axes, and the colours of a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.palette import LIGHT, Ink, clear, inks
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import COMMUNICATIONS, Axis, clocks
+from rayfed.report.read.units import number
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
+FONT_SIZE = 13
+POWER_SIZE = 10.5
+NAMED = 30  # clients up to which each is named
+_SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
+
+
+def study_inks(results: Results) -> dict[str, Ink]:
+    """Return how each algorithm of a study is drawn, the same in every figure and table."""
+    return inks(results.names, results.baselines)
+
+
+def canvas(height: int, **layout: Any) -> go.Figure:
+    """Return an empty figure in the house style, `height` pixels high."""
+    # Plotly checks a whole layout at once much faster than many updates of it.
+    house = {
+        "template": "none",
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 12, "b": 52},
+        "font": {"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
+        "paper_bgcolor": LIGHT["background"],
+        "plot_bgcolor": LIGHT["background"],
+        "showlegend": False,
+        "hoverlabel": {
+            "bgcolor": LIGHT["background"],
+            "bordercolor": LIGHT["grid"],
+            "font": {"family": FONT, "size": FONT_SIZE, "color": LIGHT["ink"]},
+            "align": "left",
+            "namelength": -1,
+        },
+        "xaxis": _axis(),
+        "yaxis": _axis(),
+    }
+    return go.Figure(layout=house | layout)
+
+
+def _axis() -> dict[str, Any]:
+    return {
+        "gridcolor": LIGHT["grid"],
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+        "ticklabelstandoff": 4,
+        "nticks": 7,
+        "tickfont": {"color": LIGHT["muted"]},
+        "title": {"font": {"color": LIGHT["muted"], "size": FONT_SIZE}, "standoff": 10},
+        "automargin": False,
+        "exponentformat": "power",
+        "spikecolor": LIGHT["strip"],
+        "spikethickness": 1,
+        "spikedash": "solid",
+        "minexponent": 4,
+    }
+
+
+def scale(axis: Axis, largest: float) -> dict[str, Any]:
+    """Return how a clock is drawn: its title with the unit, and what one unit is worth."""
+    unit, worth = axis.unit(largest)
+    title = f"{axis.title} ({unit})" if unit else axis.title
+    return {"title": title, "worth": worth, "unit": unit}
+
+
+def x_scales(results: Results) -> dict[str, dict[str, Any]]:
+    """Return the scale of every clock, chosen by the longest run."""
+    if not len(results.rounds):
+        return {name: scale(axis, 0.0) for name, axis in clocks(results).items()}
+    rounds = results.rounds.groupby(["name", "seed"])
+    largest = {
+        "round": float(rounds["round"].max().max()),
+        "time_s": float(rounds["time_s"].max().max()),
+        "bytes_up": float(rounds["bytes_up"].sum().max()),
+        "updates": float(rounds["participants"].sum().max()),
+        COMMUNICATIONS: 0.0,  # has no unit to choose
+    }
+    return {name: scale(axis, largest[name]) for name, axis in clocks(results).items()}
+
+
+def spans_decades(columns: Sequence[Floats]) -> bool:
+    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
+    values = np.concatenate([np.empty(0), *columns])
+    return bool(len(values) and values.min() > 0 and values.max() / values.min() > _SPAN)
+
+
+def y_range(columns: Sequence[Floats], log: bool) -> list[float] | None:
+    """Return an axis range around the data with a margin of 4 %; None without data."""
+    values = np.concatenate([np.empty(0), *columns])
+    values = values[np.isfinite(values)]
+    values = np.log10(values[values > 0]) if log else values
+    if not len(values):
+        return None
+    low, high = float(values.min()), float(values.max())
+    margin = 0.04 * (high - low) or 0.04 * (abs(high) or 1.0)
+    return [low - margin, high + margin]
+
+
+def log_ticks(extent: list[float] | None) -> dict[str, Any]:
+    """Return the ticks of a log axis: 1, 2, 5 where it spans two decades or less, else powers."""
+    decades = extent[1] - extent[0] if extent else 1.0
+    if decades <= 2.2:
+        return {"dtick": "D2", "tickformat": "~g", "tickfont_size": FONT_SIZE}
+    # Powers are written a quarter larger than they are asked for.
+    return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": "", "tickfont_size": POWER_SIZE}
+
+
+def colorbar(title: str) -> dict[str, Any]:
+    """Return the scale of a heat map: slim, without a frame."""
+    return {
+        "title": {
+            "text": title,
+            "side": "right",
+            "font": {"size": FONT_SIZE, "color": LIGHT["muted"]},
+        },
+        "tickfont": {"color": LIGHT["muted"]},
+        "thickness": 10,
+        "len": 0.8,
+        "outlinewidth": 0,
+        "ticks": "",
+        "nticks": 5,
+        "exponentformat": "power",  # not "100n" for 1e-7
+    }
+
+
+def powers(low: float, high: float) -> dict[str, Any]:
+    """Return the ticks of a colour scale of logarithms."""
+    first, last = np.ceil(np.log10(low)), np.floor(np.log10(high))
+    step = max(1, int(np.ceil((last - first) / 5)))
+    exponents = np.arange(first, last + 1, step)
+    return {"tickvals": exponents, "ticktext": [number(10.0**e) for e in exponents]}
+
+
+def fade(ink: Ink) -> list[list[Any]]:
+    """Return a sequential scale in the algorithm's one hue, from the background."""
+    return [[0.0, LIGHT["background"]], [1.0, ink.light]]
+
+
+def veil(colour: str) -> list[list[Any]]:
+    """Return a sequential scale from nothing to a colour, to be laid over something else."""
+    return [[0.0, clear(colour)], [1.0, colour]]
+
+
+def line(ink: Ink, width: float = 2.0) -> Mapping[str, Any]:
+    """Return the line style of an algorithm."""
+    return {"color": ink.light, "dash": ink.dash, "width": width}

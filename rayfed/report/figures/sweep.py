@@ -1,0 +1,183 @@
+"""A sweep: what came of the one or two numbers that a study tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.palette import LIGHT, Ink
+from rayfed.report.figures.style import (
+    FONT_SIZE,
+    canvas,
+    colorbar,
+    fade,
+    line,
+    log_ticks,
+    powers,
+    spans_decades,
+    study_inks,
+    y_range,
+)
+from rayfed.report.read import units
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import more_is_better, stopped_at, y_title
+from rayfed.report.read.sweeps import Sweep
+
+HEIGHT = 360
+_ROW = 44  # pixels of a row of cells
+_TEXTS = 12  # most points across whose numbers can be read
+
+
+def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
+    """Draw the last values of all algorithms over the one key that was swept.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    found : Sweep
+        What `sweeps.find` returned.
+    column : str
+        A column of the rounds.
+    """
+    (key,), (title,) = found.keys, found.titles
+    rows = found.values(results, column)
+    logs = spans_decades([rows[key].to_numpy()])
+    ends = rows["value"].dropna().to_numpy()
+    log = spans_decades([ends])
+    figure = canvas(HEIGHT, hovermode="x unified")
+    for series, ink in series_inks(results, found).items():
+        mine = rows[rows["series"] == series].sort_values(key)
+        figure.add_scatter(
+            x=mine[key].to_numpy(),
+            y=mine["value"].to_numpy(),
+            mode="lines+markers",
+            name=series,
+            line=line(ink),
+            marker={"size": 7, "color": ink.light},
+            hovertemplate="%{y:.3g}",
+            meta={"part": "mean"},
+        )
+    figure.update_xaxes(title_text=title, type="log" if logs else "linear")
+    figure.update_xaxes(unifiedhovertitle_text=f"{title} %{{x:.3~g}}")
+    tried = np.unique(rows[key])
+    if len(tried) <= _TEXTS:
+        figure.update_xaxes(tickvals=tried, ticktext=[units.number(value) for value in tried])
+    extent = y_range([ends], log)
+    figure.update_yaxes(
+        title_text=end_title(results, column), type="log" if log else "linear", range=extent
+    )
+    return figure.update_yaxes(**log_ticks(extent)) if log else figure
+
+
+def sweep_map(
+    results: Results, found: Sweep, series: str, column: str, scale: tuple[float, float, bool]
+) -> go.Figure:
+    """Draw the last values of one algorithm over the two keys that were swept.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    found : Sweep
+        What `sweeps.find` returned.
+    series : str
+        The algorithm.
+    column : str
+        A column of the rounds.
+    scale : (float, float, bool)
+        Least and largest value of the colours, and whether their scale is logarithmic.
+
+    Returns
+    -------
+    Figure
+        Cells of which every run failed say so; cells that were not run are empty.
+    """
+    rows = found.values(results, column)
+    rows = rows[rows["series"] == series]
+    x, y = found.keys
+    cells = rows.pivot_table(index=y, columns=x, values="value", dropna=False, aggfunc="mean")
+    z = cells.to_numpy(float)
+    low, high, log = scale
+    figure = canvas(max(220, _ROW * len(cells) + 64), hovermode="closest")
+    ink = series_inks(results, found)[series]
+    figure.add_heatmap(
+        z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
+        zmin=np.log10(low) if log else low,
+        zmax=np.log10(high) if log else high,
+        colorscale=_better_is_darker(results, ink, column),
+        text=_texts(z),
+        texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
+        textfont={"size": FONT_SIZE},
+        customdata=_texts(z),
+        xgap=2,
+        ygap=2,
+        colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
+        hovertemplate=f"{found.titles[0]} %{{x}}, {found.titles[1]} %{{y}}: "
+        "%{customdata}<extra></extra>",
+        meta={"part": "map"},
+    )
+    _mark_failed(figure, rows, cells)
+    for axis, keys, title in (
+        (figure.layout.xaxis, cells.columns, found.titles[0]),
+        (figure.layout.yaxis, cells.index, found.titles[1]),
+    ):
+        axis.update(title_text=title, showgrid=False, tickvals=np.arange(len(keys)))
+        axis.update(ticktext=[units.number(value) for value in keys.to_numpy(float)])
+    return figure
+
+
+def sweep_figures(results: Results, found: Sweep, column: str) -> list[go.Figure]:
+    """Return the figures of a sweep: one of lines, or a map for each algorithm."""
+    if len(found.keys) == 1:
+        return [sweep_line(results, found, column)]
+    scale = colour_scale(results, found, column)
+    return [sweep_map(results, found, series, column, scale) for series in found.series]
+
+
+def colour_scale(results: Results, found: Sweep, column: str) -> tuple[float, float, bool]:
+    """Return the scale of the colours of all maps: least, largest, and whether logarithmic."""
+    ends = found.values(results, column)["value"].dropna().to_numpy()
+    if not len(ends):
+        return 0.0, 1.0, False
+    return float(ends.min()), float(ends.max()), spans_decades([ends])
+
+
+def series_inks(results: Results, found: Sweep) -> dict[str, Ink]:
+    """Return how each algorithm of a sweep is drawn: as the first of its points elsewhere."""
+    look = study_inks(results)
+    return {s: look[name] for s, name in zip(found.series, found.firsts, strict=True)}
+
+
+def end_title(results: Results, column: str) -> str:
+    """Return the title of an axis of last values, or of rounds where a value ends the runs."""
+    title, goal = y_title(column), stopped_at(results, column)
+    return f"final {title}" if goal is None else f"rounds to {title} {units.number(goal)}"
+
+
+def _better_is_darker(results: Results, ink: Ink, column: str) -> list[list[Any]]:
+    pale, full = (colour for _, colour in fade(ink))
+    less = more_is_better(column) is False or stopped_at(results, column) is not None
+    return [[0.0, full], [1.0, pale]] if less else fade(ink)
+
+
+def _texts(z: Floats) -> list[list[str]]:
+    return [["" if np.isnan(v) else units.number(v, 2) for v in row] for row in z]
+
+
+def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> None:
+    failed = rows[rows["failed"]]
+    x, y = cells.columns.name, cells.index.name
+    figure.add_scatter(
+        x=cells.columns.get_indexer(pd.Index(failed[x])),
+        y=cells.index.get_indexer(pd.Index(failed[y])),
+        mode="text",
+        text=["failed"] * len(failed),
+        textfont={"color": LIGHT["muted"]},
+        hoverinfo="skip",
+        meta={"part": "failed"},
+    )

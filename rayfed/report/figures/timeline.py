@@ -1,0 +1,150 @@
+"""The clients' timeline: when each computed, waited, came late, was lost or was away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from rayfed.report.figures.density import density
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.people import people
+from rayfed.report.figures.presence import waits
+from rayfed.report.figures.server import MARGINS, STRIP, Clock, clock_of, with_strip
+from rayfed.report.figures.style import canvas, study_inks
+from rayfed.report.read.results import Results, Run
+
+MOST_ROWS = 60  # clients beyond this are drawn as a density
+MOST_BARS = 1500
+FIRST_ROUNDS = 12  # rounds that the first view shows
+_PARTS = ("waiting", "used", "late", "dropped")
+_WORDS = {"used": "computing", "late": "late", "dropped": "dropped", "waiting": "waiting"}
+_PATTERN = {"late": "/", "dropped": "x"}
+
+
+def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> go.Figure:
+    """Draw what the clients of one run did over simulated time, the fastest at the top.
+
+    A bar reaches from the moment the server asks to the arrival of the reply, network included.
+    Light grey is a client that is there without computing, blank one that is away. Where it was
+    not recorded who was away, light grey is a client that has answered and waits for the round to
+    end.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+    most : int
+        About how many bars are drawn at most; later rounds are left out, which the note says.
+
+    Returns
+    -------
+    Figure
+        ``layout.meta`` holds ``note`` (what was left out, empty if nothing was) and ``blank``
+        (what the blank means).
+    """
+    run = results.run(name, seed)
+    look = study_inks(results)[name]
+    clients = people(run)
+    blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
+    if not len(run.events):
+        figure = canvas(200, meta={"note": "No events are recorded for this run."})
+    elif len(clients) > MOST_ROWS:
+        figure = density(run, clients, look.light)
+    else:
+        figure = _bars(run, clients, look.light, most)
+    figure.layout.meta = figure.layout.meta | {"blank": blank}
+    return figure
+
+
+def _bars(run: Run, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
+    events = run.events.assign(status=run.events["status"].astype(str))
+    last = _last_round(run, events, clients.index, most)
+    clock = clock_of(run, last)
+    events = events[events["round"] <= last]
+    figure = with_strip(max(220, 20 * len(clients) + MARGINS + STRIP), clock)
+    row = pd.Series(np.arange(len(clients)), index=clients.index)
+    waiting = waits(run, events, clients.index, clock.rounds).assign(status="waiting")
+    asks = pd.concat([events, waiting], ignore_index=True)
+    colours = {"used": colour} | {part: LIGHT[part] for part in ("waiting", "late", "dropped")}
+    for part in _PARTS:
+        _add_bars(figure, part, asks[asks["status"] == part], row, clock, colours[part])
+    _set_rows(figure, clients.index)
+    shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
+    view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
+    total = int(run.events["round"].max())
+    note = f"Drawn: rounds 1 to {last} of {total}." if last < total else ""
+    figure.update_xaxes(range=[0, float(view) / clock.worth])
+    whole = clock.end / clock.worth
+    figure.update_layout(meta={"note": note, "whole": whole, "first": len(shown), "last": last})
+    return figure
+
+
+def _set_rows(figure: go.Figure, clients: pd.Index) -> None:
+    few = len(clients) <= 30
+    figure.layout.yaxis.update(
+        title_text="client, fastest at the top",
+        range=[len(clients) - 0.4, -0.6],
+        tickvals=list(range(len(clients))) if few else None,
+        ticktext=[str(client) for client in clients] if few else None,
+        showticklabels=few,
+        showgrid=False,
+    )
+
+
+def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
+    """Return the last of as many whole rounds from the start as fit into so many bars."""
+    rounds = clock_of(run).rounds
+    waiting = waits(run, events, clients, rounds)
+    starts = np.searchsorted(rounds["end"].to_numpy(float), waiting["start_s"], side="right")
+    bars = np.bincount(np.minimum(starts, len(rounds) - 1), minlength=len(rounds))
+    asked = events.groupby("round").size().reindex(rounds["round"], fill_value=0)
+    fitting = rounds["round"].to_numpy()[np.cumsum(bars + asked.to_numpy()) <= most]
+    return int(fitting.max() if len(fitting) else events["round"].min())
+
+
+def _add_bars(
+    figure: go.Figure, part: str, mine: pd.DataFrame, row: pd.Series, clock: Clock, colour: str
+) -> None:
+    start, end = mine["start_s"].to_numpy(float), mine["end_s"].to_numpy(float)
+    times = np.column_stack([start, end, mine["compute_s"].to_numpy(float)]) / clock.worth
+    about = np.column_stack([mine[["client", "round"]].to_numpy(float), times.round(6)])
+    figure.add_bar(
+        orientation="h",
+        name=_WORDS[part],
+        x=np.round((end - start) / clock.worth, 6),
+        base=np.round(start / clock.worth, 6),
+        y=row.reindex(mine["client"]).to_numpy(float),
+        customdata=about[:, [0, 2, 3]] if part == "waiting" else about,
+        width=0.72,
+        marker={
+            "color": colour,
+            "line": {"width": 0},
+            "pattern": {
+                "shape": _PATTERN.get(part, ""),
+                "fillmode": "overlay",
+                "fgcolor": LIGHT["background"],
+                "size": 6,
+                "solidity": 0.25,
+            },
+        },
+        hovertemplate=_hover(part, clock.unit),
+        meta={"part": part},
+    )
+
+
+def _hover(part: str, unit: str) -> str:
+    if part == "waiting":
+        return (
+            f"client %{{customdata[0]:.0f}}<br>there, not computing: %{{customdata[1]:.4~g}} to "
+            f"%{{customdata[2]:.4~g}} {unit}<extra></extra>"
+        )
+    return (
+        "client %{customdata[0]:.0f}, round %{customdata[1]:.0f}<br>"
+        f"{_WORDS[part]}: %{{customdata[2]:.4~g}} to %{{customdata[3]:.4~g}} {unit}<br>"
+        f"of it computing %{{customdata[4]:.3~g}} {unit}<extra></extra>"
+    )

@@ -1,0 +1,1 @@
+"""The page: one self-contained file made from a result folder alone."""

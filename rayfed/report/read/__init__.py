@@ -1,0 +1,1 @@
+"""Result folders as frames, series and settings."""

@@ -1,0 +1,346 @@
+"""A result folder as frames: finished, failed and still running ones alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayfed.core.errors import ScenarioError
+from rayfed.report.read.settings import short_names, tried
+from rayfed.report.read.walked import Walked
+
+_TRIES = 6
+_PAUSE_S = 0.05
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a final model makes of some rows, as in ``fit.npz`` (see DESIGN.md, "The fit").
+
+    Parameters
+    ----------
+    kind : str
+        "curve", "numbers" or "classes".
+    text : str
+        What a curve is, in words that follow "found".
+    square : bool
+        Whether both axes have one scale.
+    points : (n, 2) array
+    curve : (m, 2) array
+    counts : (c, c) array
+    """
+
+    kind: str
+    text: str
+    square: bool
+    points: npt.NDArray[Any]
+    curve: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: an algorithm under one seed.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it lies.
+    info : dict
+        What its ``run.json`` says.
+    name : str
+        What the algorithm is called on the page: its label, with the setting where several
+        settings share a label.
+    rounds, events, clients : DataFrame
+        As in the folder; empty where the folder has none.
+    away : DataFrame, optional
+        ``client, start_s, end_s``: when clients could not be reached; None where that was not
+        recorded, which it is at the end of a run.
+    fit : Fit, optional
+        What the final model makes of some rows; None where there is no picture of it.
+    walk : Walked, optional
+        Where its server walked; None where it did not, or the run has not ended.
+    personal : DataFrame
+        As in the folder: what became of the clients' own models; empty where they have none.
+    """
+
+    folder: Path
+    info: dict[str, Any]
+    name: str
+    rounds: pd.DataFrame
+    events: pd.DataFrame
+    clients: pd.DataFrame
+    away: pd.DataFrame | None = None
+    fit: Fit | None = None
+    walk: Walked | None = None
+    personal: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def label(self) -> str:
+        """The label of its algorithm."""
+        return str(self.info["label"])
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.info.get("seed", 0))
+
+    @property
+    def status(self) -> str:
+        """Return ``running``, ``finished`` or ``failed``."""
+        return str(self.info.get("status", "running"))
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it only frames the comparison and can never win it."""
+        return bool(self.info.get("baseline", False))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a study has recorded so far.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder of the study.
+    runs_found : tuple of Run
+        By the order of the algorithms in the scenario, then by setting and seed.
+    scenario : str
+        The text of ``scenario.yaml``, empty if there is none.
+    """
+
+    folder: Path
+    runs_found: tuple[Run, ...]
+    scenario: str = ""
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Results:
+        """Read a result folder.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no run in the folder.
+        """
+        place = Path(folder)
+        found = sorted(path.parent for path in place.glob("*/run.json"))
+        if not found:
+            raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
+        infos = [(path, _json(path / "run.json")) for path in found]
+        text = place / "scenario.yaml"
+        scenario = text.read_text(encoding="utf-8") if text.exists() else ""
+        names = _names([info for _, info in infos], scenario)
+        runs = [
+            _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
+        ]
+        order = _order(runs)
+        last = len(order)
+        runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))
+        return cls(place, tuple(runs), scenario)
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        about = self.runs_found[0].info.get("study") or {}
+        return str(about.get("name") or self.folder.resolve().name)
+
+    @property
+    def description(self) -> str:
+        """The study's one-sentence description, empty if it has none."""
+        about = self.runs_found[0].info.get("study") or {}
+        return str(about.get("description") or "").strip()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The algorithms by name, in the order of the scenario."""
+        return tuple(dict.fromkeys(run.name for run in self.runs_found))
+
+    @cached_property
+    def baselines(self) -> frozenset[str]:
+        """The names that only frame the comparison."""
+        return frozenset(run.name for run in self.runs_found if run.baseline)
+
+    def of(self, name: str) -> list[Run]:
+        """Return the runs of an algorithm by seed."""
+        return [run for run in self.runs_found if run.name == name]
+
+    def run(self, name: str, seed: int) -> Run:
+        """Return the run of an algorithm with one seed."""
+        return next(run for run in self.of(name) if run.seed == seed)
+
+    @cached_property
+    def failed(self) -> frozenset[str]:
+        """The names of which every run failed; they are drawn but set no scale."""
+        return frozenset(
+            name for name in self.names if all(run.status == "failed" for run in self.of(name))
+        )
+
+    @cached_property
+    def rivals(self) -> tuple[str, ...]:
+        """The names that compete: no baselines, nor those that only failed, if any are left."""
+        left_out = self.baselines | self.failed
+        return tuple(name for name in self.names if name not in left_out) or self.names
+
+    def usable(self, name: str) -> list[Run]:
+        """Return the runs that means are taken over: those that did not fail, if any."""
+        runs = [run for run in self.of(name) if len(run.rounds)]
+        return [run for run in runs if run.status != "failed"] or runs
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """Rows of all runs, a row a round, with the column ``name``."""
+        return self._all("rounds")
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """Events of all runs, a row a client and Ask, with ``name`` and ``seed``."""
+        return self._all("events")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """Clients of all runs, a row a touched client, with ``name`` and ``seed``."""
+        return self._all("clients")
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row a run: name, label, algorithm, baseline, seed, status, reason, rounds, wall_s."""
+        keys = ("label", "algorithm", "status", "stopped_by", "reason", "rounds", "wall_s", "host")
+        rows = [
+            {"name": run.name, "seed": run.seed, "baseline": run.baseline}
+            | {key: run.info.get(key) for key in keys}
+            for run in self.runs_found
+        ]
+        return pd.DataFrame(rows)
+
+    def _all(self, what: str) -> pd.DataFrame:
+        frames = [
+            getattr(run, what).assign(name=run.name, seed=run.seed)
+            for run in self.runs_found
+            if len(getattr(run, what))
+        ]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
+    rounds = _frame(folder / "rounds.parquet", ["round"])
+    events = _frame(folder / "events.parquet", ["round", "ask", "client"])
+    clients = _frame(folder / "clients.parquet", ["client"])
+    away = _frame(folder / "away.parquet", ["client", "start_s"])
+    known = away if "client" in away else None
+    personal = _frame(folder / "personal.parquet", ["round", "client"])
+    fit, walk = _fit(folder / "fit.npz"), Walked.read(folder / "walk.npz")
+    return Run(folder, info, name, rounds, events, clients, known, fit, walk, personal)
+
+
+def _fit(path: Path) -> Fit | None:
+    """Read the fit, which is written whole at the end of a run or not at all."""
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as held:
+        kind, text, square = held["kind"].item(), held["text"].item(), held["square"].item()
+        return Fit(kind, text, square, held["points"], held["curve"], held["counts"])
+
+
+def _frame(path: Path, keys: list[str]) -> pd.DataFrame:
+    """Read a file or a folder of parts; while a folder is compacted a row may be there twice."""
+    table = _patiently(lambda: _table(path))
+    if table is None:
+        return pd.DataFrame()
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    present = [key for key in keys if key in frame]
+    if not present:
+        return frame
+    frame = frame.drop_duplicates(present, keep="last")
+    return frame.sort_values(present, kind="stable").reset_index(drop=True)
+
+
+def _table(path: Path) -> pa.Table | None:
+    if path.is_file():
+        return pq.read_table(path)
+    parts = sorted(part for part in path.glob("*.parquet") if not part.name.startswith((".", "_")))
+    tables = [pq.read_table(part) for part in parts]
+    return pa.concat_tables(tables, promote_options="permissive") if tables else None
+
+
+def _patiently(read: Callable[[], _T]) -> _T:
+    """Read again when a part was renamed or deleted under our hands."""
+    for _ in range(_TRIES - 1):
+        try:
+            return read()
+        except (OSError, pa.ArrowInvalid):
+            time.sleep(_PAUSE_S)
+    return read()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    def read() -> dict[str, Any]:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise OSError(str(error)) from error
+        return found if isinstance(found, dict) else {}
+
+    try:
+        info = _patiently(read)
+    except OSError as error:
+        raise ScenarioError(str(path), f"cannot be read ({error}); was it edited?") from error
+    return {"label": path.parent.name} | info
+
+
+def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
+    """Return a name for each run: its label, its setting where only that differs, else both.
+
+    The setting stays out where a label has one alone; it is told by what differs in the grid.
+    """
+    texts = [_setting(info.get("setting")) for info in infos]
+    if any(texts):
+        short = short_names(tried(scenario), [info.get("scenario") or {} for info in infos])
+        texts = [short.get(text, text) for text in texts]
+    labels = [str(info["label"]) for info in infos]
+    several: dict[str, set[str]] = {}
+    for label, text in zip(labels, texts, strict=True):
+        several.setdefault(label, set()).add(text)
+    whole = "{text}" if len(several) == 1 else "{label} ({text})"
+    return [
+        whole.format(label=label, text=text) if text and len(several[label]) > 1 else label
+        for label, text in zip(labels, texts, strict=True)
+    ]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    return str(value) if value else ""
+
+
+def _by_value(name: str) -> list[str | float]:
+    """Return a sort key by which numbers in a name count as such: d=6 before d=15."""
+    parts = _NUMBER.split(name)
+    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
+
+
+def _order(runs: list[Run]) -> dict[str, int]:
+    """Return the place of each label among the algorithms of the scenario."""
+    scenario = runs[0].info.get("scenario") or {}
+    listed = scenario.get("algorithms") if isinstance(scenario, dict) else None
+    labels = [
+        str(entry.get("label") or entry.get("name"))
+        for entry in listed or []
+        if isinstance(entry, dict)
+    ]
+    return {label: place for place, label in reversed(list(enumerate(labels)))}

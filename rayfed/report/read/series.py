@@ -1,0 +1,299 @@
+"""Series over rounds: the clocks, means over seeds, and when a target was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from rayfed.core.arrays import Floats
+from rayfed.report.read.results import Results, Run
+
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A clock that a comparison can be read on.
+
+    Parameters
+    ----------
+    column : str
+        Its column in `history`.
+    title : str
+        What it is called, with ``{unit}`` where it has one.
+    units : tuple of (str, float)
+        Units from small to large with what they are worth in the smallest.
+    """
+
+    column: str
+    title: str
+    units: tuple[tuple[str, float], ...] = (("", 1.0),)
+
+    def unit(self, largest: float) -> tuple[str, float]:
+        """Return the unit in which a scale up to `largest` reads best, and its worth."""
+        fitting = [unit for unit in self.units if largest >= 2 * unit[1]]
+        return fitting[-1] if fitting else self.units[0]
+
+
+_TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
+_BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+
+COMMUNICATIONS = "communications"
+X_AXES = {
+    "round": Axis("round", "round"),
+    "time_s": Axis("time_s", "simulated time", _TIMES),
+    "bytes_up": Axis("bytes_up", "bytes uploaded", _BYTES),
+    "updates": Axis("updates", "client updates"),
+    COMMUNICATIONS: Axis(COMMUNICATIONS, COMMUNICATIONS),
+}
+Y_TITLES = {
+    "loss": "loss",
+    "test_loss": "test loss",
+    "loss_gap": "gap to the optimum",
+    "accuracy": "accuracy",
+    "personal_loss": "personal loss",
+    "personal_accuracy": "personal accuracy",
+    "distance": "distance from the optimum",
+    "server_lr": "server step",
+    "accuracy_spread": "spread of the clients' accuracies",
+    "accuracy_worst_decile": "accuracy of the worst-served tenth",
+    "accuracy_jain": "evenness of the accuracies (Jain)",
+    "personal_accuracy_spread": "spread of the personal accuracies",
+    "personal_accuracy_worst_decile": "personal accuracy of the worst-served tenth",
+    "skew": "selection skew",
+    "skew_optimum": "selection skew at the optimum",
+    "gradient_dissimilarity": "gradient dissimilarity",
+    "within_group_dissimilarity": "gradient dissimilarity within groups",
+    "between_group_dissimilarity": "gradient dissimilarity between groups",
+    "client_drift": "client drift",
+    "drift_at_optimum": "average drift at the optimum",
+    "gamma": "heterogeneity of the clients' optima",
+    "merit": "merit function of the theorem",
+    "contraction": "contraction that is guaranteed",
+    "stationarity": "gradient of the Lagrangian",
+    "stationarity_best": "least gradient of the Lagrangian so far",
+    "beta_bound": "what beta should be above",
+    "contraction_measured": "contraction that is measured",
+}
+_FIRST = list(Y_TITLES)
+_MORE = {"accuracy_worst_decile", "accuracy_jain"}
+_LESS = {"accuracy_spread", "distance"}
+_NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS}
+
+
+def history(run: Run) -> pd.DataFrame:
+    """Return the rounds of a run with the clocks as totals since the start.
+
+    Returns
+    -------
+    DataFrame
+        ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``updates`` (replies used) and
+        ``communications`` (exchanges with the cohort: one a round in which something was uploaded,
+        unless the run recorded how many) are totals; all other columns are as recorded.
+    """
+    frame = run.rounds.copy()
+    if COMMUNICATIONS not in frame and "bytes_up" in frame:
+        frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
+    totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
+    for source, total in totals:
+        if source in frame:
+            frame[total] = frame[source].fillna(0).cumsum()
+    return frame
+
+
+def clocks(results: Results) -> dict[str, Axis]:
+    """Return the clocks that tell something: communications only where they are not the rounds."""
+    counted = COMMUNICATIONS in results.rounds
+    return {name: axis for name, axis in X_AXES.items() if counted or name != COMMUNICATIONS}
+
+
+def y_columns(results: Results) -> list[str]:
+    """Return the numeric columns worth drawing: the losses and accuracies first.
+
+    Columns that hold nothing, or the same number in every row of every run, are left out.
+    """
+    rounds = results.rounds
+    found = []
+    for column in rounds.columns:
+        values = rounds[column]
+        if column in _NEVER_Y or not pd.api.types.is_numeric_dtype(values):
+            continue
+        finite = values[np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))]
+        # Row 0 has no work behind it, so a constant column there still differs from the rest.
+        varied = finite[rounds.loc[finite.index, "round"] > 0].nunique() > 1
+        if len(finite) and (varied or column in _FIRST[:4]):
+            found.append(str(column))
+    place = {column: number for number, column in enumerate(_FIRST)}
+    return sorted(found, key=lambda column: place.get(column, len(place)))
+
+
+def y_title(column: str) -> str:
+    """Return what a column is called on an axis."""
+    return Y_TITLES.get(column, column.replace("_", " "))
+
+
+def more_is_better(column: str) -> bool | None:
+    """Return whether large values are good; None where neither end is."""
+    plain = column.removeprefix("personal_")
+    if plain in _MORE or column.endswith("accuracy"):
+        return True
+    return False if plain in _LESS or column.endswith(("loss", "loss_gap")) else None
+
+
+def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
+    """Return the evaluated points of one run: clock and value, rows without a value left out."""
+    if x not in frame or y not in frame:
+        return np.empty(0), np.empty(0)
+    xs = frame[x].to_numpy(dtype=float, na_value=np.nan)
+    ys = frame[y].to_numpy(dtype=float, na_value=np.nan)
+    kept = np.isfinite(xs) & np.isfinite(ys)
+    return xs[kept], ys[kept]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A mean over seeds with its band of one standard deviation, all (n,) arrays."""
+
+    x: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Curve:
+    """Average runs over a clock.
+
+    Between two evaluations, and after its end, a run holds its last value: that is the model
+    that the server has at that moment. The band is the sample standard deviation over runs, but
+    goes no further than the runs themselves: of two or three it would reach beyond them, on a log
+    axis far below.
+
+    Parameters
+    ----------
+    frames : sequence of DataFrame
+        One `history` per seed.
+    x, y : str
+        Columns.
+    most : int
+        Most points of the result.
+    """
+    pairs = _known(frames, x, y)
+    if not pairs:
+        return Curve(*(np.empty(0) for _ in range(4)))
+    grid = np.unique(np.concatenate([xs for xs, _ in pairs]))
+    grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
+    held = np.stack([ys[np.searchsorted(xs, grid, side="right") - 1] for xs, ys in pairs])
+    mean = held.mean(axis=0)
+    with np.errstate(over="ignore"):  # a run that diverged ends where it likes
+        spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
+    low = np.maximum(mean - spread, held.min(axis=0))
+    return Curve(grid, mean, low, np.minimum(mean + spread, held.max(axis=0)))
+
+
+def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Floats, Floats]]:
+    return [pair for pair in (points(frame, x, y) for frame in frames) if len(pair[0])]
+
+
+def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
+    """Return at most so many of the values, evenly spread, with both ends."""
+    if len(values) <= most:
+        return values
+    kept: npt.NDArray[_Kind] = values[
+        np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))
+    ]
+    return kept
+
+
+def crossing(frame: pd.DataFrame, y: str, target: float) -> pd.Series | None:
+    """Return the first row of a `history` that is as good as the target, None if there is none."""
+    values = frame[y].to_numpy(dtype=float, na_value=np.nan)
+    good = values >= target if more_is_better(y) else values <= target
+    return frame.iloc[int(np.argmax(good))] if good.any() else None
+
+
+def default_target(results: Results, y: str = "loss") -> float | None:
+    """Return a target that tells the algorithms apart.
+
+    It is the value at which the study stops a run, if that stopped one. Otherwise it is what the
+    worst run has at its end, rounded to two digits towards the easy side, so that
+    every algorithm is given an answer. Baselines do not count, nor does an algorithm of which the
+    mean made less than half of the best one's progress: it would set a target that all others
+    pass at once.
+    """
+    better = more_is_better(y)
+    if better is None:
+        return None
+    stop = stopped_at(results, y)
+    if stop is not None:
+        return stop
+    sign = 1.0 if better else -1.0
+    progress = []
+    for name in results.rivals:
+        frames = [history(run) for run in results.usable(name)]
+        mean = curve(frames, "round", y).mean
+        if len(mean) > 1:
+            last = [sign * values[-1] for _, values in _known(frames, "round", y)]
+            progress.append((sign * float(mean[-1] - mean[0]), sign * float(min(last))))
+    best = max((step for step, _ in progress), default=0.0)
+    ends = [end for step, end in progress if step > 0 and step >= best / 2]
+    return round_easily(min(ends) if better else max(ends), up=not better) if ends else None
+
+
+def stopped_at(results: Results, column: str) -> float | None:
+    """Return the value of a column that ended runs; None if it ended none."""
+    ended = any(run.info.get("stopped_by") == column for run in results.runs_found)
+    return _stop(results, column) if ended else None
+
+
+def _stop(results: Results, column: str) -> float | None:
+    """Return the value of a column that ends a run; None if there is none, or several."""
+    scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
+    values = {(scenario.get("stop") or {}).get(column) for scenario in scenarios}
+    return values.pop() if len(values) == 1 else None
+
+
+def first_column(results: Results) -> str:
+    """Return the column that comes first.
+
+    It is the gap to the optimum if the study asks for it; where most algorithms give clients models
+    of their own, how good these are; else the loss, or without one the first that can be won.
+    """
+    known = y_columns(results)
+    scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
+    asked = any((scenario.get("evaluate") or {}).get("gap") for scenario in scenarios)
+    if "loss_gap" in known and (asked or _stop(results, "loss_gap") is not None):
+        return "loss_gap"
+    for column in ("personal_accuracy", "personal_loss"):
+        if column in known and 2 * _having(results, column) > len(results.rivals):
+            return column
+    if "loss" in known or not known:
+        return "loss"
+    return next((c for c in known if default_target(results, c) is not None), known[0])
+
+
+def _having(results: Results, column: str) -> int:
+    """Return how many rivals have recorded a column."""
+    rounds = results.rounds
+    found = rounds.loc[rounds[column].notna(), "name"]
+    return len(set(found) & set(results.rivals))
+
+
+def round_easily(value: float, up: bool, digits: int = 2) -> float:
+    """Round to so many significant digits, always up or always down.
+
+    Examples
+    --------
+    >>> round_easily(0.05312, up=True), round_easily(0.9489, up=False)
+    (0.054, 0.94)
+    """
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** (np.floor(np.log10(abs(value))) - digits + 1)
+    steps = value / unit
+    whole = np.ceil(steps - 1e-9) if up else np.floor(steps + 1e-9)
+    return float(f"{whole * unit:.{digits + 2}g}")

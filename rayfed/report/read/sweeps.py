@@ -1,0 +1,188 @@
+"""What a study swept: one or two numbers, and what came of every point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import crossing, history, points, stopped_at
+from rayfed.report.read.settings import flat, short_keys
+
+_NO_SETTING = {"algorithms", "grid", "name", "description", "seeds", "executor", "checkpoint"}
+_LEAST = {1: 3, 2: 4}  # points below which a sweep by one key, or by two, is no sweep
+_FILLED = 0.7  # share of the cells of a map that must have been run
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points of one algorithm, or of several that share the settings of a grid.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        One or two dotted keys that hold numbers.
+    points : DataFrame
+        A row a point: ``series`` (the algorithm), ``name`` (as elsewhere on the page), and the
+        values of the keys.
+    """
+
+    keys: tuple[str, ...]
+    points: pd.DataFrame
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The algorithms, in their order."""
+        return tuple(dict.fromkeys(self.points["series"]))
+
+    @property
+    def firsts(self) -> tuple[str, ...]:
+        """The name of the first point of each algorithm, whose colour it is drawn in."""
+        return tuple(self.points.drop_duplicates("series")["name"])
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The keys as short as they can be told apart."""
+        return short_keys(self.keys)
+
+    def values(self, results: Results, column: str) -> pd.DataFrame:
+        """Return the points with the last ``value`` of a column, the mean over seeds.
+
+        Where a value of the column ends runs, all end alike, and it is the rounds until then. It is
+        NaN where there is none, and where ``failed`` says that every run failed.
+        """
+        failed = [name in results.failed for name in self.points["name"]]
+        goal = stopped_at(results, column)
+        ends = [
+            float("nan") if lost else _end(results, name, column, goal)
+            for name, lost in zip(self.points["name"], failed, strict=True)
+        ]
+        return self.points.assign(value=ends, failed=failed)
+
+
+def find(results: Results) -> Sweep | None:
+    """Return what a study swept, None unless it is one number or two.
+
+    Points are the settings of a grid, which all algorithms share; without a grid, the algorithms
+    of the same kind whose own settings differ.
+    """
+    settings = {str(run.info.get("setting") or "") for run in results.runs_found}
+    return _of_grid(results) if len(settings) > 1 else _of_algorithms(results)
+
+
+def _end(results: Results, name: str, column: str, goal: float | None) -> float:
+    """Return the mean last value, or the mean rounds to a goal if every seed got there."""
+    frames = [history(run) for run in results.usable(name)]
+    if goal is not None:
+        at = [crossing(frame, column, goal) for frame in frames if column in frame]
+        there = [float(row["round"]) for row in at if row is not None]
+        return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
+    ends = [points(frame, "round", column)[1] for frame in frames]
+    found = [float(values[-1]) for values in ends if len(values)]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _of_grid(results: Results) -> Sweep | None:
+    """Return the sweep of a grid: its keys are what differs between settings of one label."""
+    first = {run.name: run for run in reversed(results.runs_found)}
+    own: dict[str, dict[str, dict[str, Any]]] = {}
+    for label in dict.fromkeys(run.label for run in first.values()):
+        mine = {_setting(run): _facts(run) for run in first.values() if run.label == label}
+        keys = _differing(mine)
+        own[label] = {name: {key: facts.get(key) for key in keys} for name, facts in mine.items()}
+    shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
+    for settings in own.values():
+        for setting, values in settings.items():
+            shared[setting] = values | shared.get(setting, {})
+    rows = [
+        {"series": run.label, "name": name, **shared[setting], **own[run.label][setting]}
+        for name, run in ((name, first[name]) for name in results.names)
+        for setting in (_setting(run),)
+    ]
+    return _sweep(pd.DataFrame(rows))
+
+
+def _of_algorithms(results: Results) -> Sweep | None:
+    """Return the sweep of algorithms of one kind; the largest if there are several."""
+    found = []
+    first = {run.name: run for run in reversed(results.runs_found)}
+    kinds = dict.fromkeys(str(run.info.get("algorithm")) for run in results.runs_found)
+    for kind in kinds:
+        mine = {name: _own(first[name]) for name in results.names if _kind(first[name]) == kind}
+        keys = _differing(mine)
+        rows = [
+            {"series": kind, "name": name, **{key: values.get(key) for key in keys}}
+            for name, values in mine.items()
+        ]
+        found.append(_sweep(pd.DataFrame(rows)))
+    return max((one for one in found if one), key=lambda one: len(one.points), default=None)
+
+
+def _sweep(rows: pd.DataFrame) -> Sweep | None:
+    """Return rows as a sweep if one or two keys differ, and both hold numbers throughout."""
+    keys = [key for key in rows.columns if key not in ("series", "name")]
+    keys = _unlike(rows, keys)
+    if not 1 <= len(keys) <= 2 or not all(_numeric(rows[key]) for key in keys):
+        return None
+    cells = rows[keys].drop_duplicates()
+    room = int(np.prod([rows[key].nunique() for key in keys]))
+    if len(cells) < _LEAST[len(keys)] or len(cells) < _FILLED * room:
+        return None
+    rows = rows.astype(dict.fromkeys(keys, float))
+    return Sweep(tuple(keys), rows[["series", "name", *keys]])
+
+
+def _unlike(rows: pd.DataFrame, keys: list[str]) -> list[str]:
+    """Return keys, of those that change together the first."""
+    return [k for i, k in enumerate(keys) if not any(_alike(rows, k, other) for other in keys[:i])]
+
+
+def _alike(rows: pd.DataFrame, one: str, other: str) -> bool:
+    """Whether two keys change together, so that they are one."""
+    pairs = rows[[one, other]].astype(str).drop_duplicates()
+    return len(pairs) == rows[one].astype(str).nunique() == rows[other].astype(str).nunique()
+
+
+def _numeric(values: pd.Series) -> bool:
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+
+
+def _differing(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the keys that do not hold the same everywhere."""
+    keys = dict.fromkeys(key for values in facts.values() for key in values)
+    return [key for key in keys if len({str(values.get(key)) for values in facts.values()}) > 1]
+
+
+def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return what differs between runs: a row a run, a column a dotted key.
+
+    Of keys that change together it is the first.
+    """
+    facts = {name: _facts(run) for name, run in runs.items()}
+    keys = _differing(facts)
+    rows = pd.DataFrame({k: [facts[name].get(k) for name in runs] for k in keys}, dtype=object)
+    return rows[_unlike(rows, keys)].set_axis(list(runs))
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Return what governs a run: its algorithm's settings and the rest of its scenario."""
+    scenario = run.info.get("scenario")
+    held = scenario.items() if isinstance(scenario, Mapping) else ()
+    return _own(run) | flat({key: value for key, value in held if key not in _NO_SETTING})
+
+
+def _own(run: Run) -> dict[str, Any]:
+    settings = run.info.get("settings")
+    return flat({k: v for k, v in settings.items() if k != "label"}) if settings else {}
+
+
+def _setting(run: Run) -> str:
+    return str(run.info.get("setting") or "")
+
+
+def _kind(run: Run) -> str:
+    return str(run.info.get("algorithm"))

@@ -1,0 +1,280 @@
+"""Tables: what it took to reach a target, and what was reached in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rayfed.report.read import units
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import (
+    crossing,
+    default_target,
+    first_column,
+    history,
+    more_is_better,
+    points,
+    y_title,
+)
+
+NEVER = units.MISSING
+_FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
+_COSTS = {
+    "rounds_to_target": "round",
+    "time_to_target_s": "time_s",
+    "bytes_up_to_target": "bytes_up",
+    "updates_to_target": "updates",
+}
+
+
+def summary(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
+    """Return a row an algorithm with all numbers at full precision.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    y : str, optional
+        The column that the target is set for. If None: `series.first_column`.
+    target : float, optional
+        If None: `series.default_target`.
+
+    Returns
+    -------
+    DataFrame
+        ``..._to_target`` are means over seeds of the totals at the first evaluated round that is
+        as good as the target (rounds, simulated seconds, bytes, replies used), NaN unless every
+        seed reached it; ``reached`` says how many did. ``<column>_mean`` and ``<column>_sd`` are
+        of the last evaluated value, over the seeds that did not fail; the deviation is the
+        sample's, NaN for one seed.
+    """
+    y = first_column(results) if y is None else y
+    target = default_target(results, y) if target is None else target
+    rows = [_row(results, name, y, target) for name in results.names]
+    frame = pd.DataFrame(rows)
+    return frame.drop(columns=[c for c in frame if _is_final(str(c)) and frame[c].isna().all()])
+
+
+def _is_final(column: str) -> bool:
+    return column.removesuffix("_mean").removesuffix("_sd") in _FINALS
+
+
+def _row(results: Results, name: str, y: str, target: float | None) -> dict[str, Any]:
+    runs, all_runs = results.usable(name), results.of(name)
+    histories = [history(run) for run in runs]
+    states = [run.status for run in all_runs]
+    about = all_runs[0].info
+    row: dict[str, Any] = {
+        "name": name,
+        "algorithm": about.get("algorithm", name),
+        "baseline": all_runs[0].baseline,
+        "seeds": len(all_runs),
+        "finished": states.count("finished"),
+        "failed": states.count("failed"),
+        "target_column": y,
+        "target": np.nan if target is None else target,
+    }
+    row |= _to_target(histories, y, target)
+    for column in _FINALS:
+        last = _last_values(histories, column)
+        row[f"{column}_mean"] = float(np.mean(last)) if last else np.nan
+        with np.errstate(over="ignore"):  # a run that diverged ends where it likes
+            row[f"{column}_sd"] = float(np.std(last, ddof=1)) if len(last) > 1 else np.nan
+    for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
+        ends = [float(frame[source].iloc[-1]) for frame in histories]
+        row[column] = float(np.mean(ends)) if ends else np.nan
+    return row
+
+
+def _to_target(histories: Sequence[pd.DataFrame], y: str, target: float | None) -> dict[str, Any]:
+    at = [crossing(f, y, target) for f in histories if y in f] if target is not None else []
+    reached = [row for row in at if row is not None]
+    every = bool(reached) and len(reached) == len(histories)
+    costs = {
+        cost: float(np.mean([float(row[x]) for row in reached])) if every else np.nan
+        for cost, x in _COSTS.items()
+    }
+    return {"reached": len(reached), "counted": len(histories)} | costs
+
+
+def _last_values(histories: Sequence[pd.DataFrame], column: str) -> list[float]:
+    ends = [points(frame, "round", column)[1] for frame in histories]
+    return [float(values[-1]) for values in ends if len(values)]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, ready to be shown.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    texts : tuple of str
+        A text a row.
+    values : tuple of float
+        What rows are sorted by; NaN sorts last.
+    best : tuple of bool
+        Which rows hold the best value; no baseline ever does, nor the only competitor.
+    clock : str
+        The clock whose reading at the target it shows, empty for other columns.
+    """
+
+    title: str
+    texts: tuple[str, ...]
+    values: tuple[float, ...]
+    best: tuple[bool, ...]
+    clock: str = ""
+
+
+def columns(frame: pd.DataFrame) -> list[Column]:
+    """Return a `summary` as columns of text, the algorithms' names first."""
+    nobody = (False,) * len(frame)
+    names = tuple(str(name) for name in frame["name"])
+    found = [Column("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
+    if frame["target"].notna().any():
+        found += [_cost(frame, *entry) for entry in _cost_titles(frame)]
+    # What only a baseline has, such as local-only's personal models, compares nothing.
+    rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
+    for name in _FINALS:
+        if f"{name}_mean" in frame and rivals[f"{name}_mean"].notna().any():
+            found.append(_final(frame, name))
+    return found
+
+
+def _cost_titles(frame: pd.DataFrame) -> list[tuple[str, str, Callable[[float], str]]]:
+    goal = f"{y_title(frame['target_column'].iloc[0])} {units.number(frame['target'].iloc[0])}"
+    return [
+        ("rounds_to_target", f"rounds to {goal}", units.count),
+        ("time_to_target_s", "simulated time", units.duration),
+        ("bytes_up_to_target", "uploaded", units.size),
+        ("updates_to_target", "client updates", units.count),
+    ]
+
+
+def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], str]) -> Column:
+    # A baseline that exchanges nothing, or nothing that is recorded, has no cost to compare.
+    none = frame["baseline"] & (frame[name] == 0)
+    values = tuple(frame[name].where(~none).astype(float))
+    shown = [text(value) if np.isfinite(value) else NEVER for value in values]
+    if name == "rounds_to_target":
+        counts = zip(frame["reached"], frame["counted"], strict=True)
+        shown = [
+            words if np.isfinite(value) or of < 2 else f"{NEVER} ({hit} of {of} seeds)"
+            for words, value, (hit, of) in zip(shown, values, counts, strict=True)
+        ]
+    return Column(title, tuple(shown), values, _best(frame, values, more=False), _COSTS[name])
+
+
+def _final(frame: pd.DataFrame, name: str) -> Column:
+    means = tuple(frame[f"{name}_mean"].astype(float))
+    none = np.full(len(frame), np.nan)
+    spreads = tuple(frame.get(f"{name}_sd", none))
+    texts = _finals(frame, means, spreads)
+    return Column(f"final {y_title(name)}", texts, means, _best(frame, means, more_is_better(name)))
+
+
+def _finals(
+    frame: pd.DataFrame, means: Sequence[float], spreads: Sequence[float]
+) -> tuple[str, ...]:
+    """Return final values as text; what an algorithm had when every run failed is none."""
+    failed = frame["failed"] == frame["seeds"]
+    every = zip(failed, means, spreads, strict=True)
+    return tuple("failed" if lost else with_spread(mean, sd) for lost, mean, sd in every)
+
+
+def with_spread(mean: float, spread: float) -> str:
+    """Return mean and deviation with the digits that the deviation allows.
+
+    Examples
+    --------
+    >>> with_spread(0.041234, 0.00123), with_spread(0.5, float("nan"))
+    ('0.0412 ± 0.0012', '0.5')
+    """
+    if not np.isfinite(mean):
+        return NEVER
+    if not np.isfinite(spread):
+        return units.number(mean)
+    if spread == 0 or not 1e-3 <= abs(mean) < 1e6:
+        return f"{units.number(mean)} ± {units.number(spread, 2)}"
+    places = int(np.clip(1 - np.floor(np.log10(spread)), 0, 6))
+    # No more digits than the page shows elsewhere, however small the deviation is.
+    places = min(places, max(0, int(3 - np.floor(np.log10(abs(mean))))))
+    least = 10.0**-places
+    shown = f"{spread:.{places}f}" if spread >= least / 2 else f"<{least:.{places}f}"
+    return f"{mean:,.{places}f} ± {shown}"
+
+
+def _best(frame: pd.DataFrame, values: Sequence[float], more: bool | None) -> tuple[bool, ...]:
+    compete = ~frame["baseline"].to_numpy(bool)
+    mine = np.where(compete, np.asarray(values, float), np.nan)
+    if more is None or compete.sum() < 2 or not np.isfinite(mine).any():
+        return (False,) * len(frame)
+    best = np.nanmax(mine) if more else np.nanmin(mine)
+    return tuple(bool(value == best) for value in mine)
+
+
+def comparison(
+    results: Results, y: str | None = None, target: float | None = None, width: int | None = 80
+) -> pd.DataFrame:
+    """Return the results at a glance as text, for a terminal or a notebook.
+
+    The page and `summary` hold more columns.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    y : str, optional
+        The column that the target is set for. If None: `series.first_column`.
+    target : float, optional
+        If None: `series.default_target`.
+    width : int, optional
+        Characters of a line, with two between columns. Where that is too few, first the deviations
+        are left out, then the bytes, the accuracy and the time. If None, all are given.
+    """
+    frame = summary(results, y, target)
+    for spreads, left_out in ((2, 0), (1, 0), (0, 0), (0, 1), (0, 2), (0, 3)):
+        shown = _glance(frame, spreads).drop(columns=[*_LEAST[:left_out]], errors="ignore")
+        if width is None or _width(shown) <= width:
+            break
+    return shown
+
+
+_LEAST = ("bytes up", "accuracy", "simulated time")  # the first to go where there is little room
+
+
+def _glance(frame: pd.DataFrame, spreads: int) -> pd.DataFrame:
+    """Return the few columns that answer who won; those that hold nothing are left out."""
+    shown = {"algorithm": [str(name) for name in frame["name"]]}
+    costs = {column.clock: column for column in columns(frame) if column.clock}
+    if costs:
+        goal = costs["round"].title.removeprefix("rounds ")
+        shown[goal] = [_rounds(row) for _, row in frame.iterrows()]
+        shown["simulated time"] = list(costs["time_s"].texts)
+        shown["bytes up"] = list(costs["bytes_up"].texts)
+    for place, (name, title) in enumerate((("loss", "final loss"), ("accuracy", "accuracy"))):
+        if f"{name}_mean" in frame:
+            none = np.full(len(frame), np.nan)
+            deviations = frame.get(f"{name}_sd", none) if place < spreads else none
+            shown[title] = list(_finals(frame, list(frame[f"{name}_mean"]), list(deviations)))
+    kept = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
+    return pd.DataFrame(kept)
+
+
+def _rounds(row: pd.Series) -> str:
+    """Return the rounds to the target, or how many seeds got there."""
+    if np.isfinite(row["rounds_to_target"]):
+        value = float(row["rounds_to_target"])
+        return f"{units.count(value)} round{'' if value == 1 else 's'}"
+    several = row["counted"] > 1 and row["reached"] > 0
+    return f"{row['reached']} of {row['counted']} seeds" if several else NEVER
+
+
+def _width(shown: pd.DataFrame) -> int:
+    cells = [[str(title), *map(str, shown[title])] for title in shown]
+    return sum(max(map(len, column)) for column in cells) + 2 * (len(cells) - 1)

@@ -1,0 +1,1 @@
+"""Published studies: what they claim, and whether it holds."""

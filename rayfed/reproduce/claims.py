@@ -1,0 +1,334 @@
+"""What a published study claims, as data: parts to run, and checks of what they record.
+
+A ``<name>.claims.yaml`` lies beside ``<name>.yaml``. There is no language of expressions in it: a
+check is one of a few comparisons of values, a value is a column of ``rounds.parquet`` at a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from annotated_types import Ge, Gt, Len
+from pydantic import Field, ValidationError, model_validator
+
+from rayfed.core.errors import ScenarioError, unknown
+from rayfed.study.fields import Settings, fail
+from rayfed.study.invalid import complaint
+from rayfed.study.yamlfile import read_yaml
+
+SUFFIX = ".claims.yaml"
+Length = Literal["short", "full"]
+Round = Annotated[int, Ge(0)]
+Text = Annotated[str, Len(1)]
+
+
+class Part(Settings):
+    """One study, run into a result folder of its own.
+
+    Parameters
+    ----------
+    about : str
+        One sentence.
+    scenario : str, optional
+        A file beside the claims; that of the same name if not given.
+    set : mapping
+        Values for dotted keys of the scenario.
+    full : mapping
+        More of them, for the length of the paper (``--full``).
+    algorithms : list of str, optional
+        Labels of the algorithms that run; all if not given.
+    only : "short" or "full", optional
+        Runs in that length alone.
+    """
+
+    about: Text
+    scenario: Text | None = None
+    set: dict[str, Any] = Field(default_factory=dict)
+    full: dict[str, Any] = Field(default_factory=dict)
+    algorithms: Annotated[tuple[str, ...], Len(1)] | None = None
+    only: Length | None = None
+
+
+class Where(Settings):
+    """Which runs: all seeds of one algorithm under one setting.
+
+    Parameters
+    ----------
+    part : str, optional
+        The part of the claim if not given.
+    of : str, optional
+        Label; not needed where the part runs one algorithm.
+    setting : str, optional
+        Of a grid, as ``rayfed check`` names it; not needed without a grid.
+    seed : int, optional
+        This one alone; the mean over all if not given.
+    """
+
+    part: str | None = None
+    of: str | None = None
+    setting: str | None = None
+    seed: Annotated[int, Ge(0)] | None = None
+
+
+class Value(Where):
+    """A number, or a list of them, from what the runs recorded.
+
+    Parameters
+    ----------
+    column : str
+        Of ``rounds.parquet``.
+    at : int, list of int or "last"
+        The rounds; "last" is the last one that was evaluated.
+    reduce : "mean", "min", "max", "sum" or "sd"
+        Instead of `at`: over the evaluated rounds.
+    over : (int, int), optional
+        The first and last round that `reduce` takes.
+    rounds_to : mapping
+        One column and a number: the first evaluated round that is as good, "never" if none is.
+        An accuracy is as good from the number upwards, everything else from it downwards.
+    parameters : list of int
+        Coordinates of the final model.
+    ratio, difference : (Value, Value)
+        The first over the second; the first minus the second.
+    """
+
+    column: str | None = None
+    at: Round | Annotated[tuple[Round, ...], Len(1)] | Literal["last"] | None = None
+    reduce: Literal["mean", "min", "max", "sum", "sd"] | None = None
+    over: tuple[Round, Round] | None = None
+    rounds_to: Annotated[dict[str, float], Len(1, 1)] | None = None
+    parameters: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | None = None
+    ratio: tuple[Value, Value] | None = None
+    difference: tuple[Value, Value] | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        form = _one_of(self, "column", "rounds_to", "parameters", "ratio", "difference")
+        if form == "column" and (self.at is None) == (self.reduce is None):
+            fail("give at (a round, a list of rounds, last) or reduce", self.at, "at")
+        alone = {
+            "column": (),
+            "rounds_to": ("at", "reduce", "over"),
+            "parameters": ("at", "reduce", "over"),
+            "ratio": ("at", "reduce", "over", "part", "of", "setting", "seed"),
+            "difference": ("at", "reduce", "over", "part", "of", "setting", "seed"),
+        }
+        for key in alone[form]:
+            if getattr(self, key) is not None:
+                fail(f"does not go with {form}; leave it out", getattr(self, key), key)
+        if self.over is not None and (self.reduce is None or self.over[0] > self.over[1]):
+            fail("goes with reduce: [first round, last round]", list(self.over), "over")
+        return self
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The rounds that `at` names by number."""
+        if isinstance(self.at, tuple):
+            return self.at
+        return (self.at,) if isinstance(self.at, int) else ()
+
+    @property
+    def name(self) -> str:
+        """The column that it reads; empty where it reads none."""
+        return self.column or next(iter(self.rounds_to or {}), "")
+
+
+class Check(Settings):
+    """One comparison; a list of values holds if each of them does.
+
+    Parameters
+    ----------
+    value : Value
+        What is compared.
+    equals : float or list of float
+        Exactly, unless `within`, `absolute` or `factor` allows more.
+    within, absolute, factor : float
+        The relative or absolute deviation allowed; or at most so many times more or less.
+    below, above : float
+        The value is smaller, or larger.
+    between : (float, float)
+        The value lies there, bounds included.
+    descending, ascending : list of Value
+        Each is larger, or smaller, than the next.
+    by : float
+        At least so many times.
+    diverges : list of Where
+        The runs ended with a loss or a model that is not finite.
+    """
+
+    value: Value | None = None
+    equals: float | Annotated[tuple[float, ...], Len(1)] | None = None
+    within: Annotated[float, Gt(0)] | None = None
+    absolute: Annotated[float, Gt(0)] | None = None
+    factor: Annotated[float, Gt(1)] | None = None
+    below: float | None = None
+    above: float | None = None
+    between: tuple[float, float] | None = None
+    descending: Annotated[tuple[Value, ...], Len(1)] | None = None
+    ascending: Annotated[tuple[Value, ...], Len(1)] | None = None
+    by: Annotated[float, Gt(1)] | None = None
+    diverges: Annotated[tuple[Where, ...], Len(1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        form = _one_of(self, "value", "descending", "ascending", "diverges")
+        bounds = ("equals", "below", "above", "between")
+        slacks = ("within", "absolute", "factor")
+        if form == "value":
+            bound = _one_of(self, *bounds)
+            left_out = ("by", *([] if bound == "equals" else slacks))
+            if sum(getattr(self, slack) is not None for slack in slacks) > 1:
+                fail("give one of within, absolute, factor", None, "within")
+        else:
+            left_out = (*bounds, *slacks, *(["by"] if form == "diverges" else []))
+        for key in left_out:
+            if getattr(self, key) is not None:
+                fail("says nothing here; leave it out", getattr(self, key), key)
+        return self
+
+    @property
+    def form(self) -> str:
+        """The key that says what is compared."""
+        forms = ("equals", "below", "above", "between", "descending", "ascending", "diverges")
+        return next(form for form in forms if getattr(self, form) is not None)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The values that are compared, in their order."""
+        if self.value is not None:
+            return (self.value,)
+        return self.descending or self.ascending or ()
+
+
+class Claim(Settings):
+    """One thing that the source says.
+
+    Parameters
+    ----------
+    says : str
+        The claim in a sentence.
+    where : str
+        Where the source says it: a table, a figure, a section.
+    part : str, optional
+        The part that shows it; the first if not given.
+    only : "short" or "full", optional
+        It is about runs of that length alone.
+    check : mapping
+        What decides whether it holds.
+    because : str, optional
+        Why it is not reproduced here; only for a claim that does not hold.
+    """
+
+    says: Text
+    where: Text
+    part: str | None = None
+    only: Length | None = None
+    check: Check
+    because: Text | None = None
+
+
+class Claims(Settings):
+    """What a ``<name>.claims.yaml`` holds.
+
+    Parameters
+    ----------
+    source : str
+        Authors, title, venue, year, link.
+    parts : mapping of str to Part
+        What is run.
+    claims : list of Claim
+        What is checked.
+    """
+
+    source: Text
+    parts: Annotated[dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], Part], Len(1)]
+    claims: Annotated[tuple[Claim, ...], Len(1)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for index, claim in enumerate(self.claims):
+            named = [("part", claim.part)]
+            named += [(f"check.{at}.part", where.part) for at, where in runs_of(claim.check)]
+            for place, part in named:
+                if part is not None and part not in self.parts:
+                    at = (int(key) if key.isdecimal() else key for key in place.split("."))
+                    fail(unknown("part", part, self.parts), part, "claims", index, *at)
+            if not (self.counts(claim, "short") or self.counts(claim, "full")):
+                fail("reads parts that never run together", claim.only, "claims", index, "only")
+        return self
+
+    def of_length(self, length: Length) -> Claims:
+        """Return the parts and claims that short runs, or those of full length, are about."""
+        parts = {name: part for name, part in self.parts.items() if part.only in (None, length)}
+        kept = [
+            claim.model_copy(update={"part": self.part_of(claim)})
+            for claim in self.claims
+            if self.counts(claim, length)
+        ]
+        return self.model_copy(update={"parts": parts, "claims": tuple(kept)})
+
+    def counts(self, claim: Claim, length: Length) -> bool:
+        """Return whether a claim is about runs of that length, and all that it reads is run."""
+        alone = (claim.only, *(self.parts[part].only for part in self.needs(claim)))
+        return all(only in (None, length) for only in alone)
+
+    def part_of(self, claim: Claim, where: Where | None = None) -> str:
+        """Return the part of a claim, or that of a value in it."""
+        named = where.part if where is not None else None
+        return named or claim.part or next(iter(self.parts))
+
+    def needs(self, claim: Claim) -> set[str]:
+        """Return the parts that a claim reads."""
+        return {self.part_of(claim, where) for _, where in runs_of(claim.check)}
+
+
+def runs_of(check: Check) -> list[tuple[str, Where]]:
+    """Return the places of a check that name runs: dotted keys and what they hold."""
+    found: list[tuple[str, Where]] = []
+    if check.value is not None:
+        found += _leaves("value", check.value)
+    for form in ("descending", "ascending"):
+        for index, value in enumerate(getattr(check, form) or ()):
+            found += _leaves(f"{form}.{index}", value)
+    return found + [(f"diverges.{k}", where) for k, where in enumerate(check.diverges or ())]
+
+
+def load_claims(path: Path | str) -> Claims:
+    """Read a ``<name>.claims.yaml``.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be read or is wrong, in one line with the file and the place.
+    """
+    path = Path(path)
+    raw = read_yaml(path)
+    if not isinstance(raw, Mapping):
+        raise ScenarioError(str(path), "holds no mapping; write source, parts and claims")
+    try:
+        return Claims.model_validate(dict(raw))
+    except ValidationError as error:
+        wrong = complaint(error, raw)
+        raise ScenarioError(f"{path}: {wrong.place}", wrong.problem) from None
+
+
+def _leaves(place: str, value: Value) -> list[tuple[str, Where]]:
+    """Return the values that read a table: a value itself, or what a ratio is made of."""
+    for form in ("ratio", "difference"):
+        both = getattr(value, form)
+        if both is not None:
+            return [
+                leaf for k, one in enumerate(both) for leaf in _leaves(f"{place}.{form}.{k}", one)
+            ]
+    return [(place, value)]
+
+
+def _one_of(given: Settings, *keys: str) -> str:
+    """Return which of the keys is given."""
+    found = [key for key in keys if getattr(given, key) is not None]
+    if len(found) != 1:
+        text = f"found {', '.join(found) or 'none'}; give one of {', '.join(keys)}"
+        fail(text, None, *found[1:2])
+    return found[0]

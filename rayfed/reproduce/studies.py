@@ -1,0 +1,362 @@
+"""Published studies: run their parts and check what the source claims.
+
+A study is ``<name>.claims.yaml`` with its scenarios beside it (`rayfed.reproduce.claims`), in
+``scenarios/`` of the current folder or of the checkout that rayfed is installed from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rayfed import api
+from rayfed.core.errors import ScenarioError, unknown
+from rayfed.engine.measures.measures import evaluated
+from rayfed.engine.state import COUNTS
+from rayfed.engine.stopping import Stop
+from rayfed.reproduce.claims import (
+    SUFFIX,
+    Claim,
+    Claims,
+    Length,
+    Value,
+    Where,
+    load_claims,
+    runs_of,
+)
+from rayfed.reproduce.verdicts import Recorded, Verdict, judge
+from rayfed.runs.backend import ProgressDisplay
+from rayfed.runs.records import write_text
+from rayfed.study import Study, expand, slug
+from rayfed.study.plan import Plan
+
+CLAIMS = "claims.json"
+"""What came of the claims, in the folder of a study and in those of its parts."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published study in one length, with a folder for its results.
+
+    Parameters
+    ----------
+    path : Path
+        Its ``<name>.claims.yaml``.
+    every : Claims
+        Parts and claims of both lengths.
+    length : "short" or "full"
+        Quick, or as long as in the source.
+    out : Path, optional
+        ``results/reproduce/<name>`` if None.
+    """
+
+    path: Path
+    every: Claims
+    length: Length = "short"
+    out: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the study."""
+        return self.path.name.removesuffix(SUFFIX)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The parts and claims of this length."""
+        return self.every.of_length(self.length)
+
+    @property
+    def home(self) -> Path:
+        """The folder of all its results."""
+        return self.out or Path("results") / "reproduce" / slug(self.name)
+
+    def folder(self, part: str) -> Path:
+        """Return the result folder of a part."""
+        return self.home / part
+
+    @cached_property
+    def studies(self) -> Mapping[str, Study]:
+        """The study that each part runs; no data are loaded.
+
+        Raises
+        ------
+        ScenarioError
+            If a scenario is wrong, with the part that it is wrong in.
+        """
+        return {part: self._study(part) for part in self.claims.parts}
+
+    def _study(self, name: str) -> Study:
+        part = self.claims.parts[name]
+        title = self.name if len(self.every.parts) == 1 else f"{self.name}: {name}"
+        changes = {"name": title, "description": part.about, **part.set}
+        changes |= part.full if self.length == "full" else {}
+        scenario = self.path.with_name(part.scenario or f"{self.name}.yaml")
+        try:
+            study = api.read(scenario, changes)
+            return study if part.algorithms is None else _only(study, part.algorithms)
+        except ScenarioError as error:
+            raise self.blamed(name, error) from None
+
+    def blamed(self, part: str, error: ScenarioError) -> ScenarioError:
+        """Return an error with the part that it lies in."""
+        return type(error)(f"{self.path}: parts.{part}: {error.place}", error.problem)
+
+    def check(self) -> None:
+        """Refuse claims about what the parts do not run or record.
+
+        Raises
+        ------
+        ScenarioError
+            In one line, with the file and the place.
+        """
+        if not self.claims.parts:
+            raise ScenarioError(str(self.path), f"has no part of {self.length} length")
+        studies = self.studies
+        for index, claim in enumerate(self.every.claims):
+            read = runs_of(claim.check) if self.every.counts(claim, self.length) else []
+            for place, where in read:
+                try:
+                    _check_where(where, studies[self.every.part_of(claim, where)])
+                except ScenarioError as error:
+                    at = f"{self.path}: claims.{index}.check.{place}.{error.place}"
+                    raise ScenarioError(at, error.problem) from None
+
+
+def known() -> dict[str, Path]:
+    """Return the claims files that are found, by study; those of the current folder go first."""
+    folders = (Path(__file__).resolve().parents[2] / "scenarios", Path("scenarios"))
+    paths = (path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}")))
+    return {path.name.removesuffix(SUFFIX): path for path in paths}
+
+
+def find(name: str, length: Length = "short", out: Path | None = None) -> Published:
+    """Return a study by its name, or by the path of its claims or its scenario.
+
+    Raises
+    ------
+    ScenarioError
+        If there is none, or something in its files is wrong.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.name.endswith(SUFFIX):
+            path = path.with_name(f"{path.stem}{SUFFIX}")
+    else:
+        found = known()
+        if name not in found:
+            raise ScenarioError("", unknown("study", name, found))
+        path = found[name]
+    study = Published(path, load_claims(path), length, out)
+    study.check()
+    return study
+
+
+def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
+    """Load the data of a part and make its result folder.
+
+    Parameters
+    ----------
+    study : Published
+        The study.
+    part : str
+        Name of one of its parts.
+    keep : bool
+        Go on with what the folder holds, if it is of the same scenario.
+
+    Returns
+    -------
+    Plan
+        What it runs.
+    bool
+        Whether what is recorded is gone on with.
+
+    Raises
+    ------
+    DataMissing
+        If a data set cannot be had.
+    ScenarioError
+        If anything else is wrong.
+    """
+    try:
+        plan = api.prepare(study.studies[part])
+    except ScenarioError as error:
+        raise study.blamed(part, error) from None
+    folder = study.folder(part)
+    if keep and _same(plan.study, folder):
+        return plan, True
+    api.begin(plan, folder)
+    return plan, False
+
+
+def execute(
+    study: Published, part: str, plan: Plan, kept: bool, watch: ProgressDisplay
+) -> api.Result:
+    """Run what a part has not recorded yet."""
+    return api.execute(plan, study.folder(part), resume=kept, watch=watch)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a study.
+
+    Parameters
+    ----------
+    study : Published
+        The study.
+    verdicts : tuple of Verdict
+        One for each claim of the length.
+    failed : mapping of str to str
+        Why runs failed, by "part: label setting seed"; without those that a claim expects to.
+    missing : mapping of str to str
+        Why parts were left out.
+    """
+
+    study: Published
+    verdicts: tuple[Verdict, ...]
+    failed: Mapping[str, str]
+    missing: Mapping[str, str]
+
+    def holds(self, part: str | None = None) -> bool:
+        """Return whether every claim stands as its file expects, those of one part or all."""
+        verdicts = [v for v in self.verdicts if part in (None, v.claim.part)]
+        failed = [run for run in self.failed if part is None or run.startswith(f"{part}: ")]
+        return not (failed or self.missing) and all(v.expected for v in verdicts)
+
+    def told(self, part: str | None = None) -> dict[str, Any]:
+        """Return it as plain values, the claims of one part or all."""
+        verdicts = [v for v in self.verdicts if part in (None, v.claim.part)]
+        return {
+            "study": self.study.name,
+            "source": self.study.every.source,
+            "length": self.study.length,
+            "missing": dict(self.missing),
+            "failed": dict(self.failed),
+            "claims": [verdict.told() for verdict in verdicts],
+        }
+
+
+def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
+    """Check the claims on what the parts recorded, write ``claims.json`` and the pages anew.
+
+    Parameters
+    ----------
+    study : Published
+        The study.
+    missing : mapping of str to str
+        Why parts could not be run.
+    """
+    recorded = {
+        part: Recorded.read(study.folder(part))
+        for part, scenario in study.studies.items()
+        if part not in missing and _complete(scenario, study.folder(part))
+    }
+    verdicts = tuple(_verdict(study, claim, recorded, missing) for claim in study.claims.claims)
+    outcome = Outcome(study, verdicts, _failures(study, verdicts, recorded), missing)
+    _write(study.home, outcome.told())
+    for part in recorded:
+        _write(study.folder(part), outcome.told(part))
+        api.Result(study.folder(part), {}).report()
+    return outcome
+
+
+def _verdict(
+    study: Published, claim: Claim, recorded: Mapping[str, Recorded], missing: Mapping[str, str]
+) -> Verdict:
+    lacking = sorted(study.claims.needs(claim) - recorded.keys())
+    if lacking:
+        why = (missing.get(part, f"part {part} was not run") for part in lacking)
+        return Verdict(claim, None, "; ".join(why))
+    return judge(study.claims, claim, recorded)
+
+
+def _failures(
+    study: Published, verdicts: Iterable[Verdict], recorded: Mapping[str, Recorded]
+) -> dict[str, str]:
+    expected = {
+        (part, key)
+        for verdict in verdicts
+        if verdict.holds
+        for where in verdict.claim.check.diverges or ()
+        for part in (study.claims.part_of(verdict.claim, where),)
+        for key in recorded[part].of(where)
+    }
+    return {
+        f"{part}: {' '.join(str(word) for word in key if word != '')}": why
+        for part, runs in recorded.items()
+        for key, (_, why) in runs.runs.items()
+        if why is not None and (part, key) not in expected
+    }
+
+
+def _write(folder: Path, told: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / CLAIMS, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+
+
+def _same(study: Study, folder: Path) -> bool:
+    """Whether a result folder is of this very scenario."""
+    path = folder / "scenario.yaml"
+    return path.is_file() and path.read_text(encoding="utf-8") == study.to_yaml()
+
+
+def _complete(study: Study, folder: Path) -> bool:
+    """Whether a result folder holds every run of this very scenario, and all have ended."""
+    if not _same(study, folder):
+        return False
+    runs = sum(len(setting.seeds) * len(setting.labels) for _, setting in expand(study))
+    told = [json.loads(path.read_text("utf-8")) for path in folder.glob("*/run.json")]
+    return len(told) == runs and all(one["status"] != "running" for one in told)
+
+
+def _only(study: Study, labels: Sequence[str]) -> Study:
+    """Return a study with some of its algorithms."""
+    for label in labels:
+        if label not in study.labels:
+            raise ScenarioError("algorithms", unknown("label", label, study.labels))
+    pairs = zip(study.labels, study.algorithms, strict=True)
+    return Study.parse(study.given() | {"algorithms": [a for own, a in pairs if own in labels]})
+
+
+def _check_where(where: Where, whole: Study) -> None:
+    """Refuse a place that a study does not run or record; the error names the key."""
+    settings = dict(expand(whole))
+    name = where.setting if where.setting is not None or len(settings) > 1 else next(iter(settings))
+    if name is None:
+        raise ScenarioError("setting", f"nothing found; give one of: {'; '.join(settings)}")
+    if name not in settings:
+        raise ScenarioError("setting", unknown("setting", name, settings))
+    study = settings[name]
+    if where.of is None and len(study.labels) > 1:
+        raise ScenarioError("of", f"nothing found; give one of: {', '.join(study.labels)}")
+    if where.of is not None and where.of not in study.labels:
+        raise ScenarioError("of", unknown("label", where.of, study.labels))
+    if where.seed is not None and where.seed not in study.seeds:
+        raise ScenarioError("seed", f"found {where.seed}; it runs {list(study.seeds)}")
+    if isinstance(where, Value) and where.name:
+        _check_value(where, study)
+
+
+def _check_value(value: Value, study: Study) -> None:
+    label = value.of or study.labels[0]
+    algorithm = study.algorithms[study.labels.index(label)]
+    asked = study.evaluate
+    availability = study.clients.availability
+    scored = evaluated(asked, algorithm, availability=availability)
+    stops = Stop(**dict(study.stop)).columns
+    select = algorithm.select or study.participation.select
+    told = (*stops, *select.diagnostics, *algorithm.diagnostics)
+    columns = ("round", "time_s", *COUNTS, *scored, *told)
+    if value.name not in columns:
+        key = "column" if value.column else "rounds_to"
+        raise ScenarioError(key, unknown("column", value.name, columns))
+    if value.name == "loss_gap" and not (asked.gap or study.stop.loss_gap):
+        raise ScenarioError("column", "found loss_gap; set evaluate.gap: true")
+    for at in value.rounds:
+        if study.rounds is not None and at > study.rounds:
+            raise ScenarioError("at", f"found {at}; it runs {study.rounds} rounds")
+        if value.name in scored and at % asked.every and at != study.rounds:
+            raise ScenarioError("at", f"found {at}; it is evaluated every {asked.every} rounds")

@@ -1,0 +1,1 @@
+"""One run in its folder, and the serial and the Ray way to run a whole study."""

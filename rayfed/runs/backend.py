@@ -1,0 +1,82 @@
+"""What runs the runs of a study, and what looks on meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run is: rounds done and to do, virtual seconds, last loss."""
+
+    round: int
+    rounds: int
+    time_s: float
+    loss: float
+
+
+Report: TypeAlias = Callable[[Mapping[str, RunProgress], Mapping[str, str]], None]
+"""Gets the progress of the runs that go on and the outcomes of those that ended, by folder."""
+
+
+class Backend(Protocol):
+    """Runs the runs of a study: all of them, wherever their clients live."""
+
+    def wait(self, report: Callable[[int, int], None]) -> None:
+        """Wait until what must start has started; ``report(started, total)`` meanwhile."""
+        ...
+
+    def execute(
+        self, runs: Sequence[Any], tables: Mapping[str, Any], resume: bool, report: Report
+    ) -> dict[str, str]:
+        """Run all runs and return "finished" or "failed" for each by folder."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
+
+
+class ProgressDisplay(Protocol):
+    """Looks on while a study runs."""
+
+    def actors(self, started: int, total: int) -> None:
+        """Tell how many client actors have started."""
+        ...
+
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
+        """Tell how far the runs are."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def actors(self, started: int, total: int) -> None:
+        """Show nothing."""
+
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
+        """Show nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass

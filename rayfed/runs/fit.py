@@ -1,0 +1,76 @@
+"""The fit: what the final model of a run makes of some of the rows that it is scored on.
+
+It is made after the run, where the study was submitted and the data are; no simulated server could
+see these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayfed.clients.host import with_table
+from rayfed.core.arrays import Array
+from rayfed.core.rng import Key
+from rayfed.engine.run import Run
+from rayfed.runs.records import log, write_npz
+
+FIT = "fit.npz"
+MOST = 2000
+"""Rows that a picture shows, at most."""
+
+
+def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
+    """Write ``fit.npz`` beside ``model.npz``, where the problem has a picture of its model.
+
+    A picture that fails is a line in the run's log and never the end of a study.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run; one without a global model has none to draw.
+    tables : mapping of str to Rows
+        The tables that its views lack.
+    folder : Path
+        Of the run.
+    """
+    if not run.algorithm.has_global or (folder / FIT).exists():
+        return
+    try:
+        with np.load(folder / "model.npz", allow_pickle=False) as arrays:
+            x = arrays["x"]
+        picture = run.problem.picture(x, *some_rows(run, tables))
+        if picture is not None:
+            write_npz(folder / FIT, picture.arrays())
+    except Exception as error:
+        log(folder, f"the fit could not be drawn: {type(error).__name__}: {error}")
+
+
+def some_rows(run: Run, tables: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Return at most `MOST` of the rows that accuracy is measured on, X (n, d) and y (n,).
+
+    Which rows depends on the seed and the data alone, so that all algorithms show the same.
+    """
+    view = "server" if run.scored == "server" else "evaluation"
+    part = "train" if run.scored == "training" else "test"
+    shards, name = run.views[view].shards, run.data[view]
+    held = with_table(shards, tables[name]) if name else shards
+    ids = np.arange(shards.clients) if view == "server" else run.evaluated
+    ends = np.cumsum(held.sizes(ids, part))
+    total = int(ends[-1])
+    order = Key(run.seed, "fit").permutation(total)
+    chosen = np.sort(order(np.arange(min(MOST, total))))
+    owners = np.searchsorted(ends, chosen, side="right")
+    found = [_of_client(held, int(ids[i]), part, chosen[owners == i] - ends[i])
+             for i in np.unique(owners)]  # fmt: skip
+    return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+
+
+def _of_client(shards: Any, client: int, part: str, index: Array) -> tuple[Array, Array]:
+    """Return some rows of one client, counted from its last."""
+    one = np.array([client])
+    X, y = shards.rows(one, int(shards.sizes(one, part)[0]), part)
+    return X[0, index], y[0, index]

@@ -1,0 +1,281 @@
+"""Clients in Ray actors, on this machine or on a cluster.
+
+One pool of client actors serves all runs of a study; each actor is a `Host` that owns residue
+classes of client ids. Driver actors, on the machine that submitted, take one run after the other
+and write its records there. Ray starts a dead client actor anew under the same handle, but empty
+and without repeating any call: the drivers roll back and replay.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rayfed.core.errors import RayfedError
+from rayfed.core.tree import classes
+from rayfed.engine.run import Run
+from rayfed.executors.placement import actor_count
+from rayfed.executors.ray_host import BY_VALUE, HostActor
+from rayfed.executors.ray_pool import Layout, RayExecutor, first_line
+from rayfed.runs.backend import Report, RunProgress
+from rayfed.runs.driver import Driver, Interrupted, give_up
+
+_START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
+_DRIVERS = 3  # that a run may lose
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class DriverActor:
+    """Runs one run after the other; answers about its progress meanwhile."""
+
+    def __init__(self, out: str, actors: list[Any], layout: Layout) -> None:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+        self.out, self.actors, self.layout = Path(out), actors, layout
+        self.driver: Driver | None = None
+        self.stopped = False
+
+    def execute(self, run: Run, tables: Mapping[str, Any], resume: bool) -> str:
+        """Run to the end: "finished", "failed" or "interrupted"."""
+        executor = RayExecutor(self.actors, self.layout, tables, run.data)
+        self.driver = Driver(run, self.out, executor)
+        if self.stopped:
+            self.driver.stop()
+        try:
+            return self.driver.execute(resume)
+        except Interrupted:
+            return "interrupted"
+
+    def progress(self) -> RunProgress | None:
+        """Return how far the current run is."""
+        return None if self.driver is None else self.driver.progress
+
+    def stop(self) -> None:
+        """Checkpoint and end the current run."""
+        self.stopped = True
+        if self.driver is not None:
+            self.driver.stop()
+
+
+class RayStudy:
+    """Runs the runs of a study on one pool of actors.
+
+    Parameters
+    ----------
+    clients : int
+        Number N of clients.
+    clients_per_actor : int or "auto"
+        1: each client an actor of its own; "auto": one actor to a CPU.
+    address : str, optional
+        An existing cluster ("auto" or host:port); a private one on this machine if None.
+    out : Path
+        The study's result folder, on this machine.
+    """
+
+    def __init__(
+        self,
+        clients: int,
+        clients_per_actor: int | str,
+        address: str | None,
+        out: Path,
+        by_value: Sequence[Any] = (),
+    ) -> None:
+        if address is not None and address.startswith("ray://"):
+            raise RayfedError(
+                f"--address {address}: records land on this machine, so it must be a node of the "
+                "cluster; run `ray start --address=<head>` here and pass --address auto"
+            )
+        self.started = not ray.is_initialized()
+        if self.started:
+            _start(address, actor_count(clients, clients_per_actor, os.cpu_count() or 1))
+        for module in by_value:  # a user's own code travels with the values that need it
+            ray.cloudpickle.register_pickle_by_value(module)
+        self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        count = actor_count(clients, clients_per_actor, self.cpus)
+        self.out = out
+        self.layout = Layout(classes(clients, count))
+        self.share = 1.0 if count <= self.cpus else int(1e4 * self.cpus / count) / 1e4
+        host = ray.remote(num_cpus=self.share, max_restarts=-1, max_task_retries=0)(HostActor)
+        self.actors = [
+            host.options(scheduling_strategy="SPREAD").remote(own) for own in self.layout.owned
+        ]
+        self.drivers: list[Any] = []
+
+    def wait(self, report: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Wait until all client actors have started.
+
+        Raises
+        ------
+        RayfedError
+            If one cannot start, or others hold the CPUs that they wait for.
+        """
+        waiting = [actor.ready.remote() for actor in self.actors]
+        total = len(waiting)
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=1, timeout=_START_S)
+            if not done:
+                self._check_room(len(waiting))
+            try:
+                ray.get(done)
+            except RayError as error:
+                text = f"a client actor cannot start: {first_line(error)}"
+                raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
+            report(total - len(waiting), total)
+
+    def _check_room(self, waiting: int) -> None:
+        """Refuse to wait for CPUs that others hold."""
+        free = ray.available_resources().get("CPU", 0.0)
+        if free < self.share:
+            raise RayfedError(
+                f"executor: {waiting} client actors wait for {self.share:g} CPU each, but of "
+                f"{self.cpus} CPUs {free:g} are free; end what holds them, or use a larger "
+                "executor.clients_per_actor"
+            )
+
+    def execute(
+        self,
+        runs: Sequence[Run],
+        tables: Mapping[str, Any],
+        resume: bool,
+        report: Report,
+    ) -> dict[str, str]:
+        """Run all runs, several at a time, and return the outcome of each by folder."""
+        shared = {name: ray.put(table) for name, table in tables.items()}
+        try:
+            return _Queue(self, runs, shared, resume).run(report)
+        finally:
+            self._end_drivers()
+
+    def driver(self) -> Any:
+        """Start a driver actor on this node, where the records land."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
+        handle = actor.options(scheduling_strategy=here).remote(
+            str(self.out.resolve()), self.actors, self.layout
+        )
+        self.drivers.append(handle)
+        return handle
+
+    def close(self) -> None:
+        """End the actors, and Ray where it was started here."""
+        self._end_drivers()
+        for actor in self.actors:
+            ray.kill(actor)
+        if self.started:
+            ray.shutdown()
+
+    def _end_drivers(self) -> None:
+        """End the drivers: each holds 200 MB, and a later study starts its own."""
+        while self.drivers:
+            ray.kill(self.drivers.pop())
+
+
+class _Queue:
+    """Deals runs to drivers until all are done."""
+
+    def __init__(
+        self, study: RayStudy, runs: Sequence[Run], tables: Mapping[str, Any], resume: bool
+    ) -> None:
+        self.study, self.tables, self.resume = study, tables, resume
+        self.waiting = list(runs)
+        self.outcome: dict[str, str] = {}
+        self.busy: dict[Any, tuple[Any, Run, int]] = {}
+        self.progress: dict[str, RunProgress] = {}
+
+    def run(self, report: Report) -> dict[str, str]:
+        wanted = min(len(self.waiting), max(1, self.study.cpus))
+        for driver in [self.study.driver() for _ in range(wanted)]:
+            self._deal(driver)
+        try:
+            while self.busy:
+                done, _ = ray.wait(list(self.busy), timeout=0.25)
+                for ref in done:
+                    self._settle(ref)
+                self._look()
+                report(self.progress, self.outcome)
+        except KeyboardInterrupt:
+            self._stop()
+            raise
+        return self.outcome
+
+    def _deal(self, driver: Any, run: Run | None = None, tries: int = 0) -> None:
+        """Give a driver its next run."""
+        if run is None:
+            if not self.waiting:
+                return
+            run = self.waiting.pop(0)
+        ref = driver.execute.remote(run, self.tables, self.resume or tries > 0)
+        self.busy[ref] = (driver, run, tries)
+
+    def _settle(self, ref: Any) -> None:
+        driver, run, tries = self.busy.pop(ref)
+        self.progress.pop(run.folder, None)
+        try:
+            self.outcome[run.folder] = ray.get(ref)
+        except RayActorError as error:  # the driver itself died: another goes on
+            if tries < _DRIVERS:
+                self._deal(self.study.driver(), run, tries + 1)
+                return
+            died = RayfedError(f"it died {tries + 1} times: {first_line(error)}")
+            self._give_up(run, died, error)
+            driver = self.study.driver() if self.waiting else None
+        except RayError as error:  # it could not even begin
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            self._give_up(run, cause, error)
+        self._deal(driver)
+
+    def _give_up(self, run: Run, reason: Exception, error: RayError) -> None:
+        """Let a run fail, and the others go on."""
+        self.outcome[run.folder] = give_up(run, self.study.out, reason, str(error))
+
+    def _look(self) -> None:
+        """Ask the busy drivers how far they are."""
+        asked = [(run.folder, driver.progress.remote()) for driver, run, _ in self.busy.values()]
+        for folder, ref in asked:
+            try:
+                found = ray.get(ref, timeout=2)
+            except RayError:
+                continue
+            if found is not None:
+                self.progress[folder] = found
+
+    def _stop(self) -> None:
+        """Let every driver checkpoint."""
+        for driver, _, _ in self.busy.values():
+            driver.stop.remote()
+        ray.wait(list(self.busy), num_returns=len(self.busy), timeout=60)
+
+
+def _start(address: str | None, actors: int) -> None:
+    """Start or join Ray; every process that computes has one BLAS thread."""
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # with Ray's 15 all other work goes first
+    os.environ.setdefault("RAY_max_direct_call_object_size", str(2 * BY_VALUE))
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray warns of many processes beyond a multiple of this; that many actors are asked for here
+    os.environ.setdefault("RAY_worker_maximum_startup_concurrency", str(max(4, min(actors, 64))))
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    terminated = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level="ERROR",
+            include_dashboard=False if address is None else None,
+            configure_logging=False,
+        )
+    except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+        raise RayfedError(f"--address {address}: cannot join Ray: {first_line(error)}") from error
+    if callable(terminated) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminated)  # Ray has set its own, which ends at once

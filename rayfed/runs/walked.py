@@ -1,0 +1,136 @@
+"""Where a walking server went, for those who look at a run afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Floats, Ints
+
+if TYPE_CHECKING:
+    from rayfed.topology import Graph, Graphs
+    from rayfed.topology.walks import Walk
+
+WALK = "walk.npz"
+MOST_CLIENTS = 200
+"""So many clients are recorded with their links; nobody sees more dots."""
+MOST_ROUNDS = 300
+MEASURED = 2000
+"""Up to so many clients, the law and the second eigenvalue are computed."""
+_DIGITS = 12
+"""Further ones are noise of iterative solvers, which may differ from one process to the next."""
+_NUMBERS = 60_000  # clients times graphs
+_LINKS = 200_000  # of all graphs together
+
+
+@dataclass(frozen=True)
+class WalkPath:
+    """What a walk was, round by round.
+
+    Parameters
+    ----------
+    positions : (R,) array of int
+        The client that was visited in each round; -1 before there was a first.
+    times : (R,) array of float
+        The virtual second at which its neighbourhood was asked.
+    asked : (n,) array of int
+        Whoever was asked, once for each Ask.
+    """
+
+    positions: Ints
+    times: Floats
+    asked: Ints
+
+
+def walked(graphs: Graphs, rule: Walk, way: WalkPath) -> dict[str, Array]:
+    """Return the graphs that a walk was on, and what the walk comes to on them.
+
+    Parameters
+    ----------
+    graphs : Graphs
+    rule : Walk
+        As it is walked.
+    way : WalkPath
+
+    Returns
+    -------
+    dict of str to array
+        ``round`` (F,): rounds, evenly thinned; ``graph`` (F,): which of the G graphs below held
+        when its cohort was asked; ``epoch`` (G,); ``clients`` (K,): those whose links are told, the
+        most visited where there are too many; ``links`` (E, 2) among them, those of graph g from
+        ``starts[g]`` to ``starts[g + 1]``; ``places`` (G, K, 2) in metres, empty without any;
+        ``lambda_2`` (G,) and ``law`` (G, N) of the walk on each whole graph: NaN where it has no
+        single law, `law` empty and `lambda_2` NaN beyond `MEASURED` clients.
+    """
+    shown = _spread(len(way.positions), _most(graphs))
+    epochs = np.array([graphs.epoch(k + 1, float(way.times[k])) for k in shown], dtype=np.int64)
+    kept, graph_of = np.unique(epochs, return_inverse=True)
+    clients = _clients(graphs.count, way)
+    links, places, eigenvalues, laws = [], [], [], []
+    for epoch in kept:
+        graph = graphs.of(int(epoch))
+        links.append(_among(graph, clients))
+        if graph.positions is not None:
+            places.append(graph.positions[clients])
+        eigenvalue, law = _long_run(graph, rule)
+        eigenvalues.append(eigenvalue)
+        laws.append(law)
+    return {
+        "round": shown + 1,
+        "graph": graph_of.astype(np.int64),
+        "epoch": kept,
+        "clients": clients,
+        "links": np.concatenate([np.empty((0, 2)), *links]).astype(np.int32),
+        "starts": np.cumsum([0, *map(len, links)]),
+        "places": np.array(places).reshape(len(places), len(clients), 2),
+        "lambda_2": np.array(eigenvalues, dtype=np.float64),
+        "law": np.array(laws, dtype=np.float64).reshape(len(kept), -1),
+    }
+
+
+def _most(graphs: Graphs) -> int:
+    """Return how many rounds are shown, so that the graphs of all stay small."""
+    if graphs.fixed:
+        return MOST_ROUNDS
+    whole = int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2
+    told = min(1.0, MOST_CLIENTS / graphs.count) ** 2  # the share of links among those told, about
+    return max(2, min(MOST_ROUNDS, _NUMBERS // graphs.count, int(_LINKS / max(1.0, whole * told))))
+
+
+def _spread(rounds: int, most: int) -> Ints:
+    """Return at most so many evenly spaced rounds, counted from 0, the last included."""
+    return np.unique(np.linspace(0, rounds - 1, min(rounds, most)).round().astype(np.int64))
+
+
+def _clients(count: int, way: WalkPath) -> Ints:
+    """Return whose links are told: the most visited, then those who were asked most."""
+    if count <= MOST_CLIENTS:
+        return np.arange(count)
+    visits, asks = (
+        np.bincount(ids[ids >= 0], minlength=count) for ids in (way.positions, way.asked)
+    )
+    return np.sort(np.lexsort((-asks, -visits))[:MOST_CLIENTS])
+
+
+def _among(graph: Graph, clients: Ints) -> Ints:
+    """Return the links (E, 2) between some clients, the lower id first."""
+    if len(clients) == graph.count:
+        return graph.links
+    found = [(i, graph.neighbours(int(i))) for i in clients]
+    return np.array(
+        [(i, j) for i, around in found for j in np.intersect1d(around, clients) if i < j],
+        dtype=np.int64,
+    ).reshape(-1, 2)
+
+
+def _long_run(graph: Graph, rule: Walk) -> tuple[float, Floats]:
+    """Return lambda_2(P) and the stationary law (N,) of a walk on one graph."""
+    if graph.count > MEASURED:
+        return np.nan, np.empty(0)
+    from rayfed.topology.chain import Chain  # here: scipy takes a while to import
+
+    chain = Chain(rule.matrix(graph))
+    law = chain.stationary if chain.whole else np.full(graph.count, np.nan)
+    return round(chain.slem, _DIGITS), law.round(_DIGITS)

@@ -1,0 +1,268 @@
+"""From a scenario's data to what hosts see: rows loaded, cast and split, each only once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients.host import View, with_table
+from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
+from rayfed.datasets.base import Dataset, OnDemand, Source, Table
+from rayfed.datasets.partitions import Partition
+from rayfed.datasets.shards import Shards
+from rayfed.datasets.split import split
+from rayfed.datasets.table import Rows, TableShards, pooled, server_test
+from rayfed.datasets.tablefile import load_file
+from rayfed.engine.measures.evaluation import Scored
+from rayfed.problems.base import Problem
+from rayfed.problems.objective import Objective
+
+MOST_POOLED = 2**30
+"""Bytes of rows that are made on demand and put in one place, at most."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a scenario says about its data.
+
+    Parameters
+    ----------
+    problem : Problem
+    dataset : Dataset or str
+        A data set, or the path of a file of the user's.
+    target : str, optional
+        Column of the user's file to predict.
+    test : float or str, optional
+        Fraction held out, path of a test file, or the data set's own way if None.
+    partition : Partition, optional
+    clients : int
+        Number N of clients.
+    dtype : numpy.dtype
+    source : Source
+        Where files may be found.
+    """
+
+    problem: Problem
+    dataset: Dataset | str
+    target: str | None
+    test: float | str | None
+    partition: Partition | None
+    clients: int | None
+    dtype: np.dtype[Any]
+    source: Source
+
+
+@dataclass(frozen=True)
+class Views:
+    """The data of one seed.
+
+    Parameters
+    ----------
+    shards : Shards
+        The clients' rows, without their table.
+    server : Shards, optional
+        The server's own test rows, without their table.
+    data : dict
+        Names of the tables of ``shards`` and ``server``.
+    start : (p,) array, optional
+        A first model that comes with the data.
+    labels : tuple
+        What the data calls its classes; empty where they have no names.
+    """
+
+    problem: Problem
+    shards: Shards
+    server: Shards | None
+    data: dict[str, str]
+    start: Array | None = None
+    labels: tuple[Any, ...] = ()
+
+    @property
+    def scored(self) -> Scored:
+        """Which rows accuracy is measured on."""
+        if self.server is not None:
+            return "server"
+        return "held-out" if self.shards.total("test") else "training"
+
+    @property
+    def objective(self) -> Objective:
+        """What is averaged over what, for the clients' own rows."""
+        shards, problem = self.shards, self.problem
+        mass = float(shards.mass(np.arange(shards.clients)).sum())
+        return Objective(problem, shards.clients, shards.total(), shards.features, mass=mass)
+
+    def whole(self, tables: dict[str, Any]) -> Shards:
+        """Return the clients' rows with their table."""
+        name = self.data["clients"]
+        return with_table(self.shards, tables[name]) if name else self.shards
+
+    def of(
+        self, algorithm: Algorithm, tables: dict[str, Any]
+    ) -> tuple[dict[str, View], dict[str, str]]:
+        """Return the views of a run and the names of their tables.
+
+        Parameters
+        ----------
+        algorithm : Algorithm
+            A baseline may want all rows in one place.
+        tables : dict of str to Rows
+            Gets a new table where rows that are made on demand are put in one place.
+
+        Raises
+        ------
+        ScenarioError
+            If the algorithm needs all rows in one place and cannot have them.
+        """
+        ours = self.objective
+        whole = View(self.shards, ours)
+        views, data = {"": whole, "evaluation": whole}, {"": self.data["clients"]}
+        if algorithm.pooled:
+            everyone = np.arange(self.shards.clients)
+            sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
+            one, data[""] = self._pooled(algorithm, tables)
+            views[""] = View(one, ours.pooled(sizes, mass))
+        data["evaluation"] = self.data["clients"]
+        if self.server is not None:
+            views["server"] = View(self.server, ours)
+            data["server"] = self.data["server"]
+        return views, data
+
+    def _pooled(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
+        """Return the shards of one client that has all rows, and the name of their table."""
+        if isinstance(self.shards, TableShards):
+            return pooled(self.shards), self.data["clients"]
+        size = self.shards.total() * self.shards.features * self.shards.dtype.itemsize
+        if size > MOST_POOLED:
+            raise ScenarioError(
+                "algorithms",
+                f"'{algorithm.name}' needs all rows in one place, {size / 2**30:.1f} GiB that "
+                "this data set makes on demand; leave the baseline out or use fewer clients",
+            )
+        made, name = pooled(self.shards), f"{self.shards}:pooled"
+        tables[name] = made.table
+        return with_table(made, None), name
+
+
+@dataclass
+class Loader:
+    """Loads what scenarios want and keeps it, so that runs share it.
+
+    Attributes
+    ----------
+    tables : dict of str to Rows
+        Every table that some shards need, by name.
+    """
+
+    tables: dict[str, Any] = field(default_factory=dict)
+    loaded: dict[Any, Table] = field(default_factory=dict)
+
+    def views(self, wanted: Wanted, seed: int) -> Views:
+        """Return the data of one seed.
+
+        Raises
+        ------
+        ScenarioError
+            If the data is missing, is not what the problem needs, or cannot be split.
+        """
+        dataset = wanted.dataset
+        if isinstance(dataset, OnDemand):
+            return self._on_demand(wanted, dataset, seed)
+        table, key = self._table(wanted, seed)
+        _check_task(wanted.problem, table.classes, dataset)
+        fraction = self._fraction(wanted, table)
+        name = self._rows(key, table, wanted)
+        parts = split(table, wanted.partition, wanted.clients, seed, fraction)
+        shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
+        server, server_name = self._server(wanted, table, name)
+        return Views(
+            wanted.problem, with_table(shards, None), server,
+            {"clients": name, "server": server_name}, table.start, table.labels,
+        )  # fmt: skip
+
+    def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> Views:
+        if wanted.partition is not None:
+            raise ScenarioError(
+                "partition", f"dataset '{dataset.name}' makes each client's rows; leave it out"
+            )
+        if wanted.clients is None:
+            raise ScenarioError("clients.count", "is missing; say how many clients there are")
+        if isinstance(wanted.test, str):
+            raise ScenarioError("problem.test", "a generator takes a fraction, not a file")
+        test = dataset.default_test if wanted.test is None else wanted.test
+        shards = dataset.shards(
+            wanted.clients, seed, dtype=wanted.dtype, intercept=wanted.problem.intercept, test=test
+        )
+        _check_task(wanted.problem, shards.classes, dataset)
+        return Views(wanted.problem, shards, None, {"clients": "", "server": ""})
+
+    def _table(self, wanted: Wanted, seed: int) -> tuple[Table, Any]:
+        dataset, problem = wanted.dataset, wanted.problem
+        if isinstance(dataset, str):
+            key: Any = (dataset, wanted.target, problem.task)
+            if key not in self.loaded:
+                path = _path(wanted.source, dataset)
+                self.loaded[key] = load_file(path, wanted.target, problem.task)
+            return self.loaded[key], key
+        key = (dataset, dataset.seeded(seed) if dataset.random else None)
+        if key not in self.loaded:
+            self.loaded[key] = dataset.load(wanted.source, seed)
+        return self.loaded[key], key
+
+    def _fraction(self, wanted: Wanted, table: Table) -> float:
+        """Return the fraction that each client holds out."""
+        if isinstance(wanted.test, str):
+            return 0.0
+        if wanted.test is not None:
+            return wanted.test
+        if isinstance(wanted.dataset, str) or table.test is not None:
+            return 0.0
+        return wanted.dataset.default_test
+
+    def _rows(self, key: Any, table: Table, wanted: Wanted) -> str:
+        name = f"{key}:{wanted.dtype}:{wanted.problem.intercept}"
+        if name not in self.tables:
+            self.tables[name] = Rows.of(
+                table, dtype=wanted.dtype, intercept=wanted.problem.intercept
+            )
+        return name
+
+    def _server(self, wanted: Wanted, table: Table, name: str) -> tuple[Shards | None, str]:
+        """Return the server's test rows: a test file, or the data set's own."""
+        if isinstance(wanted.test, str):
+            path = _path(wanted.source, wanted.test)
+            test = load_file(path, wanted.target, wanted.problem.task, like=table)
+        elif wanted.test is None and table.test is not None:
+            test = table.test
+        else:
+            return None, ""
+        held = Table(table.X, table.y, table.classes, test=test)
+        shards = server_test(held, dtype=wanted.dtype, intercept=wanted.problem.intercept)
+        if shards is None or shards.table is None:
+            return None, ""
+        self.tables[name + ":test"] = shards.table
+        return with_table(shards, None), name + ":test"
+
+
+def _path(source: Source, name: str) -> Path:
+    path = Path(name).expanduser()
+    return path if path.is_absolute() else source.folder / path
+
+
+def _check_task(problem: Problem, classes: int, dataset: Dataset | str) -> None:
+    """Refuse a problem that the targets do not fit."""
+    name = dataset if isinstance(dataset, str) else dataset.name
+    if problem.task == "regression" and classes:
+        text = f"'{problem.name}' predicts numbers, but dataset '{name}' has {classes} classes"
+        remedy = "use logistic-regression or softmax-regression"
+        raise ScenarioError("problem.name", f"{text}; {remedy}")
+    if problem.task != "regression" and not classes:
+        text = f"'{problem.name}' predicts classes, but the target of dataset '{name}' is numbers"
+        raise ScenarioError("problem.name", f"{text}; use least-squares")
+    if problem.task == "binary" and classes != 2:
+        text = f"'{problem.name}' needs 2 classes, but dataset '{name}' has {classes}"
+        raise ScenarioError("problem.name", f"{text}; use softmax-regression")

@@ -1,0 +1,1 @@
+"""What tests of plug-ins need, ours and users'."""

@@ -1,0 +1,349 @@
+"""The commands as a shell sees them: what they print, their status, and what a signal does."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from rich.console import Console
+
+import rayfed
+from rayfed.cli import main as cli
+from rayfed.core.plugins import KINDS, find
+from rayfed.study.plan import ACTOR_BYTES, DRIVER_BYTES
+
+FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
+SCENARIOS = [path for path in FILES if not path.name.endswith(".claims.yaml")]
+SMALL = """
+name: small [bold]
+seeds: [0, 1]
+rounds: 2
+problem:
+  name: least-squares
+  dataset: {name: linear, features: 2, samples: 5}
+  test: 0.2
+clients: {count: 6}
+participation: {cohort: 2}
+algorithms:
+  - {name: fedavg, label: "fedavg [x]"}
+  - fedexp
+executor: {name: serial}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command beside small.yaml: status, output, errors."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def go(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rayfed", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, *capsys.readouterr()
+
+    return go
+
+
+class TestRun:
+    def test_prints_what_runs_the_comparison_and_the_page(self, shell, tmp_path):
+        status, out, err = shell("run", "small.yaml", "--out", "out")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0] == (
+            "small [bold]: 4 runs (2 algorithms, 2 seeds), 6 clients, 2 rounds; serial"
+        )
+        assert any(line.startswith("fedavg [x]") for line in lines)
+        assert any(line.startswith("fedexp") for line in lines)
+        assert lines[-1] == "page: out/report.html"
+        assert (tmp_path / "out" / "report.html").is_file()
+
+    def test_overrides(self, shell, tmp_path):
+        changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]", "--set", "rounds=1"]
+        status, out, _ = shell("run", "small.yaml", "--out", "out", *changes)
+        assert status == 0
+        assert "1 runs (1 algorithms, 1 seeds), 6 clients, 1 rounds" in out
+        assert (tmp_path / "out" / "fedavg-seed7" / "model.npz").is_file()
+
+    def test_resume_and_report_of_what_is_finished(self, shell, tmp_path):
+        changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]"]
+        shell("run", "small.yaml", "--out", "out", *changes)
+        (tmp_path / "out" / "report.html").unlink()
+        status, out, _ = shell("resume", "out")
+        assert status == 0
+        assert out.startswith("small [bold]: 0 of 1 runs to go on with\n")
+        assert (tmp_path / "out" / "report.html").is_file()
+        (tmp_path / "out" / "summary.csv").unlink()
+        status, out, _ = shell("report", "out")
+        assert (status, out) == (0, "page: out/report.html\n")
+        assert (tmp_path / "out" / "summary.csv").is_file()
+
+
+class TestCheck:
+    def test_says_what_will_run_and_writes_nothing(self, shell, tmp_path):
+        status, out, err = shell("check", "small.yaml")
+        assert (status, err) == (0, "")
+        lines = [line.split() for line in out.splitlines()]
+        assert ["algorithm", "setting", "seeds", "parameters", "rows"] in lines
+        # Two features and the intercept; 6 clients train on 4 of their 5 rows.
+        assert ["fedavg", "[x]", "0,", "1", "3", "24"] in lines
+        assert ["fedexp", "0,", "1", "3", "24"] in lines
+        memory = f"{DRIVER_BYTES // 2**20} MiB"
+        assert f"0 client actors, 0 driver actors; about {memory} of memory" in out
+        assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
+
+    def test_counts_actors_without_starting_any(self, shell, monkeypatch):
+        monkeypatch.setitem(sys.modules, "ray", None)
+        monkeypatch.setattr(rayfed.api, "cpus", lambda: 2)
+        placed = "executor={name: ray, clients_per_actor: 4}"
+        status, out, _ = shell("check", "small.yaml", "--set", placed)
+        assert status == 0
+        # 6 clients by fours are 2 actors; 2 CPUs are for 2 drivers, and then there is this process.
+        memory = f"{(2 * ACTOR_BYTES + 3 * DRIVER_BYTES) // 2**20} MiB"
+        assert f"2 client actors, 2 driver actors; about {memory} of memory" in out
+        assert f"2 rounds; 2 client actors (about {memory} in all)" in out
+
+    def test_settings_of_a_grid_are_lines(self, shell):
+        grid = "grid={participation.cohort: [1, 3, 5]}"
+        _, out, _ = shell("check", "small.yaml", "--set", grid, "--set", "algorithms=[fedavg]")
+        assert "6 runs" in out
+        assert re.findall(r"cohort=\d", out) == ["cohort=1", "cohort=3", "cohort=5"]
+
+    def test_in_a_sentence_never_wrapped(self, shell, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "30")
+        out = shell("check", "small.yaml")[1]
+        assert out.splitlines()[0].endswith("2 rounds; serial")
+
+
+class TestBest:
+    GRID = (
+        "--set", "algorithms=[{name: gradient-descent}]",
+        "--set", "grid={algorithms.*.lr: [2^-10, 2^-4, 2^12]}", "--set", "rounds=200",
+    )  # fmt: skip
+
+    def test_prints_the_best_settings_and_writes_a_scenario_that_runs(self, shell, tmp_path):
+        """A step of 2^12 diverges."""
+        assert shell("run", "small.yaml", "--out", "out", *self.GRID)[0] == 1
+        status, out, err = shell("best", "out")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0].split() == [
+            "algorithm", "setting", "seeds", "loss", "tried", "failed", "at", "edge",
+        ]  # fmt: skip
+        assert re.match(r"gradient-descent +lr=0\.0625 +2 +\S+ +3 +1 *$", lines[1])
+        assert lines[2] == "run it by: rayfed run out/best.yaml"
+        _, out, _ = shell("best", "out", "--target", "loss=0")
+        assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +never +3 +1", out, re.M)
+        _, out, _ = shell("best", "out", "--target", "loss=1e9")
+        assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +0 +3 +1", out, re.M)
+        status, _, err = shell("best", "out", "--by", "lose")
+        assert (status, err) == (2, "rayfed: --by: unknown score 'lose'; did you mean 'loss'?\n")
+        status, out, _ = shell("run", "out/best.yaml", "--out", "again")
+        assert status == 0
+        assert out.startswith("small [bold]-best: 2 runs (1 algorithms, 2 seeds)")
+        first, again = (tmp_path / path for path in ("out", "again"))
+        before = rayfed.api.Result(first, rayfed.api.results_in(first)).rounds
+        after = rayfed.api.Result(again, rayfed.api.results_in(again)).rounds
+        same = before[before.setting == "lr=0.0625"].loss.tolist()
+        assert after.loss.tolist() == same
+
+    def test_where_everything_failed(self, shell):
+        changes = ("--set", "algorithms=[{name: gradient-descent, lr: 2^12}]")
+        assert shell("run", "small.yaml", "--out", "out", "--set", "rounds=200", *changes)[0] == 1
+        status, out, _ = shell("best", "out")
+        assert status == 1
+        assert "every setting failed" in out
+
+
+class TestTopology:
+    def test_a_line_for_each_graph_and_walk(self, shell):
+        status, out, err = shell("topology", "small.yaml", "--set", "topology=ring")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0] == "topology ring: 6 links at first, 2 to a client, 1 part"
+        # an even ring has a period, so the walks are made lazy: (1 + cos 60 degrees) / 2
+        assert re.search(r"^1 +0 +6 +2 \(2-2\) +1 *$", out, re.M)
+        assert re.search(r"^1 +metropolis +0.5 +0.750000 +\d+ ", out, re.M)
+        assert re.search(r"^ +uniform +0.5 +0.750000 +\d+ ", out, re.M)
+        assert len(lines) == 6
+
+    def test_the_walks_of_the_scenario_come_too(self, shell):
+        walk = "algorithms.0.select={name: walk, rule: {name: metropolis, lazy: 0.25}}"
+        out = shell("topology", "small.yaml", "--set", "topology=complete", "--set", walk)[1]
+        found = re.findall(r"^1? +(\w+) +([\d.]+) +0\.\d{6} ", out, re.M)
+        assert found == [("metropolis", "0.25"), ("metropolis", "0"), ("uniform", "0")]
+
+    def test_graphs_over_time(self, shell):
+        moving = "topology={name: geometric, range_m: 600}"
+        asked = ["--frames", "3", "--until", "200"]
+        out = shell("topology", "small.yaml", "--set", moving, *asked)[1]
+        assert re.findall(r"^\d +(\d+) ", out, re.M) == ["0", "100", "200"]
+
+    def test_check_has_it_in_a_line(self, shell):
+        out = shell("check", "small.yaml", "--set", "topology=star")[1]
+        assert out.splitlines()[-1] == "topology star: 5 links at first, 1.67 to a client, 1 part"
+
+    def test_check_tells_a_walk_as_it_is_walked(self, shell):
+        # of the walks on an even ring the first would have a period
+        walks = [
+            f"algorithms.{k}.select={{name: walk, rule: {{name: uniform, lazy: {lazy}}}}}"
+            for k, lazy in enumerate((0, 0.2))
+        ]
+        changes = ["topology=ring", *walks]
+        out = shell("check", "small.yaml", *(w for c in changes for w in ("--set", c)))[1]
+        assert out.splitlines()[-2:] == ["walk uniform, lazy 0.5", "walk uniform, lazy 0.2"]
+
+    def test_a_scenario_without_one(self, shell):
+        status, out, err = shell("topology", "small.yaml")
+        assert (status, out) == (2, "")
+        assert err == (
+            "rayfed: topology: nothing found; say who is linked with whom, for example topology: "
+            "ring\n"
+        )
+
+
+class TestList:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_every_plug_in_has_a_line(self, shell, kind):
+        status, out, _ = shell("list", kind)
+        assert status == 0
+        lines = out.splitlines()
+        for name in find(kind):
+            assert any(re.match(rf"{name} +\S", line) for line in lines), name
+
+    @pytest.mark.parametrize(("kind", "name"), [(k, name) for k in KINDS for name in find(k)])
+    def test_every_plug_in_has_details(self, shell, kind, name):
+        status, out, err = shell("list", kind, name)
+        assert (status, err) == (0, "")
+        assert out.splitlines()[0].strip()
+        assert re.search(r"^setting +type +default +meaning", out, re.M)
+
+    def test_without_a_kind_all_names(self, shell):
+        status, out, _ = shell("list")
+        assert status == 0
+        assert re.search(r"^delays +.*\blognormal\b", out, re.M)
+        assert all(re.search(rf"^{kind} ", out, re.M) for kind in KINDS)
+
+    def test_of_an_algorithm_the_paper_and_the_settings(self, shell):
+        out = shell("list", "algorithms", "fedexp")[1]
+        assert "https://arxiv.org/abs/2301.09604" in out
+        assert re.search(r"^epsilon +float +0.001 +Added to the squared norm", out, re.M)
+
+    def test_of_what_is_found_only(self, shell):
+        assert shell("list", "delays", "pareta")[0] == 2
+
+
+@pytest.fixture(scope="module")
+def schema():
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        cli.schema()
+    return json.loads(out.getvalue())
+
+
+class TestSchema:
+    def test_is_printed(self, shell, schema):
+        status, out, err = shell("schema")
+        assert (status, err) == (0, "")
+        assert json.loads(out) == schema
+
+    def test_is_a_schema(self, schema):
+        jsonschema.validators.validator_for(schema).check_schema(schema)
+
+    def test_accepts_the_scenarios(self, schema):
+        assert SCENARIOS
+        judge = jsonschema.validators.validator_for(schema)(schema)
+        for path in SCENARIOS:
+            judge.validate(yaml.safe_load(path.read_text("utf-8")))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"round": 3},
+            {"rounds": "many"},
+            {"seeds": []},
+            {"clients": {"count": 6, "delay": {"name": "constant", "mean": 1}}},
+            {"clients": {"count": 6, "delay": {"name": "constant", "mean_s": -1}}},
+            {"algorithms": [{"name": "fedavgg"}]},
+            {"algorithms": [{"name": "fedavg", "epsilon": 1}]},
+            {"participation": {"over_select": 0.5}},
+        ],
+        ids=str,
+    )
+    def test_refuses_what_is_refused(self, schema, change):
+        judge = jsonschema.validators.validator_for(schema)(schema)
+        assert judge.is_valid(yaml.safe_load(SMALL))
+        assert not judge.is_valid(yaml.safe_load(SMALL) | change)
+
+
+LONG = yaml.safe_load(SMALL) | {
+    "seeds": [0],
+    "rounds": 12,
+    "checkpoint": {"every_s": 0},
+    "algorithms": ["fedexp", {"name": "local-only", "local": {"steps": 1}}],
+}
+# A round of ten steps of 1 s lasts 100 ms, so that there is time to disturb the first run.
+SLOW = {"clock": {"name": "wall", "scale": 0.01}}
+
+
+def started(folder, process):
+    """Wait until the first run has a few rounds behind it."""
+    manifest = folder / "fedexp-seed0" / "checkpoint" / "manifest.json"
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        if manifest.is_file() and json.loads(manifest.read_text())["round"] >= 3:
+            return
+        time.sleep(0.005)
+    pytest.fail("the run never started, or was over at once")
+
+
+@pytest.mark.parametrize(
+    ("blow", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)],
+    ids=str,
+)
+def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_path, assert_same):
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(LONG | SLOW))
+    command = [sys.executable, "-m", "rayfed", "run", "long.yaml", "--out", "stopped"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        started(tmp_path / "stopped", process)
+        os.kill(process.pid, blow)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == status
+    told = json.loads((tmp_path / "stopped" / "fedexp-seed0" / "run.json").read_text())
+    assert told["status"] == "running"
+    assert not (tmp_path / "stopped" / "local-only-seed0").exists()
+    if blow != signal.SIGKILL:
+        assert said.splitlines()[-1].endswith("go on with it by: rayfed resume stopped")
+        assert "Traceback" not in said
+    calm = rayfed.run(LONG, out=tmp_path / "calm")
+    resumed = rayfed.resume(tmp_path / "stopped")
+    assert resumed.outcome == calm.outcome
+    assert_same(calm.folder, resumed.folder)
+
+
+def test_a_wish_to_end_is_heard_where_ctrl_c_is_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cli._terminated(signal.SIGTERM, None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_terminal_of_30_columns_gets_an_error_on_one_line(shell, monkeypatch):
+    monkeypatch.setattr(cli, "err", Console(file=(said := io.StringIO()), width=30))
+    assert shell("check", "no" * 30 + ".yaml")[0] == 2
+    assert said.getvalue().count("\n") == 1

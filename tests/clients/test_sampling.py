@@ -1,0 +1,88 @@
+"""Minibatches: what is drawn, that passes are complete, that neighbours do not matter."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rayfed.clients import sampling
+from rayfed.core.rng import Key
+
+IDS = np.array([3, 8, 5])
+SIZES = np.array([7, 4, 1])
+STEPS = np.array([6, 6, 2])
+
+
+def draw(how, batch, steps=STEPS, ids=IDS, sizes=SIZES, **where):
+    where = {"seed": 1, "round": 2, "ask": 0, **where}
+    return list(sampling.minibatches(how, batch, steps, ids=ids, sizes=sizes, **where))
+
+
+def test_the_clients_still_at_work_are_counted_step_by_step():
+    assert sampling.active(np.array([4, 2, 2, 1])) == [4, 3, 1, 1]
+    assert sampling.active(np.array([2, 2])) == [2, 2]
+
+
+def test_draws_with_replacement_are_the_keyed_integers_in_order():
+    steps = draw("replacement", 3)
+    rows = Key(1, "batch").integers(IDS, SIZES, 18, round=2).reshape(3, 6, 3)
+    for number, (index, w) in enumerate(steps):
+        k = 3 if number < 2 else 2
+        np.testing.assert_array_equal(index, rows[:k, number])
+        np.testing.assert_array_equal(w, np.full((k, 3), 1 / 3))
+    assert len(steps) == 6
+
+
+def test_long_runs_draw_the_same_as_one_piece(monkeypatch):
+    whole = draw("replacement", 3, np.array([25, 25, 9]))
+    monkeypatch.setattr(sampling, "_CHUNK", 36)  # four steps at a time
+    pieces = draw("replacement", 3, np.array([25, 25, 9]))
+    assert len(pieces) == 25
+    for (a, _), (b, _) in zip(whole, pieces, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 7, 10])
+def test_a_shuffled_pass_visits_every_row_once(batch):
+    steps = draw("shuffle", batch, np.full(3, 21))
+    for k, n in enumerate(SIZES):
+        per_pass = -(-n // batch)
+        for start in range(0, 21 - per_pass + 1, per_pass):
+            visited = [steps[s][0][k][steps[s][1][k] > 0] for s in range(start, start + per_pass)]
+            assert np.sort(np.concatenate(visited)).tolist() == list(range(n))
+
+
+def test_a_short_last_batch_is_filled_up_with_rows_that_do_not_weigh():
+    (_, first), (index, last) = draw("shuffle", 4, np.array([2, 2, 2]))[:2]
+    assert first.tolist() == [[1 / 4] * 4, [1 / 4] * 4, [1, 0, 0, 0]]
+    assert last.tolist() == [[1 / 3, 1 / 3, 1 / 3, 0], [1 / 4] * 4, [1, 0, 0, 0]]
+    assert (index < SIZES[:, None]).all()
+    assert not index[last == 0].any()
+
+
+def test_every_pass_and_every_round_has_an_order_of_its_own():
+    size = np.array([40])
+    (a, _), (b, _) = draw("shuffle", 40, np.array([2]), IDS[:1], size)
+    (c, _), _ = draw("shuffle", 40, np.array([2]), IDS[:1], size, round=3)
+    (d, _), _ = draw("shuffle", 40, np.array([2]), IDS[:1], size, ask=1)
+    for one, other in ((a, b), (a, c), (a, d)):
+        assert (one != other).any()
+
+
+def test_shuffles_reach_every_order_equally_often():
+    ids = np.arange(2400)
+    [(index, _)] = draw("shuffle", 4, np.ones(2400, dtype=int), ids, np.full(2400, 4))
+    _, counts = np.unique(index, axis=0, return_counts=True)
+    assert len(counts) == 24
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("how", ["replacement", "shuffle"])
+def test_a_client_draws_the_same_whoever_else_is_asked(how):
+    together = draw(how, 3)
+    for k in range(3):
+        one = slice(k, k + 1)
+        alone = draw(how, 3, STEPS[one], IDS[one], SIZES[one])
+        assert len(alone) == STEPS[k]
+        for (index, w), (among, weights) in zip(alone, together, strict=False):
+            np.testing.assert_array_equal(index[0], among[k])
+            np.testing.assert_array_equal(w[0], weights[k])

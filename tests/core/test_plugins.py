@@ -1,0 +1,63 @@
+"""The plug-in search finds what the folders hold and names what is near."""
+
+import dataclasses
+import sys
+import types
+
+import pytest
+
+from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core import plugins
+from rayfed.core.errors import ScenarioError
+from rayfed.population.delay import Constant, Delay
+
+
+def test_every_kind_finds_named_frozen_dataclasses_of_its_base():
+    for kind in plugins.KINDS:
+        found = plugins.find(kind)
+        assert found, kind
+        for name, cls in found.items():
+            assert cls.name == name
+            assert issubclass(cls, plugins.base(kind))
+            assert dataclasses.is_dataclass(cls)
+            assert cls.__dataclass_params__.frozen
+
+
+def test_bases_are_no_plugins():
+    for kind in plugins.KINDS:
+        assert plugins.base(kind) not in plugins.find(kind).values()
+
+
+def test_a_folder_is_searched_file_by_file():
+    assert plugins.find("algorithms")["fedavg"] is FedAvg
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(ScenarioError, match=r"unknown delay 'constnt'; did you mean 'constant'\?"):
+        plugins.resolve("delays", "constnt")
+
+
+def test_the_users_own_class(monkeypatch):
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Slow(Delay):
+        name = "slow"
+
+    module = types.ModuleType("own_delays")
+    module.Slow, module.other = Slow, 3
+    Slow.__module__, Slow.__qualname__ = "own_delays", "Slow"
+    monkeypatch.setitem(sys.modules, "own_delays", module)
+    assert plugins.resolve("delays", "own_delays:Slow") is Slow
+    assert plugins.name_of(Slow()) == plugins.name_of(Slow) == "own_delays:Slow"
+    with pytest.raises(ScenarioError, match="is not a subclass of Delay"):
+        plugins.resolve("delays", "own_delays:other")
+    with pytest.raises(ScenarioError, match="module 'own_delays' has no 'Fast'"):
+        plugins.resolve("delays", "own_delays:Fast")
+
+
+def test_a_module_that_is_not_there():
+    with pytest.raises(ScenarioError, match="no module 'no_such_module'"):
+        plugins.resolve("delays", "no_such_module:Slow")
+
+
+def test_names_of_our_own():
+    assert plugins.name_of(Constant(mean_s=2.0)) == plugins.name_of(Constant) == "constant"

@@ -1,0 +1,106 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rayfed.core.tree import bit_reverse, class_sums, classes, join, tree_sum
+
+IDS = st.lists(st.integers(0, 5000), min_size=1, max_size=60, unique=True)
+
+
+def values_of(ids):
+    """Numbers of very different size, so that the order of additions shows in the bits."""
+    rng = np.random.default_rng(7)
+    table = rng.normal(size=(5001, 2)) * 10.0 ** rng.integers(-8, 8, size=(5001, 1))
+    return table[ids]
+
+
+def by_definition(ids, values, residue=0, modulus=1):
+    """The sum over a class is that over its two halves, the lower residue first."""
+    mine = [k for k, i in enumerate(ids) if i % modulus == residue]
+    if len(mine) <= 1:
+        return values[mine[0]] if mine else None
+    low = by_definition(ids, values, residue, 2 * modulus)
+    high = by_definition(ids, values, residue + modulus, 2 * modulus)
+    if low is None or high is None:
+        return high if low is None else low
+    return low + high
+
+
+@given(IDS)
+@settings(max_examples=60)
+def test_the_shape_is_that_of_the_definition(ids):
+    values = values_of(ids)
+    before = values.copy()
+    total = tree_sum(np.array(ids), values)
+    assert total.tobytes() == by_definition(ids, values).tobytes()
+    assert values.tobytes() == before.tobytes()
+
+
+def test_the_shape_matters_so_the_test_above_can_fail():
+    ids = list(range(60))
+    values = values_of(ids)
+    assert tree_sum(np.array(ids), values).tobytes() != values.sum(axis=0).tobytes()
+
+
+@given(IDS, st.integers(1, 20))
+@settings(max_examples=60)
+def test_blocks_do_not_change_the_bits(ids, block):
+    ids = np.sort(np.array(ids))
+    table = values_of(np.arange(5001))
+    seen = []
+
+    def leaf(some):
+        seen.append(len(some))
+        return {"v": tree_sum(some, table[some])}
+
+    total = class_sums(ids, leaf, block)["v"]
+    assert total.tobytes() == tree_sum(ids, table[ids]).tobytes()
+    assert max(seen) <= block
+    assert sum(seen) == len(ids)
+
+
+@given(st.integers(1, 200), st.data())
+@settings(max_examples=60)
+def test_any_number_of_hosts_gives_the_same_bits(clients, data):
+    hosts = data.draw(st.integers(1, clients))
+    ids = np.array(sorted(data.draw(st.sets(st.integers(0, clients - 1), min_size=1))))
+    table = values_of(np.arange(clients))
+    branches = []
+    for owned in classes(clients, hosts):
+        for residue, modulus in owned:
+            mine = ids[ids % modulus == residue]
+            if len(mine):
+                leaf = lambda some: {"v": tree_sum(some, table[some])}  # noqa: E731
+                branches.append((residue, modulus, class_sums(mine, leaf, 3, residue, modulus)))
+    assert join(branches)["v"].tobytes() == tree_sum(ids, table[ids]).tobytes()
+
+
+@given(st.integers(1, 300), st.data())
+@settings(max_examples=60)
+def test_every_client_has_one_host(clients, data):
+    hosts = data.draw(st.integers(1, clients))
+    owned = classes(clients, hosts)
+    assert len(owned) == hosts
+    counts = [sum(any(i % m == r for r, m in own) for i in range(clients)) for own in owned]
+    assert sum(counts) == clients
+    assert min(counts) >= 1
+
+
+@given(st.integers(1, 300), st.data())
+@settings(max_examples=60)
+def test_every_piece_of_the_servers_rows_has_one_host(clients, data):
+    """There may be more pieces than clients: MNIST's test rows are 20."""
+    owned = classes(clients, data.draw(st.integers(1, clients)))
+    for i in range(4 * clients + 20):
+        assert sum(i % m == r for own in owned for r, m in own) == 1
+
+
+def test_as_many_hosts_as_clients_gives_each_one():
+    counts = [
+        len([i for i in range(20) if any(i % m == r for r, m in own)]) for own in classes(20, 20)
+    ]
+    assert counts == [1] * 20
+
+
+def test_bits_are_reversed():
+    assert bit_reverse(np.array([0b001, 0b110]), 3).tolist() == [0b100, 0b011]

@@ -1,0 +1,82 @@
+"""Participation against data, and over rounds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rayfed.report.figures import participation, participation_over_rounds
+from rayfed.report.read.results import Results
+
+
+@pytest.fixture
+def results(tmp_path, run_writer, rows):
+    clients = pd.DataFrame(
+        {
+            "client": [5, 6, 7],
+            "samples": [10, 30, 60],
+            "speed_s": [0.2, 0.1, 0.9],
+            "selected": [2, 2, 2],
+            "used": [2, 1, 1],
+        }
+    )
+    base = {"ask": 0, "start_s": 0.0, "compute_s": 1.0, "end_s": 1.0, "loss": 1.0, "steps": 1}
+    events = pd.DataFrame(
+        {
+            "round": [1, 1, 2, 2, 2],
+            "client": [5, 6, 5, 6, 7],
+            "status": ["used", "used", "used", "late", "used"],
+        }
+    ).assign(**base)
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events, clients)
+    return Results.read(tmp_path)
+
+
+def test_dots_are_shares_of_data_and_of_updates(results):
+    figure = participation(results, "fedavg", 0)
+    parts = {t.meta["part"]: t for t in figure.data}
+    # The fastest first: client 6, then 5; client 7 is the slowest fifth.
+    assert list(parts["others"].x) == [30, 10]
+    assert list(parts["others"].y) == [25, 50]
+    assert list(parts["slowest"].x) == [60]
+    assert list(parts["slowest"].y) == [25]
+    assert list(parts["diagonal"].x) == list(parts["diagonal"].y)
+
+
+def test_cells_show_who_was_used_when(results):
+    figure = participation_over_rounds(results, "fedavg", 0)
+    assert figure.data[0].z.tolist() == [[100, 0], [100, 100], [0, 100]]
+    assert list(figure.data[0].x) == [1, 2]
+    assert list(figure.layout.yaxis.ticktext) == ["6", "5", "7"]
+
+
+def test_a_client_that_always_takes_part_is_in_full_colour(tmp_path, run_writer, rows):
+    events = pd.DataFrame({"round": [1, 2], "ask": 0, "client": 4, "status": "used"})
+    events = events.assign(start_s=0.0, compute_s=1.0, end_s=1.0, loss=1.0, steps=1)
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events)
+    heat = participation_over_rounds(Results.read(tmp_path), "fedavg", 0).data[0]
+    assert heat.z.tolist() == [[100, 100]]
+    assert (heat.zmin, heat.zmax) == (0, 100)
+    assert not heat.showscale
+
+
+def test_many_dots_are_thinned_which_is_said(tmp_path, run_writer, rows):
+    clients = pd.DataFrame(
+        {
+            "client": np.arange(5000),
+            "samples": 1,
+            "speed_s": 1.0,
+            "selected": 1,
+            "used": 1,
+        }
+    )
+    run_writer(tmp_path, "fedavg", 0, rows([2, 1]), None, clients)
+    figure = participation(Results.read(tmp_path), "fedavg", 0)
+    assert sum(len(t.x) for t in figure.data if t.meta["part"] != "diagonal") == 2000
+    assert figure.layout.meta["note"] == "Drawn: 2,000 of 5,000 clients."
+
+
+def test_nobody_was_used(tmp_path, run_writer, rows):
+    clients = pd.DataFrame({"client": [0, 1], "samples": 5, "speed_s": 1.0, "used": 0})
+    run_writer(tmp_path, "fedavg", 0, rows([2, 1]), None, clients)
+    figure = participation(Results.read(tmp_path), "fedavg", 0)
+    assert np.allclose(np.concatenate([t.y for t in figure.data if t.mode == "markers"]), 0)

@@ -1,0 +1,643 @@
+"""The page in a real browser: what a reader sees, presses and drags."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from rayfed.problems.picture import Picture
+from rayfed.report.figures import convergence, mixing, walk
+from rayfed.report.figures.palette import DARK, LIGHT
+from rayfed.report.page import report
+from rayfed.report.read import units
+from rayfed.report.read.results import Results
+from rayfed.report.tables import columns, summary
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+from selenium.webdriver import ActionChains  # noqa: E402 - needs the check above
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--window-size=1280,800",
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, study_writer, walk_writer, personal_writer):
+    folder = study_writer(tmp_path_factory.mktemp("page") / "study", seeds=3, rounds=40)
+    line = Picture.of_curve(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]), "the line y = 1 - x")
+    np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **line.arrays())
+    ring = [(k, (k + 1) % 20) for k in range(20)]
+    way, chord = [k % 20 for k in range(40)], [*ring, (0, 10)]
+    walk_writer(folder / "fedavg-seed0", way, [ring])
+    walk_writer(folder / "FedExP eps=1e-3-seed0", way[::-1], [ring, chord])
+    grows = np.linspace(0, 1, 5)[:, None] * np.linspace(0.5, 1, 20)
+    for name in ("fedavg-seed0", "FedExP eps=1e-3-seed0", "FedExP eps=1e-3-seed1"):
+        personal_writer(
+            folder / name, range(0, 41, 10), distance=3 * grows, personal_accuracy=grows,
+            accuracy=0.5 * grows, personal_loss=1 - grows, loss=1.0,
+        )  # fmt: skip
+    report.write(folder)
+    return Results.read(folder)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def look(driver, width, height, scheme="light", media=""):
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
+def wait(driver, script, *args, seconds=15.0):
+    """Wait until a script returns something true, and return it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := driver.execute_script(f"return {script}", *args):
+            return found
+        time.sleep(0.03)
+    raise AssertionError(f"never true: {script}")
+
+
+def open_page(driver, results):
+    driver.get((results.folder / "report.html").as_uri())
+    wait(driver, "document.body.dataset.ready === 'true'")
+
+
+@pytest.fixture(scope="module")
+def desktop(browser, results):
+    """The page on a desk, opened once."""
+    browser.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    look(browser, 1280, 800)
+    open_page(browser, results)
+    return browser
+
+
+# Every press draws anew, so only what was changed is pressed.
+FIRST_CHOICES = """
+const first = {x: 'round', y: 'loss', name: 'fedavg', seed: '0', span: 'first', walk: '0'};
+for (const [kind, value] of Object.entries(first)) {
+  const button = document.querySelector(`[data-${kind}='${value}']`);
+  const moved = kind === 'y' && ['target', 'log'].some((k) => page.view[k] !== page.data.view[k]);
+  if (moved || button.getAttribute('aria-pressed') !== 'true') button.click();
+}
+document.activeElement.blur();
+"""
+
+
+@pytest.fixture
+def page(desktop, results):
+    """The page on a desk with the first choices made, whatever the test before has chosen."""
+    look(desktop, 1280, 800)
+    if desktop.execute_script("return page.view.hidden.size || window.printed"):
+        open_page(desktop, results)
+    desktop.execute_script(FIRST_CHOICES)
+    return desktop
+
+
+@pytest.fixture
+def phone(desktop):
+    """The page turned to the width of a phone."""
+    look(desktop, 390, 844)
+    wait(desktop, "document.body.classList.contains('keyed')")
+    return desktop
+
+
+def press(driver, selector):
+    driver.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def layout(driver, name="convergence"):
+    text = driver.execute_script(f"return JSON.stringify(document.getElementById('{name}').layout)")
+    return json.loads(text)
+
+
+def title(driver, name="convergence"):
+    return driver.find_element(By.ID, f"{name}-title").text
+
+
+def test_nothing_is_asked_of_any_network_and_nothing_complains(page):
+    for entry in page.get_log("browser"):
+        assert entry["level"] != "SEVERE", entry["message"]
+    messages = (json.loads(entry["message"])["message"] for entry in page.get_log("performance"))
+    requests = (m["params"] for m in messages if m["method"] == "Network.requestWillBeSent")
+    # The browser's own first tab asks for things too.
+    ours = [r for r in requests if r["documentURL"].startswith("file:")]
+    asked = [request["request"]["url"] for request in ours]
+    assert asked
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+
+
+def test_text_comes_first_and_nothing_jumps(page):
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    assert wait(page, paint) < 1000
+    page.execute_script(
+        "window.moved = 0; new PerformanceObserver((list) => list.getEntries().forEach((e) => "
+        "window.moved += e.value)).observe({type: 'layout-shift', buffered: true});"
+    )
+    time.sleep(0.2)
+    assert page.execute_script("return window.moved") < 0.01
+
+
+@pytest.mark.parametrize("x", ["round", "time_s", "bytes_up", "updates"])
+@pytest.mark.parametrize("y", ["loss", "accuracy", "server_lr"])
+def test_buttons_draw_what_the_figure_function_draws(page, results, x, y):
+    press(page, f"[data-x={x}]")
+    press(page, f"[data-y={y}]")
+    expected = convergence(results, x, y)
+    wait(page, "document.getElementById('convergence').layout.yaxis.title.text === arguments[0]",
+         expected.layout.yaxis.title.text)  # fmt: skip
+    assert layout(page)["xaxis"]["title"]["text"] == expected.layout.xaxis.title.text
+    assert layout(page)["yaxis"]["type"] == expected.layout.yaxis.type
+    drawn = page.execute_script(
+        "return document.getElementById('convergence').data"
+        ".map((t) => [t.meta, [...t.x], [...t.y]])"
+    )
+    traces = {tuple(t.meta.values()): t for t in expected.data}
+    assert len(drawn) == len(traces)
+    for meta, xs, ys in drawn:
+        trace = traces[tuple(meta.values())]
+        assert xs == pytest.approx(list(trace.x), rel=1e-5, abs=1e-9)
+        assert ys == pytest.approx(list(trace.y), rel=1e-4, abs=1e-6)
+
+
+def reading(driver):
+    text = driver.execute_script("return document.getElementById('reading').textContent")
+    return text.replace("\u00a0", " ")
+
+
+def test_the_page_says_its_answer_once_and_speaks_up_for_another_view(page):
+    assert reading(page) == ""
+    press(page, "[data-x=time_s]")
+    said = reading(page)
+    assert said.startswith(f"loss {units.number(page.execute_script('return page.view.target'))}")
+    assert "FedExP eps=1e-3 after" in said
+    press(page, "[data-x=round]")
+    assert reading(page) == ""
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        ("round", "loss 2 reached: b after 1 round, “a, late” after 2 rounds, c never"),
+        ("time_s", "loss 2 reached: b after 2 s, “a, late” after 4 s, c never"),
+        ("bytes_up", "loss 2 reached: b after 100 B, “a, late” after 200 B, c never"),
+        ("updates", "loss 2 reached: b after 5 updates, “a, late” after 10 updates, c never"),
+    ],
+)
+def test_the_reading_on_every_clock(page, x, said):
+    """Three runs by hand: a row is 2 s, 100 bytes and 5 updates."""
+    losses = {"a, late": [8, 6, 2], "b": [8, 2, 1], "c": [8, 8, 8]}
+    clocks = {"round": [0, 1, 2], "time_s": [0, 2, 4]}
+    clocks |= {"bytes_up": [0, 100, 200], "updates": [0, 5, 10]}
+    runs = [{"name": n, "seed": 0, "data": clocks | {"loss": v}} for n, v in losses.items()]
+    data = {"runs": runs, "columns": {"loss": {"title": "loss"}}}
+    names = [{"name": name, "rival": True} for name in losses]
+    view = {"x": x, "y": "loss", "target": 2}
+    text = page.execute_script("return convergence.reading(...arguments)", data, names, view)
+    assert text.replace("\u00a0", " ") == said
+
+
+def test_scale_is_linear_or_log(page):
+    press(page, "[data-scale=log]")
+    wait(page, "document.getElementById('convergence').layout.yaxis.type === 'log'")
+    press(page, "[data-scale=linear]")
+    wait(page, "document.getElementById('convergence').layout.yaxis.type === 'linear'")
+    assert (
+        page.find_element(By.CSS_SELECTOR, "[data-scale=linear]").get_attribute("aria-pressed")
+        == "true"
+    )
+
+
+def line_at(driver):
+    return layout(driver)["shapes"][0]["y0"]
+
+
+def test_the_target_is_typed_in(page):
+    field = page.find_element(By.ID, "target-value")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(Keys.NULL, "0.3", Keys.TAB)
+    wait(page, "document.getElementById('convergence').layout.shapes[0].y0 === 0.3")
+    assert reading(page).startswith("loss 0.3 reached: ")
+
+
+def test_the_target_moves_with_the_arrow_keys(page):
+    before = line_at(page)
+    page.find_element(By.ID, "target-slider").send_keys(Keys.ARROW_RIGHT * 20)
+    wait(page, f"document.getElementById('convergence').layout.shapes[0].y0 > {before}")
+
+
+def test_the_target_line_is_dragged(page):
+    before = line_at(page)
+    page.execute_script("document.getElementById('convergence').scrollIntoView()")
+    line = page.find_element(By.CSS_SELECTOR, "#convergence .shapelayer path")
+    ActionChains(page).move_to_element(line).click_and_hold().move_by_offset(
+        0, -60
+    ).release().perform()
+    wait(page, f"document.getElementById('convergence').layout.shapes[0].y0 > {before}")
+    after = layout(page)["shapes"][0]
+    assert after["y0"] == after["y1"]
+    assert (after["x0"], after["x1"]) == (0, 1)
+    assert units.number(after["y0"]) in reading(page)
+
+
+def test_hovering_shows_all_algorithms(page, results):
+    page.execute_script("document.getElementById('convergence').scrollIntoView()")
+    figure = page.find_element(By.ID, "convergence")
+    ActionChains(page).move_to_element_with_offset(figure, -60, 0).perform()
+    text = wait(page, "document.querySelector('#convergence .hoverlayer')?.textContent")
+    assert all(name in text for name in results.names)
+
+
+def column(driver, number):
+    return driver.execute_script(
+        "return [...document.querySelectorAll('#results tbody tr')]"
+        ".map((row) => row.cells[arguments[0]].textContent)",
+        number,
+    )
+
+
+def test_the_table_sorts_both_ways_with_missing_values_last(page):
+    heads = page.find_elements(By.CSS_SELECTOR, "#results th button")
+    assert heads[1].text.startswith("rounds to")
+    heads[1].send_keys(Keys.ENTER)
+    rising = [float(text) for text in column(page, 1) if not text.startswith("-")]
+    assert rising == sorted(rising)
+    assert len(rising) >= 2
+    heads[1].send_keys(Keys.ENTER)
+    falling = column(page, 1)
+    assert [float(t) for t in falling[: len(rising)]] == rising[::-1]
+    assert all(text.startswith("-") for text in falling[len(rising) :])
+    assert heads[1].find_element(By.XPATH, "..").get_attribute("aria-sort") == "descending"
+
+
+def shown_table(driver):
+    """Return the rows of the table by name: pairs of a text and whether it is the best."""
+    rows = driver.execute_script(
+        "return [...document.querySelectorAll('#results tbody tr')].map((row) => [...row.cells]"
+        ".map((cell) => [cell.textContent, cell.matches('.best')]))"
+    )
+    return {row[0][0]: row[1:] for row in rows}
+
+
+def written_table(results, y, target):
+    table = columns(summary(results, y, target))
+    rows = zip(*(zip(column.texts, column.best, strict=True) for column in table), strict=True)
+    return {row[0][0]: [list(cell) for cell in row[1:]] for row in rows}
+
+
+def test_the_table_follows_the_target_and_the_column(page, results):
+    opening = shown_table(page)
+    # 0.035 is reached by some of the seeds of some algorithms.
+    for y, target in (("loss", 0.3), ("loss", 0.035), ("accuracy", 0.9), ("loss", 1e-9)):
+        press(page, f"[data-y={y}]")
+        page.execute_script("page.setTarget(arguments[0])", target)
+        assert shown_table(page) == written_table(results, y, target)
+        head = page.find_element(By.CSS_SELECTOR, "#results [data-clock=round]").text
+        assert head.replace("\n", " ").startswith(f"rounds to {y} {units.number(target)}")
+    press(page, "[data-y=server_lr]")  # has no target: the table stays
+    assert shown_table(page) == written_table(results, "loss", 1e-9)
+    press(page, "[data-y=loss]")
+    assert shown_table(page) == opening
+
+
+def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
+    head = page.find_elements(By.CSS_SELECTOR, "#results th button")[1]
+    head.send_keys(Keys.ENTER)
+    if head.find_element(By.XPATH, "..").get_attribute("aria-sort") != "ascending":
+        head.send_keys(Keys.ENTER)
+    page.execute_script("page.setTarget(0.3)")
+    found = [float(cells[0][0].split(" ")[0]) for cells in shown_table(page).values()]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "csv", "latex"])
+def test_the_table_is_copied(page, kind):
+    press(page, f"[data-copy={kind}]")
+    assert wait(page, "document.getElementById('copied').textContent").startswith("Copied as ")
+    assert "fedavg" in page.execute_script("return table.text(arguments[0])", kind)
+
+
+ODD = (
+    "<thead><tr><th><button>algorithm</button></th><th><button>final loss</button></th></tr>"
+    "</thead><tbody><tr><td>a_b|c, d</td><td class='best'>0.1 ± 0.02</td></tr>"
+    "<tr><td>50% &amp; &lt;x&gt;</td><td>-</td></tr></tbody>"
+)
+COPIES = {
+    "markdown": "| algorithm | final loss |\n| --- | ---: |\n| a\\_b\\|c, d | **0.1 ± 0.02** |\n"
+    "| 50% & \\<x\\> | - |\n",
+    "csv": 'algorithm,final loss\n"a_b|c, d",0.1 ± 0.02\n50% & <x>,-\n',
+    "latex": "\\begin{tabular}{lr}\n\\toprule\nalgorithm & final loss \\\\\n\\midrule\n"
+    "a\\_b|c, d & \\textbf{0.1 $\\pm$ 0.02} \\\\\n50\\% \\& \\textless{}x\\textgreater{} & - \\\\\n"
+    "\\bottomrule\n\\end{tabular}\n",
+}
+
+
+@pytest.mark.parametrize("kind", list(COPIES))
+def test_odd_labels_do_not_break_a_copy(page, kind):
+    text = page.execute_script(
+        "const old = document.querySelector('#results'), odd = old.cloneNode(false);"
+        "odd.innerHTML = arguments[0]; old.replaceWith(odd);"
+        "const text = table.text(arguments[1]); odd.replaceWith(old); return text;",
+        ODD,
+        kind,
+    )
+    assert text == COPIES[kind]
+
+
+def test_another_run_changes_what_the_clients_did(page):
+    before = title(page, "timeline")
+    press(page, "[data-name='FedExP eps=1e-3']")
+    press(page, "[data-seed='1']")
+    wait(page, "!document.getElementById('timeline-title').textContent.includes('fedavg')")
+    assert title(page, "timeline") != before
+    assert "FedExP" in title(page, "participation")
+
+
+def test_the_fit_is_that_of_the_chosen_run(page):
+    assert title(page, "fit") == "fedavg found the line y = 1 - x"
+    wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 2")
+    press(page, "[data-name='FedExP eps=1e-3']")
+    wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 0")
+    assert title(page, "fit") == "This run has no picture of its model"
+    press(page, "[data-name='fedavg']")
+    wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 2")
+
+
+def walk_to(driver, key):
+    driver.find_element(By.ID, "walk-step").send_keys(key)
+    return driver.execute_script("return document.getElementById('walk-told').textContent")
+
+
+SHOWN = """return document.getElementById('walk').data.map((t) => [t.meta.part, [...t.x], [...t.y],
+    [].concat(t.marker?.size ?? []), [].concat(t.marker?.line?.width ?? []),
+    [].concat(t.marker?.color ?? []), t.hovertext]);"""
+
+
+def test_the_slider_draws_the_walk_as_the_figure_function_does(page, results):
+    assert walk_to(page, Keys.HOME).startswith("Round 1 of 40, ")
+    said = walk_to(page, Keys.ARROW_RIGHT * 15)
+    assert said.startswith("Round 16 of 40, ")
+    assert "the server is at client 15 and asks " in said
+    assert said.endswith(" Colours are of round 10.")
+    figure = walk(results, "fedavg", 0, round=16)
+    wait(page, "document.getElementById('walk').data[4].x[0] === arguments[0]", figure.data[4].x[0])
+    for drawn, trace in zip(page.execute_script(SHOWN), figure.data, strict=True):
+        name, x, y, sizes, widths, colours, texts = drawn
+        assert name == trace.meta["part"]
+        assert x == list(trace.x)
+        assert y == list(trace.y)
+        if name == "clients":
+            assert (sizes, widths) == (list(trace.marker.size), list(trace.marker.line.width))
+            assert (colours, texts) == (list(trace.marker.color), list(trace.hovertext))
+            assert len(set(map(str, colours))) > 5
+
+
+def test_the_walk_plays_and_pauses(page):
+    button = page.find_element(By.ID, "walk-play")
+    walk_to(page, Keys.HOME)
+    button.send_keys(Keys.ENTER)
+    wait(page, "document.getElementById('walk-step').value >= 2")
+    assert button.text == "Pause"
+    button.send_keys(Keys.ENTER)
+    assert button.text == "Play"
+    time.sleep(0.1)  # a step that was on its way
+    at = page.execute_script("return document.getElementById('walk-step').value")
+    time.sleep(0.5)
+    assert page.execute_script("return document.getElementById('walk-step').value") == at
+
+
+def test_another_walk_is_chosen(page):
+    assert "fedavg" in title(page, "walk")
+    lines = "document.getElementById('eigenvalues').data?.length"
+    assert not page.execute_script(f"return {lines}")
+    press(page, "[data-walk='1']")
+    assert "FedExP" in title(page, "walk")
+    wait(page, f"{lines} === 1")
+
+
+def test_own_models_are_those_of_the_chosen_algorithm(page, results):
+    first = "document.getElementById('own').data.at(-1).marker.color[0]"
+    before = page.execute_script(f"return {first}")
+    assert title(page, "own").startswith("With fedavg own models serve all 20 clients better")
+    press(page, "[data-ownname='FedExP eps=1e-3']")
+    wait(page, f"{first} !== arguments[0]", before)
+    assert "FedExP" in title(page, "own")
+    assert "FedExP" in title(page, "own-rounds")
+    press(page, "[data-ownseed='1']")
+    press(page, "[data-ownname=fedavg]")  # which has no such seed
+    wait(page, f"{first} === arguments[0]", before)
+    pressed = "document.querySelector('[data-ownseed=\"0\"]').getAttribute('aria-pressed')"
+    assert page.execute_script(f"return {pressed}") == "true"
+
+
+def test_a_client_tells_its_history(page):
+    field = page.find_element(By.ID, "client-number")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(Keys.NULL, "11", Keys.TAB)
+    said = wait(page, "document.querySelector('.history').textContent")
+    assert said.startswith("Client 11 with fedavg, seed 0: ")
+    assert "round" in said
+
+
+def test_a_click_on_a_bar_shows_its_client(page):
+    page.execute_script("document.getElementById('timeline').scrollIntoView({block: 'center'})")
+    bar = page.find_element(By.CSS_SELECTOR, "#timeline .trace.bars:nth-child(2) .point path")
+    ActionChains(page).move_to_element(bar).pause(0.2).click().perform()
+    assert wait(page, "document.querySelector('.history').textContent").startswith("Client ")
+
+
+def test_all_drawn_rounds_can_be_seen(page):
+    narrow = layout(page, "timeline")["xaxis"]["range"][1]
+    press(page, "[data-span=whole]")
+    wait(page, f"document.getElementById('timeline').layout.xaxis.range[1] > {narrow}")
+
+
+@pytest.fixture
+def elsewhere(page):
+    """Return a function that opens the page of a result folder in a window of its own."""
+    before = page.current_window_handle
+    page.switch_to.new_window("tab")
+    look(page, 1280, 800)
+
+    def show(folder):
+        report.write(folder)
+        open_page(page, Results.read(folder))
+        return page
+
+    yield show
+    page.close()
+    page.switch_to.window(before)
+
+
+def test_a_table_of_many_columns_with_deviations_fits_the_page(
+    elsewhere, tmp_path, run_writer, rows
+):
+    names = ("accuracy", "test_loss", "loss_gap", "personal_loss", "personal_accuracy")
+    for label in ("FedAvg", "a longer name, of two parts"):
+        for seed in (0, 1):
+            ends = {name: [0.9, 0.0661 + seed * 0.00022] for name in names}
+            run_writer(tmp_path, label, seed, rows([1, 0.15 + seed / 100], label, seed, **ends))
+    table = elsewhere(tmp_path).find_element(By.CSS_SELECTOR, ".scroll:has(#results)")
+    inside, room = (table.get_property(f"{part}Width") for part in ("scroll", "client"))
+    assert (inside, room) == (1044, 1044)
+
+
+def test_what_mixing_costs_is_drawn_as_the_figure_function_does(
+    elsewhere, tmp_path, run_writer, walk_writer, rows
+):
+    for topology, (eigenvalue, taken) in {"a": (0, 2), "b": (0.9, 4), "c": (0.99, 9)}.items():
+        folder = run_writer(
+            tmp_path, "A", 0, rows([1.0] * taken + [0.5], "A"), folder=topology,
+            setting=f"topology={topology}", stopped_by="loss",
+            scenario={"stop": {"loss": 0.5}, "topology": {"name": topology}},
+        )  # fmt: skip
+        walk_writer(folder, [0] * taken, [[(0, 1)]], lambda_2=[eigenvalue])
+    drawn = "return document.getElementById('mixing')._fullData.map((t) => [[...t.x], [...t.y]])"
+    driven = elsewhere(tmp_path)
+    figure = mixing(Results.read(tmp_path))
+    assert driven.execute_script(drawn) == [[list(t.x), list(t.y)] for t in figure.data]
+
+
+@pytest.fixture
+def swept(elsewhere, tmp_path, run_writer, rows):
+    """The page of a sweep over two numbers, in a window of its own."""
+    for lr in (1, 10):
+        for tau in (2, 4):
+            accuracy = [0.1, 1 / (lr + tau)]
+            run_writer(
+                tmp_path, "fedavg", 0, rows([1.0, lr / tau], accuracy=accuracy),
+                folder=f"{lr}-{tau}", setting=f"lr={lr}, tau={tau}", scenario={},
+                settings={"lr": lr, "tau": tau},
+            )  # fmt: skip
+    return elsewhere(tmp_path)
+
+
+def test_the_map_of_a_sweep_follows_the_column(swept):
+    cells = "document.getElementById('sweep-0').data[0].text.join(' ')"
+    assert swept.execute_script(f"return {cells}") == "0.5,5 0.25,2.5"
+    assert title(swept, "sweep").startswith("The best final loss, 0.25, is fedavg's with lr 1 and")
+    press(swept, "[data-y=accuracy]")
+    wait(swept, f"{cells} === '0.33,0.083 0.2,0.071'")
+    assert title(swept, "sweep").startswith("The best final accuracy, 0.333, is fedavg's with lr")
+
+
+def test_every_control_is_reached_by_the_keyboard(page):
+    reached = set()
+    page.execute_script("document.body.tabIndex = -1; document.body.focus()")
+    for _ in range(120):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        reached.add(
+            page.execute_script(
+                "const e = document.activeElement; return e.outerHTML.slice(0, 120)"
+            )
+        )
+    shown = page.execute_script(
+        "return [...document.querySelectorAll('button, input, summary')]"
+        ".filter((e) => e.offsetParent && !e.disabled).map((e) => e.outerHTML.slice(0, 120))"
+    )
+    assert set(shown) <= reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_everything_without_scrolling_sideways(phone, scheme):
+    look(phone, 390, 844, scheme)
+    colour = {"light": LIGHT, "dark": DARK}[scheme]["background"]
+    wait(phone, "document.getElementById('fairness').layout.paper_bgcolor === arguments[0]", colour)
+    assert phone.execute_script("return document.documentElement.scrollWidth") == 390
+    wide = phone.execute_script(
+        "return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') "
+        "&& !e.closest('svg') && !e.closest('pre') && e.getBoundingClientRect().right > 390.5)"
+        ".map((e) => e.outerHTML.slice(0, 80))"
+    )
+    assert wide == []
+
+
+def test_a_tooltip_on_a_phone_stays_on_the_screen(phone):
+    phone.execute_script("document.querySelectorAll('.term')[1].focus()")
+    left, right = phone.execute_script(
+        "const r = document.querySelectorAll('.term > span')[1].getBoundingClientRect();"
+        "return [r.left, r.right]"
+    )
+    assert left >= 0
+    assert left < right <= 390
+
+
+def test_lines_are_hidden_by_the_key(phone):
+    hide = "[data-hide='local-only']"
+    press(phone, f".key {hide}")
+    hidden = "document.getElementById('convergence').data.filter((t) => t.visible === false)"
+    wait(phone, f"{hidden}.length === 6")  # band, mean, crossings and three seeds
+    assert phone.find_element(By.CSS_SELECTOR, hide).get_attribute("aria-pressed") == "false"
+
+
+FIGURES = (
+    "convergence", "timeline", "participation", "rounds", "fairness", "walk", "visits", "own",
+    "own-rounds",
+)  # fmt: skip
+
+
+def test_figures_follow_the_readers_colours(page):
+    assert {layout(page, name)["paper_bgcolor"] for name in FIGURES} == {LIGHT["background"]}
+    look(page, 1280, 800, "dark")
+    for name in FIGURES:
+        wait(page, f"document.getElementById('{name}').layout.paper_bgcolor === arguments[0]",
+             DARK["background"])  # fmt: skip
+    text = page.execute_script(
+        "return JSON.stringify(arguments[0].map((n) => document.getElementById(n).data))", FIGURES
+    )
+    assert not any(colour in text for colour in LIGHT.values() if colour not in DARK.values())
+
+
+def test_print_is_light_whatever_the_screen_is(page):
+    browser = page
+    look(browser, 1280, 800, "dark")
+    browser.execute_script("window.printed = true; window.dispatchEvent(new Event('beforeprint'))")
+    wait(browser, "document.getElementById('fairness').layout.paper_bgcolor === arguments[0]",
+         LIGHT["background"])  # fmt: skip
+    look(browser, 1280, 800, "dark", media="print")
+    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    assert browser.execute_script(style, "body", "backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.execute_script(style, ".controls", "display") == "none"
+
+
+def test_the_script_says_numbers_as_python_does(page):
+    values = [0, 1, 0.041234, 0.00099, 9.999, 59.4, 59.9, 192, 999, 3599.9, 11520, 999950, 4.1e9]
+    said = page.execute_script(
+        "return arguments[0].map((v) => [units.number(v), units.count(v), units.duration(v), "
+        "units.size(v)])",
+        values,
+    )
+    for value, texts in zip(values, said, strict=True):
+        own = (units.number, units.count, units.duration, units.size)
+        assert texts == [function(value) for function in own]

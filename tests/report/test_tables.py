@@ -1,0 +1,158 @@
+"""The table of results against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+
+from rayfed.report.read.results import Results
+from rayfed.report.tables import columns, comparison, summary, with_spread
+
+
+@pytest.fixture
+def results(tmp_path, run_writer, rows):
+    """Two rivals and a baseline, two seeds each; a row is 2 s, 100 bytes and 5 updates."""
+    run_writer(tmp_path, "slow", 0, rows([8, 6, 4, 2], accuracy=[0, 0.1, 0.2, 0.9]))
+    run_writer(tmp_path, "slow", 1, rows([8, 6, 3, 1], accuracy=[0, 0.1, 0.2, 0.7]))
+    run_writer(tmp_path, "fast", 0, rows([8, 2, 1, 0.5], accuracy=[0, 0.1, 0.2, 0.95]))
+    run_writer(tmp_path, "fast", 1, rows([8, 5, 2, 1.5], accuracy=[0, 0.1, 0.2, 0.95]))
+    free = {"bytes_up": np.zeros(3, int)}
+    run_writer(tmp_path, "centralised", 0, rows([8, 0.5, 0.1], **free))
+    run_writer(tmp_path, "centralised", 1, rows([8, 0.5, 0.1], **free))
+    return Results.read(tmp_path)
+
+
+def row(frame, name):
+    return frame.set_index("name").loc[name]
+
+
+def test_costs_are_means_over_seeds_at_the_first_good_row(results):
+    frame = summary(results, target=4.0)
+    slow, fast = row(frame, "slow"), row(frame, "fast")
+    # slow reaches 4 in round 2 with both seeds; fast in rounds 1 and 2.
+    assert (slow["rounds_to_target"], fast["rounds_to_target"]) == (2, 1.5)
+    assert (slow["time_to_target_s"], fast["time_to_target_s"]) == (4, 3)
+    assert (slow["bytes_up_to_target"], fast["bytes_up_to_target"]) == (200, 150)
+    assert (slow["updates_to_target"], fast["updates_to_target"]) == (10, 7.5)
+
+
+def test_final_values_are_mean_and_sample_deviation(results):
+    slow = row(summary(results), "slow")
+    assert slow["loss_mean"] == 1.5
+    assert slow["loss_sd"] == pytest.approx(0.5**0.5)
+    assert slow["accuracy_mean"] == pytest.approx(0.8)
+    assert "test_loss_mean" not in slow
+    assert (slow["rounds"], slow["time_s"], slow["bytes_up"]) == (3, 6, 300)
+
+
+def test_a_target_that_one_seed_misses_has_no_cost(results):
+    slow = row(summary(results, target=1.0), "slow")
+    assert (slow["reached"], slow["counted"]) == (1, 2)
+    assert np.isnan(slow["rounds_to_target"])
+    table = {column.title: column for column in columns(summary(results, target=1.0))}
+    place = table["algorithm"].texts.index("slow")
+    assert table["rounds to loss 1"].texts[place] == "- (1 of 2 seeds)"
+    assert table["simulated time"].texts[place] == "-"
+
+
+def test_the_target_can_be_an_accuracy(results):
+    frame = summary(results, "accuracy", 0.2)
+    assert row(frame, "fast")["rounds_to_target"] == 2
+    assert columns(frame)[1].title == "rounds to accuracy 0.2"
+
+
+def test_the_best_is_marked_and_is_never_a_baseline(results):
+    table = {column.title: column for column in columns(summary(results, target=4.0))}
+    # The scenario lists centralised; who is not listed comes after.
+    assert table["algorithm"].texts == ("centralised", "fast", "slow")
+    assert table["rounds to loss 4"].best == (False, True, False)
+    assert table["final loss"].best == (False, True, False)
+    assert table["final accuracy"].best == (False, True, False)
+
+
+def test_what_a_baseline_does_not_pay_is_not_compared(results):
+    shown = comparison(results, target=4.0).set_index("algorithm")
+    assert shown.loc["centralised", "bytes up"] == "-"
+    assert shown.loc["centralised", "to loss 4"] == "1 round"
+    assert shown.loc["fast", "bytes up"] == "150 B"
+    assert shown.loc["fast", "to loss 4"] == "1.5 rounds"
+
+
+def test_the_comparison_says_how_many_seeds_got_there(results):
+    shown = comparison(results, target=1.0).set_index("algorithm")
+    assert shown.loc["slow", "to loss 1"] == "1 of 2 seeds"
+    assert shown.loc["slow", "simulated time"] == "-"
+
+
+@pytest.mark.parametrize("length", [5, 15, 24])
+def test_the_comparison_fits_a_narrow_terminal(tmp_path, run_writer, rows, length):
+    for seed, end in enumerate((0.0723, 0.0661)):
+        data = rows([1, 0.5, end], accuracy=[0.5, 0.6, 0.9838 - end / 10], time_s=[0, 5e3, 6061])
+        run_writer(tmp_path, "x" * length, seed, data)
+    shown = comparison(Results.read(tmp_path), target=0.0726)
+    lines = [shown.columns.str.len(), *(shown[c].str.len() for c in shown)]
+    width = sum(max(len(c), shown[c].str.len().max()) for c in shown) + 2 * (len(lines) - 2)
+    assert width <= 80
+    wanted = ["algorithm", "to loss 0.0726", "simulated time", "final loss", "accuracy"]
+    assert [c for c in shown if c != "bytes up"] == wanted
+    assert ("bytes up" in shown) == (length < 24)
+    assert ("±" in shown.loc[0, "final loss"]) == (length == 5)
+    whole = comparison(Results.read(tmp_path), target=0.0726, width=None)
+    assert len(whole.columns) == 6
+    assert "±" in whole.loc[0, "accuracy"]
+
+
+def test_columns_that_hold_nothing_are_left_out(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
+    shown = comparison(Results.read(tmp_path), target=0.5)
+    assert list(shown.columns) == ["algorithm", "final loss"]
+
+
+def test_what_only_failed_has_no_final_value(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "wild", 0, rows([3, 1e200]), status="failed", reason="diverged")
+    run_writer(tmp_path, "fedavg", 0, rows([3, 1]))
+    shown = comparison(Results.read(tmp_path)).set_index("algorithm")
+    assert shown.loc["wild", "final loss"] == "failed"
+    assert shown.loc["fedavg", "final loss"] == "1"
+
+
+def test_what_only_a_baseline_has_is_not_shown(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 1]))
+    run_writer(tmp_path, "local-only", 0, rows([3, 2], personal_loss=[3.0, 0.5]))
+    frame = summary(Results.read(tmp_path))
+    assert "personal_loss_mean" in frame
+    assert "final personal loss" not in [column.title for column in columns(frame)]
+
+
+def test_a_single_algorithm_has_no_best(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
+    table = columns(summary(Results.read(tmp_path)))
+    assert not any(any(column.best) for column in table)
+    assert table[-1].texts == ("1",)
+
+
+def test_no_target_leaves_the_final_values(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([1, 2, 3]))
+    assert list(comparison(Results.read(tmp_path)).columns) == ["algorithm", "final loss"]
+
+
+def test_a_failed_run_is_counted_but_not_averaged(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
+    run_writer(tmp_path, "fedavg", 1, rows([3, 1e9]), status="failed", reason="diverged")
+    frame = row(summary(Results.read(tmp_path)), "fedavg")
+    assert (frame["seeds"], frame["finished"], frame["failed"]) == (2, 1, 1)
+    assert frame["loss_mean"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "text"),
+    [
+        (0.041234, 0.00123, "0.0412 ± 0.0012"),
+        (0.8712, 0.0345, "0.871 ± 0.035"),
+        (0.5, np.nan, "0.5"),
+        (np.nan, np.nan, "-"),
+        (3.21e-9, 4.0e-10, "3.21e-9 ± 4e-10"),
+        (0.95, 1e-7, "0.9500 ± <0.0001"),
+        (0.25, 0.0, "0.25 ± 0"),
+    ],
+)
+def test_a_mean_has_the_digits_that_its_deviation_allows(mean, spread, text):
+    assert with_spread(mean, spread) == text

@@ -1,0 +1,227 @@
+"""A published study from its files to its exit status."""
+
+import json
+import sys
+
+import pytest
+import yaml
+
+from rayfed.cli import main as cli
+from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.reproduce.studies import find, known
+
+SCENARIO = """
+rounds: 4
+evaluate: {every: 2}
+problem: {name: least-squares, dataset: {name: linear, features: 2, samples: 5}}
+clients: {count: 3}
+algorithms:
+  - {name: fedavg, label: slow, local: {steps: 1, batch: full, lr: 0.01}}
+  - {name: fedavg, label: fast, local: {steps: 5, batch: full, lr: 0.1}}
+executor: {name: serial}
+"""
+CLAIMS = """
+source: "A. Author, Title, 2024, https://example.org"
+parts:
+  main: {about: "Two steps.", full: {rounds: 6}}
+  sweep:
+    about: "Step sizes."
+    algorithms: [slow]
+    set: {rounds: 2, grid: {algorithms.0.local.lr: [0.01, 0.1]}}
+claims:
+  - says: "Fast is below slow."
+    where: "table 1"
+    check: {descending: [{column: loss, of: slow, at: last}, {column: loss, of: fast, at: last}]}
+  - says: "More is faster."
+    where: "figure 2"
+    part: sweep
+    check:
+      descending:
+        - {column: loss, setting: lr=0.01, at: 2}
+        - {column: loss, setting: lr=0.1, at: 2}
+"""
+FALSE = """
+  - says: "Slow ends below a millionth."
+    where: "table 3"
+    check: {value: {column: loss, of: slow, at: last}, below: 1.0e-6}
+"""
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """Return a function that writes the claims of a study, with additions, beside its scenario."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "own.yaml").write_text(SCENARIO)
+
+    def write(more="", change=("", "")):
+        text = CLAIMS.replace(*change) + more
+        (tmp_path / "scenarios" / "own.claims.yaml").write_text(text)
+        return tmp_path / "results" / "reproduce" / "own"
+
+    return write
+
+
+@pytest.fixture
+def reproduce(monkeypatch, capsys):
+    """Return a function that runs the command: status, output, errors."""
+
+    def go(*arguments):
+        monkeypatch.setattr(cli.out, "width", 200)  # no line is cut, wherever the tests run
+        monkeypatch.setattr(sys, "argv", ["rayfed", "reproduce", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, *capsys.readouterr()
+
+    return go
+
+
+@pytest.fixture
+def no_page(monkeypatch):
+    monkeypatch.setattr("rayfed.api.Result.report", lambda _: None)
+
+
+def told(folder):
+    return json.loads((folder / "claims.json").read_text())
+
+
+def test_every_claim_holds(study, reproduce):
+    home = study()
+    status, out, err = reproduce("own")
+    assert (status, err) == (0, "")
+    assert "2 claims: 2 holds" in out
+    assert [claim["status"] for claim in told(home)["claims"]] == ["holds", "holds"]
+    assert [claim["says"] for claim in told(home / "sweep")["claims"]] == ["More is faster."]
+    assert (home / "main" / "report.html").is_file()
+    scenario = yaml.safe_load((home / "sweep" / "scenario.yaml").read_text())
+    assert (scenario["name"], scenario["description"]) == ("own: sweep", "Step sizes.")
+
+
+@pytest.mark.usefixtures("no_page")
+def test_one_that_fails(study, reproduce):
+    home = study(FALSE)
+    status, out, _ = reproduce("own", "--part", "main")
+    assert status == 1
+    assert "NO" in out
+    states = [claim["status"] for claim in told(home)["claims"]]
+    assert states == ["holds", "not checked", "fails"]
+
+
+@pytest.mark.usefixtures("no_page")
+def test_one_that_fails_for_a_reason(study, reproduce):
+    study(FALSE + '    because: "other data"\n')
+    status, out, _ = reproduce("own", "--part", "main")
+    assert status == 0
+    assert "not reproduced: other data" in out
+
+
+@pytest.mark.usefixtures("no_page")
+def test_what_is_recorded_is_kept_when_asked(study, reproduce):
+    home = study()
+    reproduce("own")
+    table = home / "main" / "fast-seed0" / "rounds.parquet"
+    before = table.stat().st_mtime_ns
+    study(FALSE)
+    status, out, _ = reproduce("own", "--keep")
+    assert (status, table.stat().st_mtime_ns) == (1, before)
+    assert "0 of them to go on with" in out
+    assert [claim["holds"] for claim in told(home)["claims"]] == [True, True, False]
+    # what was recorded is of another length, so that it is moved aside
+    status, out, _ = reproduce("own", "--keep", "--full", "--part", "main")
+    assert "6 rounds" in out
+    assert (home / "main.1").is_dir()
+    assert told(home)["length"] == "full"
+
+
+@pytest.mark.usefixtures("no_page")
+def test_a_part_alone_is_judged_with_what_others_recorded(study, reproduce):
+    home = study()
+    reproduce("own")
+    assert reproduce("own", "--part", "sweep")[0] == 0
+    assert [claim["status"] for claim in told(home)["claims"]] == ["holds", "holds"]
+
+
+@pytest.mark.usefixtures("no_page")
+def test_data_that_are_missing(study, reproduce, monkeypatch):
+    home = study()
+
+    def lacks(*_):
+        raise DataMissing("problem.dataset", "file 'x' is not at hand")
+
+    monkeypatch.setattr("rayfed.api.prepare", lacks)
+    status, out, err = reproduce("own", "--part", "main")
+    assert status == 1
+    assert "main was left out: file 'x' is not at hand" in err
+    assert told(home)["missing"] == {"main": "file 'x' is not at hand"}
+    assert "2 claims: 2 not checked" in out
+
+
+DIVERGES = """
+  - says: "Too large a step diverges."
+    where: "text"
+    check: {diverges: [{of: fast}]}
+"""
+WILD = ('"Two steps.",', '"Two steps.", set: {rounds: 400, algorithms.1.local.lr: 90},')
+
+
+@pytest.mark.usefixtures("no_page")
+def test_a_run_that_failed_counts_unless_a_claim_expects_it(study, reproduce):
+    home = study(DIVERGES, WILD)
+    status, _, err = reproduce("own", "--part", "main")
+    assert (status, err) == (1, "")  # what it was to be compared with is lost
+    assert [claim["holds"] for claim in told(home)["claims"]] == [False, None, True]
+    assert "is not finite" in told(home)["claims"][-1]["measured"]
+    study("", WILD)
+    status, _, err = reproduce("own", "--part", "main", "--keep")
+    assert status == 1
+    assert err.startswith("main: fast 0 failed: round")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (("of: slow,", "of: slwo,"), "claims.0.check.descending.0.of: unknown label 'slwo'; did"),
+        (("of: slow, ", ""), "claims.0.check.descending.0.of: nothing found; give one of: slow"),
+        (("setting: lr=0.1,", ""), "claims.1.check.descending.1.setting: nothing found; give one"),
+        (("setting: lr=0.1,", "setting: lr=1,"), "claims.1.check.descending.1.setting: unknown"),
+        (("column: loss, of", "column: lost, of"), "claims.0.check.descending.0.column: unknown"),
+        (("column: loss, of", "column: loss_gap, of"), "claims.0.check.descending.0.column: found"),
+        (("of: slow, at: last", "of: slow, at: 9"), "claims.0.check.descending.0.at: found 9; it"),
+        (("of: slow, at: last", "of: slow, at: 3"), "claims.0.check.descending.0.at: found 3; it"),
+        (("of: slow, at", "of: slow, seed: 2, at"), "claims.0.check.descending.0.seed: found 2"),
+        (("full: {rounds: 6}", "set: {rounds: x}"), "parts.main: rounds: found 'x'"),
+        (("algorithms: [slow]", "algorithms: [slo]"), "parts.sweep: algorithms: unknown label"),
+        (("algorithms: [slow]", "scenario: no.yaml"), "parts.sweep: scenarios/no.yaml: cannot be"),
+    ],
+)
+def test_claims_about_what_is_not_there_are_refused_before_anything_runs(
+    study, reproduce, change, line
+):
+    home = study("", change)
+    status, out, err = reproduce("own")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"rayfed: scenarios/own.claims.yaml: {line}")
+    assert err.count("\n") == 1
+    assert not home.exists()
+
+
+def test_the_studies_are_listed(study, monkeypatch, capsys):
+    study()
+    cli.reproduce(None)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[:4] == ["own", "main,", "sweep", "2"] for line in lines)
+    listed = {line.split()[0] for line in lines if line[:1].strip()}
+    assert known().keys() <= listed  # no name is cut, however narrow the terminal
+
+
+def test_a_study_is_found_by_its_name_and_by_its_files(study, reproduce):
+    study()
+    for name in ("own", "scenarios/own.yaml", "scenarios/own.claims.yaml"):
+        assert find(name).name == "own"
+    with pytest.raises(ScenarioError, match="unknown study 'onw'; did you mean 'own'"):
+        find("onw")
+    status, _, err = reproduce("scenarios/other.yaml")
+    assert status == 2
+    assert err.startswith("rayfed: scenarios/other.claims.yaml: cannot be read")
+    assert reproduce("own", "--part", "mian")[0] == 2

@@ -1,0 +1,233 @@
+"""Every kind of check on tables made by hand, once where it holds and once where it does not."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rayfed.engine.engine import NOT_FINITE
+from rayfed.reproduce.claims import Check, Claim, Claims
+from rayfed.reproduce.verdicts import Recorded, judge
+
+NAN = math.nan
+
+
+def rows(loss, accuracy=None):
+    """Rounds 0, 1, 2, ... of one run."""
+    table = pd.DataFrame({"round": range(len(loss)), "loss": loss})
+    table["bytes_up"] = 8
+    return table if accuracy is None else table.assign(accuracy=accuracy)
+
+
+RECORDED = {
+    "main": Recorded(
+        {
+            ("slow", "", 0): (rows([8.0, NAN, 6.0, NAN, 4.0], [0.1, NAN, 0.5, NAN, 0.6]), None),
+            ("slow", "", 1): (rows([8.0, NAN, 4.0, NAN, 2.0], [0.1, NAN, 0.7, NAN, 0.8]), None),
+            ("fast", "", 0): (rows([8.0, 4.0, 2.0, 1.0, 0.5]), None),
+            ("fast", "", 1): (rows([8.0, 2.0, 1.0, 0.5, 0.25]), None),
+            ("wild", "", 0): (rows([8.0, NAN]), f"round 1: the loss {NOT_FINITE}; likely ..."),
+            ("lost", "", 0): (rows([8.0]), "the disk is full"),
+        }
+    ),
+    "grid": Recorded(
+        {
+            ("a", "lr=1", 0): (rows([3.0, 2.0]), None),
+            ("a", "lr=2", 0): (rows([3.0, 1.0]), None),
+        }
+    ),
+}
+
+
+def verdict(check, **more):
+    raw = {"says": "x", "where": "y", "check": check, **more}
+    parts = {name: {"about": "z"} for name in RECORDED}
+    claims = Claims.model_validate({"source": "s", "parts": parts, "claims": [raw]})
+    return judge(claims, claims.claims[0], RECORDED)
+
+
+def value(column="loss", of="fast", at="last", **more):
+    return {"column": column, "of": of, "at": at, **more}
+
+
+def fold(kind, **more):
+    return {"column": "loss", "of": "fast", "reduce": kind, **more}
+
+
+def to(target, of, column="loss", **more):
+    return {"rounds_to": {column: target}, "of": of, **more}
+
+
+VALUES = [
+    (value(), [0.375]),  # mean of 0.5 and 0.25
+    (value(seed=1), [0.25]),
+    (value(at=0), [8]),
+    (value(at=[0, 1, 2]), [8, 3, 1.5]),
+    (value(of="slow"), [3]),
+    (fold("mean", seed=0), [3.1]),  # (8 + 4 + 2 + 1 + 0.5) / 5
+    (fold("mean", seed=0, over=[1, 3]), [7 / 3]),
+    (fold("min"), [0.375]),
+    (fold("max", over=[2, 4]), [1.5]),
+    (fold("sum", column="bytes_up", seed=0, over=[1, 4]), [32]),
+    (fold("sd", seed=0, over=[1, 2]), [math.sqrt(2)]),
+    (fold("mean", of="slow", seed=0), [6]),  # over 8, 6, 4: the evaluated rounds
+    (to(1.0, "fast", seed=0), [3]),
+    (to(1.0, "fast"), [2.5]),  # rounds 3 and 2
+    (to(5.0, "slow", seed=0), [4]),
+    (to(0.65, "slow", "accuracy", seed=1), [2]),
+    (to(1.0, "slow"), [math.inf]),
+    ({"ratio": [value(of="slow"), value()]}, [8]),
+    ({"ratio": [to(4.0, "slow", seed=0), to(4.0, "fast", seed=0)]}, [4]),
+    ({"difference": [value(at=[0, 2], of="slow"), value(at=[0, 2])]}, [0, 3.5]),
+    (value(of="a", part="grid", setting="lr=2"), [1]),
+]
+
+
+@pytest.mark.parametrize(("given", "numbers"), VALUES, ids=str)
+def test_values_are_read(given, numbers):
+    found = verdict({"value": given, "above": -1})
+    assert found.values == pytest.approx(numbers)
+
+
+HOLDS = [
+    {"value": value(), "equals": 0.375},
+    {"value": value(), "equals": 0.37, "within": 0.02},
+    {"value": value(), "equals": 0.37, "absolute": 0.006},
+    {"value": value(), "equals": 4.0, "factor": 11},
+    {"value": value(at=[1, 2]), "equals": [3, 1.5]},
+    {"value": value(), "below": 0.4},
+    {"value": value(), "above": 0.3},
+    {"value": value(at=[1, 2]), "between": [1.5, 3]},
+    {"descending": [value(of="slow"), value()]},
+    {"descending": [value(at=[0, 1, 2])]},
+    {"ascending": [value(), value(of="slow"), value(at=0)]},
+    {"descending": [value(of="slow"), value()], "by": 8},
+    {"ascending": [to(4.0, "fast"), to(1.0, "slow")]},  # never is later than any round
+    {"diverges": [{"of": "wild"}]},
+]
+FAILS = [
+    {"value": value(), "equals": 0.376},
+    {"value": value(), "equals": 0.37, "within": 0.01},
+    {"value": value(), "equals": 0.37, "absolute": 0.004},
+    {"value": value(), "equals": 4.0, "factor": 10},
+    {"value": value(), "equals": 0.03, "factor": 10},
+    {"value": value(at=[1, 2]), "equals": [3, 1.6]},
+    {"value": value(at=[1, 2]), "equals": [3]},
+    {"value": value(), "below": 0.375},
+    {"value": value(), "above": 0.375},
+    {"value": value(at=[1, 2]), "between": [1.5, 2.9]},
+    {"value": to(1.0, "slow"), "equals": 4, "factor": 100},
+    {"descending": [value(), value(of="slow")]},
+    {"descending": [value(at=[0, 2, 1])]},
+    {"ascending": [value(), value()]},
+    {"descending": [value(of="slow"), value()], "by": 8.1},
+    {"ascending": [to(4.0, "fast"), to(1.0, "slow")], "by": 1.1},  # never is no number
+    {"value": fold("sd", seed=0, over=[1, 1]), "above": -1.0},  # of one value there is none
+    {"diverges": [{"of": "wild"}, {"of": "fast"}]},
+    {"diverges": [{"of": "lost"}]},
+]
+
+
+@pytest.mark.parametrize("check", HOLDS, ids=str)
+def test_checks_that_hold(check):
+    assert verdict(check).status == "holds"
+
+
+@pytest.mark.parametrize("check", FAILS, ids=str)
+def test_checks_that_fail(check):
+    assert verdict(check).status == "fails"
+
+
+def test_every_form_of_check_is_tried():
+    forms = {Check.model_validate(check).form for check in HOLDS}
+    assert forms == {Check.model_validate(check).form for check in FAILS}
+    assert len(forms) == 7
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        ({"value": value(of="lost"), "below": 9}, "lost, seed 0 failed: the disk is full"),
+        ({"value": value(of="slow", at=1), "below": 9}, "slow, seed 0 has no value of loss at"),
+        ({"value": value("skew"), "below": 9}, "fast, seed 0 has no column skew"),
+        ({"value": value(seed=3), "below": 9}, "nothing is recorded of fast"),
+        (
+            {"value": {"ratio": [to(1.0, "slow"), to(1.0, "fast")]}, "above": 1},
+            "never and 2.5 give no number",
+        ),
+        (
+            {"value": {"ratio": [value(at=[1, 2]), value()]}, "above": 0},
+            "2 and 1 values cannot be compared",
+        ),
+        (
+            {"value": fold("mean", of="slow", over=[1, 1]), "below": 9},
+            "slow, seed 0 has no value of loss from round 1 to 1",
+        ),
+        (
+            {"value": value(of="a", part="grid", setting="lr=3"), "below": 9},
+            "nothing is recorded of a",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_does_not_hold_and_says_why(check, why):
+    found = verdict(check)
+    assert found.status == "fails"
+    assert found.measured.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("check", "measured"),
+    [
+        ({"value": value(at=[1, 2]), "equals": [3, 1]}, "3, 1.5 (claimed: 3, 1)"),
+        ({"value": value(), "below": 0.4}, "0.375 (claimed: below 0.4)"),
+        ({"value": value(), "above": 0.4}, "0.375 (claimed: above 0.4)"),
+        ({"value": value(), "between": [0.3, 0.4]}, "0.375 (claimed: 0.3 to 0.4)"),
+        ({"descending": [value(of="slow"), value()]}, "3, 0.375"),
+        ({"descending": [value(of="slow"), value()], "by": 2}, "3, 0.375 (claimed: 2 times)"),
+    ],
+)
+def test_what_was_measured_stands_beside_what_was_claimed(check, measured):
+    assert verdict(check).measured == measured
+
+
+def test_a_claim_that_is_marked():
+    marked = verdict({"value": value(), "above": 1}, because="other data")
+    assert (marked.status, marked.expected) == ("not reproduced", True)
+    assert marked.remark == "other data"
+    stale = verdict({"value": value(), "below": 1}, because="other data")
+    assert (stale.status, stale.expected) == ("holds", True)
+    assert stale.remark == "holds after all; the mark can go (other data)"
+
+
+def test_it_is_told_in_plain_values():
+    told = verdict({"value": to(1.0, "slow"), "above": 4}).told()
+    assert told["values"] == ["never"]
+    assert told["check"] == {"value": {"of": "slow", "rounds_to": {"loss": 1.0}}, "above": 4.0}
+    assert (told["measured"], told["holds"]) == ("never (claimed: above 4)", True)
+    assert told["status"] == "holds"
+    assert isinstance(Claim.model_validate({**RAW_CLAIM, "check": told["check"]}), Claim)
+
+
+RAW_CLAIM = {"says": "x", "where": "y"}
+
+
+def test_parameters_are_those_of_the_final_model_and_a_mean_over_seeds(tmp_path):
+    models = {}
+    for seed, x in enumerate(([1.0, 2.0, 3.0], [3.0, 2.0, 5.0])):
+        models["fast", "", seed] = tmp_path / f"{seed}.npz"
+        np.savez(models["fast", "", seed], x=x)
+    recorded = {"main": Recorded(RECORDED["main"].runs, models)}
+
+    def judged(check):
+        raw = {"says": "x", "where": "y", "check": check}
+        parts = {"main": {"about": "z"}}
+        claims = Claims.model_validate({"source": "s", "parts": parts, "claims": [raw]})
+        return judge(claims, claims.claims[0], recorded)
+
+    found = {"parameters": [2, 0], "of": "fast"}
+    assert judged({"value": found, "equals": [4, 2]}).holds
+    assert judged({"value": found, "equals": [4, 3]}).measured == "4, 2 (claimed: 4, 3)"
+    other = judged({"value": {"parameters": [3], "of": "fast"}, "above": 0})
+    assert other.holds is False
+    assert other.measured == "fast, seed 0 has 3 parameters, counted from 0"

@@ -1,0 +1,40 @@
+import numpy as np
+
+from rayfed.population import Population
+from rayfed.population.availability import Always, Cyclic, Diurnal
+from rayfed.runs.away import away
+
+
+def intervals(population, times, ids=(0, 1)):
+    found = away(population, np.array(ids), np.array(times))
+    return list(zip(*(found[k].tolist() for k in ("client", "start_s", "end_s")), strict=True))
+
+
+def test_nobody_is_away_who_is_always_there():
+    assert intervals(Population(2, 0, availability=Always()), [0.0, 10.0]) == []
+
+
+def test_turns_by_round_are_away_between_them():
+    population = Population(2, 0, availability=Cyclic(groups=2, rounds=1))
+    # rounds 1 and 3 belong to client 0, round 2 to client 1
+    assert intervals(population, [0.0, 5.0, 8.0, 10.0]) == [
+        (0, 5.0, 8.0), (1, 0.0, 5.0), (1, 8.0, 10.0),
+    ]  # fmt: skip
+
+
+def test_turns_by_time_change_in_the_middle_of_a_round():
+    population = Population(2, 0, availability=Cyclic(groups=2, period_s=4.0))
+    assert intervals(population, [0.0, 9.0, 10.0]) == [
+        (0, 4.0, 8.0), (1, 0.0, 4.0), (1, 8.0, 10.0),
+    ]  # fmt: skip
+
+
+def test_nights_in_two_time_zones():
+    population = Population(2, 0, availability=Diurnal(zones=(0.0, 9.0), from_h=22, to_h=6))
+    # 22:00 to 6:00 at UTC+9 is 13:00 to 21:00 UTC; a round of 36 hours begins at midnight
+    away_h = [(i, a / 3600, b / 3600) for i, a, b in intervals(population, [0.0, 36 * 3600.0])]
+    assert away_h == [(0, 6, 22), (0, 30, 36), (1, 0, 13), (1, 21, 36)]
+
+
+def test_nobody_asked_about():
+    assert intervals(Population(2, 0), [0.0, 1.0], ids=()) == []

@@ -1,0 +1,249 @@
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+import rayfed
+from rayfed import api
+from rayfed.algorithms.fedavg import FedAvg
+from rayfed.executors.base import HostLost
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.serial import SerialStudy
+
+
+class Crash(BaseException):
+    """The process ends here: nothing that the driver does about errors may run."""
+
+
+class Flaky(SerialExecutor):
+    """Loses its clients at some of its exchanges, like an actor that is killed."""
+
+    def __init__(self, tables, data, lose_at):
+        super().__init__(tables, data)
+        self.lose_at, self.calls = set(lose_at), 0
+
+    def exchange(self, key, request, send):
+        self.calls += 1
+        if self.calls in self.lose_at:
+            self.host.close(key)
+            raise HostLost("a client actor was lost")
+        return super().exchange(key, request, send)
+
+
+@pytest.fixture
+def plan(mixed):
+    stateful = {"name": "local-only", "local": {"steps": 5, "batch": 4, "lr": 0.1}}
+    return api.prepare(api.read(mixed(algorithms=[stateful])))
+
+
+def drive(plan, out, lose_at=()):
+    (run,) = plan.runs
+    return Driver(run, out, Flaky(plan.tables, run.data, lose_at))
+
+
+def finish(plan, out, **how):
+    driver = drive(plan, out, **how)
+    assert driver.execute() == "finished"
+    return driver
+
+
+@pytest.mark.parametrize("lose_at", [{1}, {2}, {9, 10, 25}, {26}])
+def test_a_run_that_loses_its_clients_ends_with_the_same_bytes(
+    plan, tmp_path, assert_same, lose_at
+):
+    calm = finish(plan, tmp_path / "calm")
+    assert calm.executor.calls >= 26  # so that every loss below happens
+    finish(plan, tmp_path / "lost", lose_at=lose_at)
+    assert_same(tmp_path / "calm", tmp_path / "lost")
+    log = (tmp_path / "lost" / plan.runs[0].folder / "log.txt").read_text()
+    assert log.count("a client actor was lost") == len(lose_at)
+    assert "to replay" in log
+
+
+def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(plan, tmp_path, assert_same):
+    calm = finish(plan, tmp_path / "calm")
+    driver = drive(plan, tmp_path / "stopped")
+
+    def stop(progress):
+        if progress.round == 5:
+            driver.stop()
+
+    with pytest.raises(Interrupted):
+        driver.execute(report=stop)
+    told = json.loads((tmp_path / "stopped" / plan.runs[0].folder / "run.json").read_text())
+    assert told["status"] == "running"
+    again = drive(plan, tmp_path / "stopped")
+    assert again.execute(resume=True) == "finished"
+    # of twelve rounds the first five were not run again
+    assert again.executor.calls < 0.7 * calm.executor.calls
+    assert_same(tmp_path / "calm", tmp_path / "stopped")
+
+
+def test_a_crash_at_the_very_end_changes_nothing(plan, tmp_path, assert_same, monkeypatch):
+    finish(plan, tmp_path / "calm")
+    driver = drive(plan, tmp_path / "crash")
+
+    def crash(own):
+        raise Crash
+
+    monkeypatch.setattr(driver.records, "finish", crash)
+    with pytest.raises(Crash):
+        driver.execute()
+    assert drive(plan, tmp_path / "crash").execute(resume=True) == "finished"
+    assert_same(tmp_path / "calm", tmp_path / "crash")
+
+
+def test_a_rule_that_was_met_at_the_last_checkpoint_still_ends_the_run(
+    mixed, tmp_path, assert_same, monkeypatch
+):
+    plan = api.prepare(api.read(mixed(stop={"time_s": 1e-9})))
+    finish(plan, tmp_path / "calm")
+    driver = drive(plan, tmp_path / "crash")
+
+    def crash(own):
+        raise Crash
+
+    monkeypatch.setattr(driver.records, "finish", crash)
+    with pytest.raises(Crash):
+        driver.execute()
+    drive(plan, tmp_path / "crash").execute(resume=True)
+    assert_same(tmp_path / "calm", tmp_path / "crash")
+    told = json.loads((tmp_path / "crash" / plan.runs[0].folder / "run.json").read_text())
+    assert told["stopped_by"] == "time_s"
+
+
+def test_clients_that_are_lost_for_ever_end_the_run(plan, tmp_path):
+    driver = drive(plan, tmp_path, lose_at=range(1000))
+    assert driver.execute() == "failed"
+    told = json.loads((tmp_path / plan.runs[0].folder / "run.json").read_text())
+    assert "clients were lost" in told["reason"]
+
+
+def test_losses_with_checkpoints_in_between_never_end_a_run(mixed, tmp_path):
+    """A run of many days on machines that come and go loses clients more than twenty times."""
+    plan = api.prepare(api.read(mixed(rounds=30)))
+    assert drive(plan, tmp_path, lose_at=range(4, 1000, 3)).execute() == "finished"
+    log = (tmp_path / plan.runs[0].folder / "log.txt").read_text()
+    assert log.count("back to the checkpoint") > 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clumsy(FedAvg):
+    """Its server half fails."""
+
+    def round(self, state):
+        raise KeyError("the map")
+
+
+def test_a_server_half_that_raises_fails_its_run_alone(mixed, tmp_path):
+    good = {"name": "fedavg", "local": {"steps": 2}}
+    result = rayfed.run(mixed(algorithms=[Clumsy(label="clumsy"), good]), out=tmp_path / "out")
+    assert result.outcome == {"clumsy-seed3": "failed", "fedavg-seed3": "finished"}
+    assert api.reason(tmp_path / "out" / "clumsy-seed3") == "after round 0: KeyError: 'the map'"
+    log = (tmp_path / "out" / "clumsy-seed3" / "log.txt").read_text()
+    assert "Traceback" in log
+    assert 'raise KeyError("the map")' in log
+    assert len(result.rounds.query("label == 'clumsy'")) == 1  # what was recorded is kept
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (AssertionError(), "AssertionError"),
+        (ValueError("one line"), "ValueError: one line"),
+        # as Ray raises again what an actor raised
+        (OSError("ray::HostActor.open()\n  at 3\nImportError: no mine\n"), "ImportError: no mine"),
+    ],
+)
+def test_whatever_went_wrong_is_one_line(plan, tmp_path, monkeypatch, error, line):
+    driver = drive(plan, tmp_path)
+
+    def broken(*args):
+        raise error
+
+    monkeypatch.setattr(driver.executor, "open", broken)
+    assert driver.execute() == "failed"
+    assert api.reason(tmp_path / plan.runs[0].folder) == f"after round 0: {line}"
+
+
+def test_a_full_disk_fails_the_run_and_a_resume_goes_on(plan, tmp_path, assert_same, monkeypatch):
+    finish(plan, tmp_path / "calm")
+    replace, writes = os.replace, iter(range(10**6))
+
+    def full(*args):
+        if next(writes) > 20:
+            raise OSError(28, "No space left on device")
+        replace(*args)
+
+    driver = drive(plan, tmp_path / "full")
+    monkeypatch.setattr(os, "replace", full)
+    assert driver.execute() == "failed"
+    monkeypatch.undo()
+    assert "is the disk full" in api.reason(tmp_path / "full" / plan.runs[0].folder)
+    assert api.ended(plan, tmp_path / "full") == {}
+    assert drive(plan, tmp_path / "full").execute(resume=True) == "finished"
+    assert_same(tmp_path / "calm", tmp_path / "full")
+
+
+def test_a_run_that_the_machine_let_down_says_why_and_is_tried_again(plan, tmp_path, monkeypatch):
+    driver = drive(plan, tmp_path)
+    monkeypatch.setattr(driver.records, "save", lambda *args: (tmp_path / "no" / "f").touch())
+    assert driver.execute() == "failed"
+    reason = api.reason(tmp_path / plan.runs[0].folder)
+    assert reason.startswith("after round 0: FileNotFoundError:")
+    assert api.ended(plan, tmp_path) == {}
+
+
+def test_a_folder_that_cannot_be_made_fails_its_run_alone(mixed, tmp_path, monkeypatch):
+    local = {"steps": 2}
+    made = mixed(algorithms=[{"name": n, "local": local} for n in ("fedavg", "fedexp")])
+    plan = api.prepare(api.read(made))
+    (tmp_path / "fedavg-seed3").write_text("a file is in the way")
+    outcome = SerialStudy(tmp_path).execute(plan.runs, plan.tables, False, lambda *args: None)
+    assert outcome == {"fedavg-seed3": "failed", "fedexp-seed3": "finished"}
+
+
+OPERATIONS = ("mkdir", "rename", "replace", "rmdir", "unlink")
+
+
+@contextmanager
+def ends_at(number):
+    """End the process at so many-eth operation on files; yield how many there were."""
+    count = [0]
+
+    def patched(operation):
+        def counted(*args, **how):
+            count[0] += 1
+            if count[0] >= number:
+                raise Crash
+            return operation(*args, **how)
+
+        return counted
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OPERATIONS:
+            patch.setattr(os, name, patched(getattr(os, name)))
+        yield count
+
+
+@pytest.mark.parametrize("every_s", [0, 1e9])
+def test_a_crash_between_any_two_operations_on_files_changes_nothing(
+    mixed, tmp_path, assert_same, every_s
+):
+    stateful = {"name": "local-only", "local": {"steps": 2, "batch": 4}}
+    made = mixed(rounds=2, checkpoint={"every_s": every_s}, algorithms=[stateful])
+    plan = api.prepare(api.read(made))
+    with ends_at(10**6) as count:
+        finish(plan, tmp_path / "calm")
+    assert count[0] > 25
+    for number in range(1, count[0] + 1):
+        out = tmp_path / str(number)
+        with ends_at(number), pytest.raises(Crash):
+            drive(plan, out).execute()
+        assert drive(plan, out).execute(resume=True) == "finished", number
+        assert_same(tmp_path / "calm", out)
+        leftovers = [f for f in out.rglob("*") if f.suffix in (".tmp", ".new", ".old")]
+        assert leftovers == [], number

@@ -1,0 +1,188 @@
+"""What only shows with actors: a user's own code, failures, what cannot be used."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import ray
+import yaml
+
+import rayfed
+from rayfed import api
+from rayfed.api import Result
+from rayfed.clients.host import Setup
+from rayfed.core.errors import RayfedError
+from rayfed.executors.ray_host import HostActor
+from rayfed.executors.ray_pool import Layout, RayExecutor
+from rayfed.runs import ray as executor
+from rayfed.runs.ray import RayStudy
+
+OWN = """
+import os, sys
+from dataclasses import dataclass
+from typing import ClassVar
+import helper_of_mine
+from rayfed.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(FedAvg):
+    name: ClassVar[str] = "mine"
+    started_in: int = 0
+    breaks: bool = False
+
+    def train(self, clients, x):
+        assert os.getpid() != self.started_in, "this is no actor"
+        # the file must not be needed here: another node does not have it
+        assert "own_module" not in sys.modules and "helper_of_mine" not in sys.modules
+        if self.breaks and 5 in clients.ids and clients.round == 3:
+            raise ZeroDivisionError("client five has no batteries")
+        return helper_of_mine.halved(super().train(clients, x))
+"""
+HELPER = """
+from rayfed.algorithms.base import Upload
+
+def halved(upload):
+    return Upload({"delta": upload.values["delta"] / 2}, loss=upload.loss)
+"""
+RUN = """
+import os, sys, rayfed
+rayfed.run(sys.argv[1], out=sys.argv[2],
+           overrides=[f"algorithms.0.started_in={os.getpid()}",
+                      f"algorithms.1.started_in={os.getpid()}"])
+"""
+
+
+@pytest.mark.ray
+def test_a_users_own_module_reaches_the_actors_and_a_failing_client_is_named(mixed, tmp_path):
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+    (home / "own_module.py").write_text(OWN)
+    (home / "helper_of_mine.py").write_text(HELPER)
+    local = {"steps": 5, "batch": 4, "lr": 0.1}
+    made = mixed(
+        algorithms=[
+            {"name": "own_module:Mine", "label": "works", "local": local},
+            {"name": "own_module:Mine", "label": "breaks", "breaks": True, "local": local},
+            {"name": "fedavg", "server_lr": 0.5, "local": local},
+        ],
+        executor={"name": "ray", "clients_per_actor": 7},
+        participation={"cohort": 13},
+    )
+    made["clients"]["availability"] = "always"
+    made["clients"]["network"] = {}
+    (home / "study.yaml").write_text(yaml.safe_dump(made))
+    out = tmp_path / "out"
+    subprocess.run(
+        [sys.executable, "-c", RUN, str(home / "study.yaml"), str(out)], check=True, cwd=elsewhere
+    )
+    told = {p.parent.name: json.loads(p.read_text()) for p in out.glob("*/run.json")}
+    assert told["works-seed3"]["status"] == told["fedavg-seed3"]["status"] == "finished"
+    mine, fedavg = (
+        Result(out, {name: ""}).rounds.loss.tolist() for name in ("works-seed3", "fedavg-seed3")
+    )
+    assert mine == fedavg  # half of the pseudo-gradient is half of the server's step
+    failed = told["breaks-seed3"]
+    assert failed["status"] == "failed"
+    for fragment in ("round 3", "client 5", "time", "Traceback", "client five has no batteries"):
+        assert fragment in failed["reason"]
+    assert len(Result(out, {"breaks-seed3": ""}).rounds) == 3  # rows 0, 1 and 2
+
+
+DOOMED = """
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+from rayfed.algorithms.fedavg import FedAvg
+
+def unpack(*settings):
+    raise ModuleNotFoundError("no module named 'my_cluster_has_not'")
+
+@dataclass(frozen=True, kw_only=True)
+class Dies(FedAvg):
+    name: ClassVar[str] = "dies"
+
+    def round(self, state):
+        os._exit(9)  # as the kernel does to who takes too much memory
+
+@dataclass(frozen=True, kw_only=True)
+class Stays(FedAvg):
+    name: ClassVar[str] = "stays"
+
+    def __reduce__(self):
+        return unpack, ()
+"""
+
+
+@pytest.mark.ray
+def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path, monkeypatch):
+    (tmp_path / "doomed_module.py").write_text(DOOMED)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ("doomed_module:Stays", "doomed_module:Dies", "fedavg")
+    made = mixed(algorithms=[{"name": name, "local": {"steps": 2}} for name in names])
+    made["executor"] = {"name": "ray", "clients_per_actor": 13}
+    result = rayfed.run(made, out=tmp_path / "out")
+    assert result.outcome == {
+        "stays-seed3": "failed", "dies-seed3": "failed", "fedavg-seed3": "finished",
+    }  # fmt: skip
+    why = {name: api.reason(tmp_path / "out" / name) for name in result.outcome}
+    assert "no module named 'my_cluster_has_not'" in why["stays-seed3"]
+    assert "its driver failed: it died 4 times" in why["dies-seed3"]
+    assert "failed" in (tmp_path / "out" / "dies-seed3" / "log.txt").read_text()
+
+
+@pytest.mark.ray
+def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkeypatch):
+    made = mixed(executor={"name": "ray", "clients_per_actor": 13}, rounds=2)
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        hog = ray.remote(num_cpus=1)(dict).remote()
+        ray.get(hog.__ray_ready__.remote())
+        with monkeypatch.context() as patch:
+            patch.setattr("rayfed.runs.ray._START_S", 1.0)
+            with pytest.raises(RayfedError, match="wait for 1 CPU each, but of 1 CPUs 0 are free"):
+                rayfed.run(made, out=tmp_path / "full")
+            # an actor that has died and finds no room again: its run must not wait for ever
+            patch.setattr("rayfed.executors.ray_pool._RESTART_S", 1.0)
+            waits = ray.remote(num_cpus=1)(HostActor).remote([(0, 1)])
+            executor = RayExecutor([waits], Layout([[(0, 1)]]), {}, {})
+            with pytest.raises(ConnectionError, match="did not come back in 1 s"):
+                executor.open("run", Setup({}, {}, None, (), {}, 0, 1, 1))
+            ray.kill(waits)
+        ray.kill(hog)
+        assert rayfed.run(made, out=tmp_path / "out").outcome == {"fedavg-seed3": "finished"}
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.ray
+def test_actors_work_at_the_priority_of_who_asked(tmp_path):
+    study = RayStudy(2, 2, None, tmp_path)
+    try:
+        actor = ray.get(study.actors[0].ready.remote())
+        mine, its = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, actor))
+        assert mine == its
+    finally:
+        study.close()
+
+
+def test_a_machine_that_is_no_node_of_the_cluster_is_refused(tmp_path):
+    with pytest.raises(RayfedError, match=r"ray start --address"):
+        RayStudy(4, "auto", "ray://head:10001", tmp_path)
+
+
+def test_the_wish_to_end_is_not_left_to_ray(monkeypatch):
+    def ours(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, ours)
+    try:
+        monkeypatch.setattr(ray, "init", lambda **_: signal.signal(signal.SIGTERM, lambda *_: None))
+        executor._start(None, 1)
+        assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, before)
