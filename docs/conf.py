@@ -1,7 +1,7 @@
 """The documentation site: plain HTML that needs no network."""
 
+import importlib.metadata
 import sys
-from importlib.metadata import files, version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -10,14 +10,14 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 def _mathjax() -> str:
     """Return the path of MathJax in one file, fonts included, from the package that ships it."""
     name = "django-static-mathjax"
-    found = [path for path in files(name) or () if path.match("es5/tex-svg.js")]
+    found = [path for path in importlib.metadata.files(name) or () if path.match("es5/tex-svg.js")]
     return str(found[0].locate())
 
 
 project = "rayfed"
 author = "The rayfed developers"
 copyright = "the rayfed developers, Apache-2.0"
-release = version("rayfed")
+release = importlib.metadata.version("rayfed")
 
 extensions = [
     "myst_parser",

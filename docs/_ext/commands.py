@@ -21,7 +21,7 @@ def page() -> str:
 
 def _command(name: str, command: Any) -> str:
     rows = [
-        (", ".join(f"`{flag}`" for flag in _names(param)), md.escaped(getattr(param, "help", "") or ""))
+        (", ".join(f"`{flag}`" for flag in _names(param)), md.escaped(param.help or ""))
         for param in command.params
     ]
     return f"## `rayfed {name}`\n\n{md.prose(command.help)}\n\n" + (
@@ -31,7 +31,7 @@ def _command(name: str, command: Any) -> str:
 
 def _names(param: Any) -> list[str]:
     flags = [*param.opts, *param.secondary_opts]
-    return flags if flags[0].startswith("-") else [param.make_metavar_text()]
+    return flags if flags[0].startswith("-") else [param.metavar or param.name.upper()]
 
 
 def _generate(app: Sphinx) -> None:

@@ -64,8 +64,8 @@ def _problem(parts: dict[str, Any]) -> dict[str, Any]:
     own = {field.name for each in plugins.values() for field in fields(each)}
     given = parts[f"problems.{name}"]["properties"]
     shown = {key: item for key, item in given.items() if key not in own}
-    shown["name"] = {"$ref": "#/$defs/problems", "description": "The problem. Its settings follow."}
-    about = "What is learnt, from which data. The settings of the problem stand beside these keys."
+    shown["name"] = {"enum": list(plugins), "description": "The problem, or `module:Class`."}
+    about = "What is learnt, from which data. The problem's settings stand beside these keys."
     return {"properties": shown, "description": about, "required": ["name"]}
 
 

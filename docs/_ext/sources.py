@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import rayfed
-from rayfed import plugins
-from rayfed.algorithms import base as messages
-from rayfed.cli import app as commands
+from rayfed import messages
+from rayfed.cli.main import app as commands
+from rayfed.core import plugins
+from rayfed.reproduce.claims import SUFFIX, Claims, load_claims
 from rayfed.study import Study, load
-from rayfed.study.claims import SUFFIX, Claims, load_claims
 
 __all__ = [
     "SUFFIX",
