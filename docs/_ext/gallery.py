@@ -34,7 +34,9 @@ def page(kind: str, parts: dict[str, Any], tex: dict[str, str]) -> str:
     base, found = sources.plugins.base(kind), sources.plugins.find(kind)
     title = kind.capitalize()
     shared = [field.name for field in fields(base)]
+    rows = [(_link(kind, name), md.escaped(_summary(cls))) for name, cls in found.items()]
     head = [f"(gallery-{kind})=\n# {title}", md.prose(md.sections(base)[""])]
+    head.append(md.table(("name", "what it is"), rows))
     some = parts[f"{kind}.{next(iter(found))}"]
     if shared:
         named = "availability models" if kind == "availability" else kind
@@ -50,7 +52,7 @@ def _plugin(kind: str, name: str, parts: dict[str, Any], tex: dict[str, str]) ->
     if name in tex:
         shown.append(f"```{{math}}\n{tex[name].strip()}\n```")
     shown.append(md.prose(more))
-    own = _own(cls, sources.plugins.base(kind), schema)
+    own = _own(cls, sources.plugins.base(kind))
     if own:
         shown.append(md.settings(schema, own))
     columns = getattr(cls, "diagnostics", ())
@@ -59,11 +61,17 @@ def _plugin(kind: str, name: str, parts: dict[str, Any], tex: dict[str, str]) ->
     paper = _paper(cls)
     if paper and paper not in text[""]:
         shown.append(f"Source: {md.escaped(paper)}")
-    shown += [md.prose(text[title]) for title in ("Notes", "Examples") if title in text]
+    for title in ("Notes", "Examples"):
+        if title in text:
+            shown.append(f"```{{rubric}} {title}\n```\n\n{md.prose(text[title])}")
     return "\n\n".join(part for part in shown if part)
 
 
-def _own(cls: type[Any], base: type[Any], schema: dict[str, Any]) -> list[str]:
+def _summary(cls: type[Any]) -> str:
+    return " ".join(md.sections(cls)[""].partition("\n\n")[0].split())
+
+
+def _own(cls: type[Any], base: type[Any]) -> list[str]:
     """Return the settings that the base has not, or that have another default there."""
     shared = {field.name: _default(field) for field in fields(base)}
     return [

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
-import rayfed
-import sources
 import md
+import sources
 from sphinx.application import Sphinx
 
+import rayfed
+
+_LONG = 500  # characters of a signature that nobody reads
 MESSAGES = ("Ask", "Upload", "Reply", "Groups", "Probe")
 
 
@@ -36,8 +39,10 @@ def bases() -> str:
 
 
 def _documented(module: str, name: str) -> str:
-    kind = "class" if isinstance(getattr(rayfed, name), type) else "function"
-    return f"## `{module}.{name}`\n\n" + _directive(kind, f"{module}.{name}")
+    item = getattr(rayfed, name)
+    kind = "class" if isinstance(item, type) else "function"
+    shown = "(**keys)" if len(str(inspect.signature(item))) > _LONG else ""
+    return f"## `{module}.{name}`\n\n" + _directive(kind, f"{module}.{name}{shown}")
 
 
 def _directive(kind: str, path: str) -> str:

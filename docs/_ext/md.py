@@ -41,11 +41,11 @@ def _plain(text: str) -> str:
 
 
 def sections(cls: Any) -> dict[str, str]:
-    """Return the parts of a numpydoc docstring by title; the text before them as "".
+    r"""Return the parts of a numpydoc docstring by title; the text before them as "".
 
     Examples
     --------
-    >>> sections(type("A", (), {"__doc__": "Summary.\\n\\nNotes\\n-----\\nMore."}))
+    >>> sections(type("A", (), {"__doc__": "Summary.\n\nNotes\n-----\nMore."}))
     {'': 'Summary.', 'Notes': 'More.'}
     """
     text = inspect.cleandoc(vars(cls).get("__doc__") or "")
@@ -59,7 +59,8 @@ def prose(text: str) -> str:
 
     Doctests and indented lines become code, ``.. math::`` becomes a formula.
     """
-    blocks = re.split(r"\n\s*\n", inspect.cleandoc(text))
+    text = re.sub(r"^(\.\. math::)\s*\n\s*\n", r"\1\n", inspect.cleandoc(text), flags=re.M)
+    blocks = re.split(r"\n\s*\n", text)
     return "\n\n".join(_block(block) for block in blocks if block.strip())
 
 
@@ -111,8 +112,8 @@ def settings(schema: dict[str, Any], names: Iterable[str], home: str | None = No
 
 def value(given: Any) -> str:
     """Return a default as a scenario file gives it."""
-    if isinstance(given, dict) and len(given) > 3:
-        return "see there"
+    if isinstance(given, dict) and len(given) > 3:  # each key has its default where it is listed
+        return ""
     text = yaml.safe_dump(given, default_flow_style=True, width=10_000, sort_keys=False)
     return f"`{text.removesuffix('...' + chr(10)).strip()}`"
 

@@ -14,10 +14,11 @@ from sphinx.application import Sphinx
 _INTRO = """\
 # Scenario files
 
-A scenario file is YAML. This page is generated from its JSON schema, which `rayfed schema` prints, so
-that editors can complete names and settings. Unknown keys are refused. A plug-in is given as a name, as a
-mapping of its `name` and settings, or as `package.module:Class`. A number may be written as a power, such
-as `2^-7`. A key in `grid`, `--set` or `overrides` is the dotted path to it, such as `participation.cohort`.
+A scenario file is YAML. This page is generated from its JSON schema, which `rayfed schema`
+prints, so that editors can complete names and settings. Unknown keys are refused. A plug-in is
+given as a name, as a mapping of its `name` and settings, or as `package.module:Class`. A number
+may be written as a power, such as `2^-7`. A key in `grid`, `--set` or `overrides` is the dotted
+path to it, such as `participation.cohort`.
 """
 
 
@@ -60,7 +61,7 @@ def _objects(schema: dict[str, Any], parts: dict[str, Any]) -> Iterator[dict[str
 def _problem(parts: dict[str, Any]) -> dict[str, Any]:
     """Return the keys that stand beside the settings of every problem."""
     plugins = sources.plugins.find("problems")
-    name, cls = next(iter(plugins.items()))
+    name = next(iter(plugins))
     own = {field.name for each in plugins.values() for field in fields(each)}
     given = parts[f"problems.{name}"]["properties"]
     shown = {key: item for key, item in given.items() if key not in own}

@@ -12,8 +12,8 @@ _INTRO = """\
 (studies)=
 # Published studies
 
-`rayfed reproduce NAME` runs a study and checks what its source claims; `--full` runs it at the length of
-the source. A claim that does not hold here stays in the list, with the reason.
+`rayfed reproduce NAME` runs a study and checks what its source claims; `--full` runs it at the
+length of the source. A claim that does not hold here stays in the list, with the reason.
 """
 
 
@@ -26,21 +26,24 @@ def page(name: str, claims: sources.Claims, study: sources.Study) -> str:
         f"```console\n$ rayfed reproduce {name}\n```",
         "## Parts",
         md.table(
-            ("part", "what it is", "length"),
-            [(f"`{k}`", md.escaped(p.about), p.only or "both") for k, p in claims.parts.items()],
+            ("part", "length", "what it is"),
+            [(f"`{k}`", p.only or "both", md.escaped(p.about)) for k, p in claims.parts.items()],
         ),
     ]
     held = [claim for claim in claims.claims if claim.because is None]
-    failed = [claim for claim in claims.claims if claim.because is not None]
+    failed = [(claim, claim.because) for claim in claims.claims if claim.because is not None]
     if held:
-        rows = [
-            (md.escaped(c.says), md.escaped(c.where), f"`{claims.part_of(c)}`", c.only or "both")
+        shown = [
+            (f"`{claims.part_of(c)}`", c.only or "both", md.escaped(c.where), md.escaped(c.says))
             for c in held
         ]
-        parts += ["## Reproduced", md.table(("claim", "where", "part", "length"), rows)]
+        parts += ["## Reproduced", md.table(("part", "length", "where", "claim"), shown)]
     if failed:
-        rows = [(md.escaped(c.says), md.escaped(c.where), md.escaped(c.because)) for c in failed]
-        parts += ["## Not reproduced", md.table(("claim", "where", "reason"), rows)]
+        rows = [
+            (f"`{claims.part_of(c)}`", md.escaped(c.where), md.escaped(c.says), md.escaped(why))
+            for c, why in failed
+        ]
+        parts += ["## Not reproduced", md.table(("part", "where", "claim", "reason"), rows)]
     scenario = f"```{{literalinclude}} ../../../scenarios/{name}.yaml\n:language: yaml\n```"
     return "\n\n".join([*parts, "## Scenario", scenario]) + "\n"
 
@@ -49,13 +52,13 @@ def _index(found: dict[str, sources.Claims]) -> str:
     rows = [
         (
             f"{{ref}}`{name} <study-{name}>`",
-            md.escaped(claims.source),
             str(sum(c.because is None for c in claims.claims)),
             str(sum(c.because is not None for c in claims.claims)),
+            md.escaped(claims.source),
         )
         for name, claims in found.items()
     ]
-    table = md.table(("study", "source", "reproduced", "not"), rows)
+    table = md.table(("study", "reproduced", "not", "source"), rows)
     toc = "```{toctree}\n:hidden:\n:maxdepth: 1\n\n" + "\n".join(found) + "\n```\n"
     return f"{_INTRO}\n{table}\n\n{toc}"
 
