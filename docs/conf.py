@@ -36,6 +36,7 @@ exclude_patterns = ["_build", "_ext"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 default_role = "code"
+smartquotes = False  # options keep their two hyphens
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc says the types
