@@ -24,7 +24,8 @@ from rayfed.population import Population
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import All
-from rayfed.study import Study, plain, slug
+from rayfed.study import Study, plain
+from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
 from rayfed.topology import Graphs
@@ -168,6 +169,7 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     for name, setting in settings:
         for seed in setting.seeds:
             runs += _Seed(name, setting, seed, loader).runs()
+    check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
     return Plan(study, tuple(runs), loader.tables)
 
 
@@ -232,7 +234,7 @@ class _Seed:
                 raise error.under(place) from error
         run = Run(
             label=label, setting=self.setting, seed=self.seed,
-            folder=self._folder(label), algorithm=algorithm, weights=weights,
+            folder=run_folder(label, self.setting, self.seed), algorithm=algorithm, weights=weights,
             problem=self.problem, views=views, data=data,
             solvers=self._solvers(index, algorithm), population=population, clients=self.clients,
             selection=select, x0=self.x0, evaluated=self.evaluated,
@@ -265,10 +267,6 @@ class _Seed:
             return algorithm.bound(whole, self.clients, self.views.objective)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
-
-    def _folder(self, label: str) -> str:
-        names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]
-        return "-".join(names)
 
     def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
         """Return the local solver of clients in no group, then that of each group."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,6 +21,7 @@ from rayfed.study import fields
 from rayfed.study.dotted import Overrides, apply_overrides, combinations, matches, put, setting_name
 from rayfed.study.fields import Plugin, Settings, fail
 from rayfed.study.invalid import complaint
+from rayfed.study.names import comparable, distinct_settings, slug
 from rayfed.study.parts import (
     Checkpoint,
     Clients,
@@ -206,7 +206,7 @@ class Study(Settings):
     def _check_labels(self) -> None:
         seen: dict[str, int] = {}
         for index, label in enumerate(self.labels):
-            first = seen.setdefault(slug(label).casefold(), index)
+            first = seen.setdefault(comparable(slug(label)), index)
             if first != index:
                 text = f"'{label}' is taken by algorithms.{first}; set label to tell them apart"
                 fail(text, label, "algorithms", index, "label")
@@ -261,23 +261,17 @@ def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tupl
     Raises
     ------
     ScenarioError
-        If a key of the grid does not exist or a value does not fit it.
+        If a key of the grid does not exist, a value does not fit it, or two settings are the same.
     """
     study = given if isinstance(given, Study) else Study.parse(given, root)
     base = study.given() | {"grid": {}}
-    return [(setting_name(setting), _set(base, setting)) for setting in combinations(study.grid)]
-
-
-def slug(label: str) -> str:
-    """Return a label as a name for files and folders.
-
-    Examples
-    --------
-    >>> slug("FedExP eps=1e-3")
-    'FedExP-eps=1e-3'
-    """
-    safe = re.sub(r"[^\w.=+]+", "-", label).strip("-.")
-    return safe[:100] or "unnamed"
+    if not study.grid:
+        return [("", _set(base, {}))]
+    grid = [
+        (setting_name(values), values, _set(base, values)) for values in combinations(study.grid)
+    ]
+    names = distinct_settings((name, values, made.to_dict()) for name, values, made in grid)
+    return [(name, made) for name, (_, _, made) in zip(names, grid, strict=True)]
 
 
 def _set(base: Mapping[str, Any], setting: Mapping[str, Any]) -> Study:
