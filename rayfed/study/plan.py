@@ -28,6 +28,7 @@ from rayfed.study import Study, plain
 from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
+from rayfed.study.work import check_work
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
@@ -248,7 +249,7 @@ class _Seed:
             heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
             graphs=self.graphs if select.needs_graphs else None, record=record,
         )  # fmt: skip
-        _check_budget(run)
+        check_work(run)
         _check_end(run)
         return run
 
@@ -313,15 +314,6 @@ class _Seed:
             "dtype": str(self.dtype),
             "classes": [str(label) for label in self.views.labels],
         }
-
-
-def _check_budget(run: Run) -> None:
-    """Refuse local work whose steps cannot be counted, of clients as they are on average."""
-    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
-    pace, sizes = run.population.mean_seconds_per_step(ids), run.views[""].shards.sizes(ids)
-    groups = run.population.group_of(ids)
-    for group in np.unique(groups).tolist():
-        run.solvers[group].budget(sizes[groups == group], pace[groups == group])
 
 
 def _check_end(run: Run) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from annotated_types import Ge, Len
+from annotated_types import Len
 from pydantic import Field, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
@@ -18,6 +18,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.datasets.partitions import Partition
 from rayfed.selection import All, Selection
 from rayfed.study import fields
+from rayfed.study.bounds import Count, Seed, check_runs_number
 from rayfed.study.dotted import Overrides, apply_overrides, combinations, matches, put, setting_name
 from rayfed.study.fields import Plugin, Settings, fail
 from rayfed.study.invalid import complaint
@@ -26,7 +27,6 @@ from rayfed.study.parts import (
     Checkpoint,
     Clients,
     Clock,
-    Count,
     Evaluate,
     Executor,
     Participation,
@@ -75,7 +75,7 @@ class Study(Settings):
 
     name: Annotated[str, Len(1)] = "study"
     description: str = ""
-    seeds: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Len(1)] = (0,)
     rounds: Count | None = None
     stop: Stop = Stop()
     evaluate: Evaluate = Evaluate()
@@ -195,6 +195,11 @@ class Study(Settings):
         """Check what no part knows alone."""
         if self.rounds is None and self.stop == Stop():
             fail("nothing found; give rounds, or a rule under stop", None, "rounds")
+        sizes = (len(values) for values in self.grid.values())
+        try:
+            check_runs_number(sizes, len(self.algorithms), len(self.seeds))
+        except ScenarioError as error:
+            fail(error.problem, self, error.place)
         if len(set(self.seeds)) < len(self.seeds):
             fail(f"found {list(self.seeds)}; give each seed once", self.seeds, "seeds")
         if self.clients.count is not None:
