@@ -25,9 +25,11 @@ from rayfed.population import Population
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import All
-from rayfed.study import Study, plain, slug
+from rayfed.study import Study, plain
+from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
+from rayfed.study.work import check_work
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
@@ -169,6 +171,7 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     for name, setting in settings:
         for seed in setting.seeds:
             runs += _Seed(name, setting, seed, loader).runs()
+    check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
     return Plan(study, tuple(runs), loader.tables)
 
 
@@ -233,7 +236,7 @@ class _Seed:
                 raise error.under(place) from error
         run = Run(
             label=label, setting=self.setting, seed=self.seed,
-            folder=self._folder(label), algorithm=algorithm, weights=weights,
+            folder=run_folder(label, self.setting, self.seed), algorithm=algorithm, weights=weights,
             problem=self.problem, views=views, data=data,
             solvers=self._solvers(index, algorithm), population=population, clients=self.clients,
             selection=select, x0=self.x0, evaluated=self.evaluated,
@@ -248,7 +251,7 @@ class _Seed:
             graphs=self.graphs if select.needs_graphs else None, examiner=examiner,
             record=record,
         )  # fmt: skip
-        _check_budget(run)
+        check_work(run)
         _check_end(run)
         return run
 
@@ -274,10 +277,6 @@ class _Seed:
             return algorithm.bound(*known), examiner and examiner.bound(*known)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
-
-    def _folder(self, label: str) -> str:
-        names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]
-        return "-".join(names)
 
     def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
         """Return the local solver of clients in no group, then that of each group."""
@@ -324,15 +323,6 @@ class _Seed:
             "dtype": str(self.dtype),
             "classes": [str(label) for label in self.views.labels],
         }
-
-
-def _check_budget(run: Run) -> None:
-    """Refuse local work whose steps cannot be counted, of clients as they are on average."""
-    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
-    pace, sizes = run.population.mean_seconds_per_step(ids), run.views[""].shards.sizes(ids)
-    groups = run.population.group_of(ids)
-    for group in np.unique(groups).tolist():
-        run.solvers[group].budget(sizes[groups == group], pace[groups == group])
 
 
 def _check_end(run: Run) -> None:

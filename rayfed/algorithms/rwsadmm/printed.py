@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Printed(Formulation):
-    """With ``s = sgn(y - x_j)``, multipliers z_j >= 0 and the inequality as an equation.
+    """Multipliers z_j >= 0, and the inequality treated as an equation.
 
-    ``x_j <- y - s (z_j - epsilon - g) / beta`` times the printed signs and factors,
+    With ``s = sgn(y - x_j)`` a local step is ``x_j <- y + s (z_j - epsilon - g) / beta``,
     ``z_j <- z_j + kappa beta (|y - x_j| - epsilon)``.
     """
 
@@ -45,7 +45,8 @@ class Printed(Formulation):
     def moved(self, y: Array, reply: Reply) -> Array:
         """Return the new token (p,): only the new part is divided by n."""
         answered = len(reply.ids)
-        return y + self.share(reply) * reply.mean["new"] - answered * reply.mean["old"]
+        moved: Array = y + self.share(reply) * reply.mean["new"] - answered * reply.mean["old"]
+        return moved
 
 
 def _side(t: Array) -> Array:

@@ -51,5 +51,4 @@ class Released(Formulation):
 
     def moved(self, y: Array, reply: Reply) -> Array:
         """Return the new model (p,)."""
-        y = (1 - self.mix) * y + self.mix * reply.mean["mean"]
-        return y
+        return (1 - self.mix) * y + self.mix * reply.mean["mean"]

@@ -223,9 +223,8 @@ class RWSADMM(Algorithm):
     @cached_property
     def _formulation(self) -> Formulation:
         """The updates, with these settings."""
-        shared = {
-            f.name: getattr(self, f.name) for f in fields(Formulation) if f.name != "own_tokens"
-        }
+        names = {f.name for f in fields(Formulation)} - {"own_tokens"}
+        shared = {name: getattr(self, name) for name in names}
         return FORMULATIONS[self.formulation](own_tokens=self.needs_walk, **shared)
 
 
