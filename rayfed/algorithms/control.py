@@ -1,4 +1,4 @@
-"""Control variates: what a client and the server know of gradients, against client drift.
+"""Control variates: estimates of gradients at clients and server, which undo client drift.
 
 They are SCAFFOLD's (Karimireddy et al. 2020); FedNova and FedExP can be combined with them. Client
 i keeps c_i (p,), the server c (p,), both zero at the start.
@@ -76,12 +76,12 @@ def solve(
     """
     if c is None:
         return clients.solve(x), {}, {}
-    own = clients.state["c"]
-    local = clients.solve(x, correction=c - own)
-    renewed = clients.gradient(x) if option == 1 else own - c + gradients(clients, x - local.x)
-    renewed = renewed.astype(own.dtype, copy=False)
-    share = _shares(clients)[:, None].astype(own.dtype)
-    return local, {CHANGE: share * (renewed - own)}, {"c": renewed}
+    c_i = clients.state["c"]
+    local = clients.solve(x, correction=c - c_i)
+    after = clients.gradient(x) if option == 1 else c_i - c + gradients(clients, x - local.x)
+    after = after.astype(c_i.dtype, copy=False)
+    share = _shares(clients)[:, None].astype(c_i.dtype)
+    return local, {CHANGE: share * (after - c_i)}, {"c": after}
 
 
 def gradients(clients: Clients, delta: Array) -> Array:

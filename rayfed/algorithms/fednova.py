@@ -90,7 +90,7 @@ class FedNova(Algorithm):
         return state | control.zeros(x0, self.variance_reduction)
 
     def client_state(self, x0: Array) -> State:
-        """Every client's control variate c_i (p,), where there are any."""
+        """Return every client's first control variate c_i = 0 (p,), if it is used."""
         return control.zeros(x0, self.variance_reduction)
 
     def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:

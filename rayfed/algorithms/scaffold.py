@@ -76,7 +76,7 @@ class Scaffold(Algorithm):
         return {"x": x0, **control.zeros(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Every client's control variate c_i (p,)."""
+        """Return every client's first control variate c_i = 0 (p,)."""
         return control.zeros(x0)
 
     def train(self, clients: Clients, x: Array, c: Array) -> Upload:

@@ -59,9 +59,9 @@ class FedHybrid(Algorithm):
     Parameters
     ----------
     newton : int, float, list of int, "all" or "fastest 25%"
-        Whose steps are Newton's: so many clients, or (0.25) such a share, which the seed chooses;
-        the clients with these ids; all; or the fastest ("fastest 5", "fastest 25%"), by their
-        seconds per step. The others take gradient steps.
+        Which clients take Newton steps: a number of clients or a share of them (0.25), chosen by
+        the seed; the clients with these ids; all; or the fastest ("fastest 5", "fastest 25%"), by
+        their seconds per step. The others take gradient steps.
     alpha_gradient, beta_gradient : float or list of float
         Primal and dual step of gradient clients; a list has a step for each of all clients.
     alpha_newton, beta_newton : float or list of float
@@ -81,7 +81,8 @@ class FedHybrid(Algorithm):
         Whether evaluated rows have the columns `merit`, the theorem's Delta (NaN where F* is not
         known), `contraction`, the factor by which it must fall in every round in which everyone
         takes part (NaN where the steps are given), and `contraction_measured`, that by which it
-        has fallen a round since the last such row. Some hundred gradients a client and row.
+        has fallen a round since the last such row. It takes some hundred gradients of each
+        client in each evaluation, and no simulated time.
     local : Solver
         No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
         that ``clients.delay`` gives, and so what a gradient on all rows costs.
@@ -99,9 +100,10 @@ class FedHybrid(Algorithm):
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
     that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
-    also goes beyond the paper: who is away keeps x_i and lambda_i, and the server the last it
-    heard. The paper prints a Hessian without iteration; it is that at the old x_i. `inner_steps`
-    is of a later study of the same group (https://github.com/ZhijingZeng/fedHybrid-experiment).
+    also goes beyond the paper, in which everyone takes part: a client that is away keeps x_i and
+    lambda_i, and they stay in the mean. The paper does not say at which iterate the Hessian is
+    taken; here it is the old x_i. `inner_steps` is of a later study of the same group
+    (https://github.com/ZhijingZeng/fedHybrid-experiment).
     The dual steps of `theorem` rest on a bound that is worked out here, not on the printed one.
 
     Examples
@@ -182,20 +184,20 @@ class FedHybrid(Algorithm):
         proven = self.newton if self.steps == "theorem" else None
         return MeritExaminer(mu=self.mu, newton=proven) if self.merit else None
 
-    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
+    def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
         """Say in how many rounds an M_i was not positive definite."""
-        rounds = int(np.count_nonzero(told["indefinite"] > 0))
+        rounds = int(np.count_nonzero(reported["indefinite"] > 0))
         what = (
             f"{self.label or self.name}: in {rounds} rounds the matrix of a Newton client was not"
         )
         return [f"{what} positive definite, and another took its place"] if rounds else []
 
     def init(self, x0: Array) -> State:
-        """x_0, and what rounding cut off of it."""
+        """Return x_0 (p,) and its rounding error (p,), which is zero at the start."""
         return {"x": x0, "cut": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Everybody starts at x_0, with lambda_i = 0."""
+        """Return the first x_i = x_0 and lambda_i = 0 (p,)."""
         return {"x": x0, "dual": np.zeros_like(x0)}
 
     def update(self, clients: Clients, x: Array) -> Upload:
@@ -286,7 +288,7 @@ def _scale(clients: Clients) -> Array:
 
 
 def _plus(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a + b rounded, and what rounding cut off (Knuth's two-sum)."""
+    """Return a + b and its rounding error (Knuth's two-sum)."""
     total = a + b
-    share = total - a
-    return total, (a - (total - share)) + (b - share)
+    rounded_b = total - a
+    return total, (a - (total - rounded_b)) + (b - rounded_b)

@@ -28,10 +28,10 @@ def fastest(text: str) -> int | float | None:
     >>> fastest("fastest 5"), fastest("fastest 25%"), fastest("slowest 5")
     (5, 0.25, None)
     """
-    found = _FASTEST.fullmatch(text)
-    if found is None:
+    match = _FASTEST.fullmatch(text)
+    if match is None:
         return None
-    count, percent = found.groups()
+    count, percent = match.groups()
     return int(count) if count else float(percent) / 100
 
 

@@ -98,12 +98,12 @@ def curvatures(shards: Shards, objective: Objective) -> tuple[Floats, Floats]:
     ScenarioError
         If the problem knows no bounds, or F is not strongly convex.
     """
-    found = curvature(shards, objective)
-    if found is None:
+    bounds = curvature(shards, objective)
+    if bounds is None:
         text = f"found theorem, but nobody knows how curved '{objective.problem.name}' can be"
         raise ScenarioError("steps", f"{text}; give the steps instead")
     factor = objective.relative(shards.mass(np.arange(shards.clients)))
-    low, high = factor * found[0], factor * found[1]
+    low, high = factor * bounds[0], factor * bounds[1]
     if low.min() <= 1e-12 * high.max():
         text = f"found theorem, but client {low.argmin()} has a flat direction"
         raise ScenarioError("steps", f"{text}; give problem.l2, or the steps instead")

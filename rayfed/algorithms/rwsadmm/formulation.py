@@ -98,7 +98,7 @@ class Formulation:
             From the stochastic gradients and the models (k, p) and which of the K clients they
             are (k,) to slopes (k, p).
         follow : callable
-            Is told the new models (k, p) and whose they are (k,).
+            Called with the new models (k, p) and which of the K clients they are (k,).
         """
         problem = clients.problem
 

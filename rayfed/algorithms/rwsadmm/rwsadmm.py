@@ -44,18 +44,18 @@ class RWSADMM(Algorithm):
     """ADMM of a walking server, with room for personal models (Parsons et al. 2023).
 
     The server carries the token y (p,); client j keeps its model x_j (p,) and the multiplier z_j
-    (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. Those whom a step asks
-    (``select: walk``, or any other selection) take local steps along a stochastic gradient g
-    of F_j at x_j,
+    (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. The participants
+    of a step (``select: walk``, or any other selection) take local steps along a stochastic
+    gradient g of F_j at x_j,
 
         x_j <- y + z_j / beta - g / beta - epsilon sgn(g),
         z_j <- z_j + kappa (S(z_j + beta (y - x_j)) - z_j),
 
     S the soft threshold at beta epsilon, and upload how x_j - z_j / beta + epsilon sgn(z_j) has
     changed; y moves by the sum of the changes over the number of clients. The x-step is the
-    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2. That
-    does not bend within the room: the sign of a stochastic gradient throws x_j from one edge to the
-    other. "descent" goes down the augmented Lagrangian from where x_j is,
+    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2. This
+    sub-problem is flat within the room, so the sign of a stochastic gradient throws x_j from one
+    edge to the other. "descent" descends the augmented Lagrangian from the current x_j,
 
         x_j <- x_j - (g - S(z_j + beta (y - x_j))) / beta,
 
@@ -63,16 +63,16 @@ class RWSADMM(Algorithm):
     points nearest to y that leave room for the x_j: the minimiser of squares that lie above the
     Lagrangian and touch it at y. Without room both are Walkman.
 
-    With a token for each neighbourhood, client i keeps the y_i of those around it. Visited, it
-    hands y_i to the server and stores what becomes of it: the mean over those who were asked of the
-    parts that above are summed over all.
+    With a token for each neighbourhood, client i keeps the y_i of its neighbourhood. When the
+    server visits it, it uploads y_i and stores the new one: the mean over the participants of the
+    parts that are summed over all clients above.
 
     Parameters
     ----------
     beta : float
-        Penalty; the theory wants more than 2 L^2 + L + 2 for gradients with constant L, the largest
-        of all clients. A smaller one is a warning, with "sound" and "descent", where L is known and
-        soon found, or `watch` asks for it.
+        Penalty; the theory asks for more than 2 L^2 + L + 2, L the largest Lipschitz constant of
+        the clients' gradients. With "sound" and "descent" a smaller one gives a warning, if L is
+        known and quick to compute, or `watch` is set.
     epsilon : float or list of float
         Room between x_j and y in every coordinate, for all clients or for each. With 0 and kappa 1
         the method is Walkman, which finds the minimum of the mean of the F_j.
@@ -88,8 +88,8 @@ class RWSADMM(Algorithm):
     tokens : "one" or "neighbourhood"
         Whether the server carries one y, or every client keeps one for its neighbourhood, which
         needs ``select: walk``. These differ in the end, also without room: a multiplier that
-        serves several tokens cannot hold its client at all of them. Where the visited client is
-        away its token is too, and the step passes.
+        serves several tokens cannot hold its client at all of them. If the visited client is away,
+        so is its token, and nothing happens in the step.
     users : int
         With "released-code": the number M by which it divides changes of its token.
     watch : bool
@@ -103,12 +103,13 @@ class RWSADMM(Algorithm):
     Notes
     -----
     ``local`` gives the number of local steps and the minibatches; their step size is 1 / beta.
-    The model that is evaluated is y, or the mean of the y_i; the personal ones are the x_j. Weights
-    play no part.
+    The model that is evaluated is y, or the mean of the y_i; the personal ones are the x_j. The
+    setting `weights` has no effect.
 
     Deviations from the paper: as printed, the signs, the factor of epsilon and the scaling of the
     token's change do not follow from the sub-problems, and the inequality is treated as an
-    equation; "sound" is what does follow, "descent" is ours. A token of a neighbourhood is set to
+    equation; "sound" is what does follow, and "descent" is
+    not of the paper. A token of a neighbourhood is set to
     the mean of its parts, except in "printed": moved by the mean of their changes, as in the paper,
     it would count what other neighbourhoods did to its clients, and is driven away from their
     tokens without end. In "released-code" only those who are asked train, and its kappa decays with
@@ -190,13 +191,13 @@ class RWSADMM(Algorithm):
         """Server half: carry y, or fetch the visited client's y_i and leave it there."""
         x = state["x"]
         if not self.needs_walk:
-            y, told = yield from self._step(x)
-            return {"x": y}, told
-        here = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
-        y = here.mean["token"]
-        moved, told = yield from self._step(y)
+            y, diagnostics = yield from self._step(x)
+            return {"x": y}, diagnostics
+        visited = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
+        y = visited.mean["token"]
+        moved, diagnostics = yield from self._step(y)
         yield Ask("keep", send={"token": moved}, up={}, cost=0, clients="visited")
-        return {"x": x + (moved - y) / here.population}, told
+        return {"x": x + (moved - y) / visited.population}, diagnostics
 
     def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
         """Move y (p,) by what changed at those who were asked."""
