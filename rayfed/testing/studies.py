@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rayfed import api
 from rayfed.core.plugins import name_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.outcome import reason
 from rayfed.selection import All
 from rayfed.study.plan import Plan
 
@@ -88,7 +88,7 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
         run = replace(run, block=block)
     ended = Driver(run, folder, SerialExecutor(plan.tables, run.data)).execute(resume)
     if ended != "finished":
-        raise AssertionError(f"{run.folder} {ended}: {api.reason(folder / run.folder)}")
+        raise AssertionError(f"{run.folder} {ended}: {reason(folder / run.folder)}")
 
 
 def stop_after(plan: Plan, folder: Path, rounds: int) -> None:

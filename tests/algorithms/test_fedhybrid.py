@@ -14,6 +14,7 @@ from rayfed.algorithms.fedhybrid import FedHybrid
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.outcome import warnings
 from rayfed.testing import answer, reply
 
 MIXED = {
@@ -253,7 +254,7 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
     rows = result.rounds
     assert rows.indefinite.iloc[1] == 3  # a small circle has most points outside
     assert np.isfinite(rows.loss).all()
-    (warning,) = api.warnings(result.folder / "fedhybrid-seed1")
+    (warning,) = warnings(result.folder / "fedhybrid-seed1")
     rounds = int((rows.indefinite > 0).sum())
     assert warning.startswith(
         f"fedhybrid: in {rounds} rounds the matrix of a Newton client was not"

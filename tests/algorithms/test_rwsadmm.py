@@ -258,20 +258,13 @@ def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked(
             return np.full(len(ids), rows)
 
     Shards.clients, Shards.features = clients, features
-    method = RWSADMM()
-    assert method.bound(Shards(), None, None) is method
+    examiner = RWSADMM().examiner.bound(Shards(), None, None)
+    assert np.isnan(examiner.beta_bound)
 
 
 @pytest.mark.parametrize("formulation", ["printed", "released-code"])
 def test_what_the_theory_is_not_about_has_no_bound(formulation):
-    class Few:
-        clients, features = 2, 1
-
-        def sizes(self, ids):
-            return np.ones(len(ids), dtype=np.int64)
-
-    method = RWSADMM(formulation=formulation)
-    assert method.bound(Few(), None, None) is method
+    assert RWSADMM(formulation=formulation).examiner is None
 
 
 def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
@@ -284,7 +277,7 @@ def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
     one = {"name": "rwsadmm", "local": ONE}
     keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
     (run,) = api.prepare(api.read(keys)).runs
-    assert run.algorithm.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
+    assert run.examiner.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
 
 
 def test_as_printed_the_token_loses_the_sum_of_what_was():

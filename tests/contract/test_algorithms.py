@@ -13,6 +13,7 @@ import yaml
 import rayfed
 from rayfed import api
 from rayfed.core.plugins import find
+from rayfed.runs.outcome import outcomes
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.studies import LOCAL
 
@@ -22,7 +23,7 @@ def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(
 ):
     found = [name for name, cls in find("algorithms").items() if not cls.pooled]
     names = found[:: len(found) // 5][:5]  # each of all is stopped and resumed in test_plugins
-    made = mixed(rounds=100, algorithms=[{"name": n, "local": dict(LOCAL)} for n in names])
+    made = mixed(rounds=60, algorithms=[{"name": n, "local": dict(LOCAL)} for n in names])
     made["checkpoint"] = {"every_s": 0.05}
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(made))
@@ -36,7 +37,7 @@ def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    statuses = api.results_in(tmp_path / "killed")
+    statuses = outcomes(tmp_path / "killed")
     assert statuses[f"{names[0]}-seed3"] == "finished"
     assert f"{names[4]}-seed3" not in statuses
     rayfed.resume(tmp_path / "killed")

@@ -12,6 +12,7 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.outcome import reason
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 from rayfed.testing.compare import assert_same_results
@@ -94,5 +95,5 @@ def _run(scenario: dict[str, object], folder: Path) -> api.Result:
     plan = api.prepare(api.read(scenario))
     outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
     for run, ended in outcome.items():
-        require(ended == "finished", f"{run} {ended}: {api.reason(folder / run)}")
+        require(ended == "finished", f"{run} {ended}: {reason(folder / run)}")
     return api.Result(folder, outcome)
