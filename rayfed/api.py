@@ -23,6 +23,7 @@ from rayfed.runs.records import write_text
 from rayfed.study import Study, apply_overrides, expand, load, slug
 from rayfed.study.dotted import Overrides, pairs
 from rayfed.study.plan import Plan, make
+from rayfed.study.yamlfile import check_regular
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,6 +172,7 @@ def read(
         overrides = [*pairs(overrides), ("executor.address", address)]
     if isinstance(scenario, Mapping):
         return Study.parse(apply_overrides(scenario, overrides))
+    check_regular(Path(scenario))
     folder = Path(scenario).resolve().parent
     for home in (str(Path.cwd()), str(folder)):  # the user's own modules
         if home not in sys.path:

@@ -1,7 +1,6 @@
 """Every number of a scenario has a bound that the arithmetic bears, and local work an end."""
 
 import dataclasses
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -121,7 +120,7 @@ class TestSteps:
     )
     def test_too_many_are_refused(self, solver, pace, place):
         with pytest.raises(
-            ScenarioError, match="comes to .* more than 100,000,000; use fewer"
+            ScenarioError, match=r"comes to .* more than 100,000,000; use fewer"
         ) as e:
             check_steps(solver, self.SIZES, np.full(2, pace))
         assert e.value.place == place
@@ -175,8 +174,11 @@ def test_data_of_a_legacy_generator_take_32_bits_of_seeds():
 
 class TestRuns:
     def test_seeds_are_counted(self):
+        assert wrong(("seeds", list(range(20_000)))) == (
+            "seeds: found 20,000 seeds; give at most 10,000"
+        )
         assert wrong(("seeds", list(range(300_000)))) == (
-            "seeds: found 300,000 seeds; give at most 10,000"
+            "seeds: holds more than 100,000 values; give fewer"
         )
 
     def test_settings_are_counted_before_they_are_made(self):
