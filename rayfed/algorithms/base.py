@@ -42,20 +42,20 @@ class Algorithm:
     evaluate_last : int
         Evaluate the mean of the last k iterates; training goes on from the last one.
     select : Selection, optional
-        Who takes part, where that is not as ``participation.select`` says for all algorithms.
+        Who takes part; ``participation.select`` of the study if None.
     local : Solver
         What a client does with its local steps.
 
     Attributes
     ----------
     diagnostics : tuple of str
-        Numbers that `round` returns, columns of every row.
+        Numbers that `round` returns; each is a column of `rounds`.
     sees_vectors : bool
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
-        It is compared with, and never wins.
+        It is a baseline: reports compare with it and never rank it first.
     pooled : bool
-        All rows are in one place.
+        One machine holds all rows; there are no clients.
     personal : bool
         Clients have models of their own, `models`, which evaluations score beside ``x``.
     has_global : bool
@@ -92,8 +92,14 @@ class Algorithm:
         """
         return
 
-    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
-        """Return what readers should beware of, from its diagnostics of all rounds (T + 1,)."""
+    def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
+        """Return what readers of the results should beware of.
+
+        Parameters
+        ----------
+        reported : mapping of str to (T + 1,) array
+            The diagnostics of all T rounds, by name; row 0 is before the first.
+        """
         return []
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Algorithm:

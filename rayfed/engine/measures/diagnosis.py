@@ -90,13 +90,13 @@ class Diagnosis:
         parts = [ids] if groups is None else [ids[groups == g] for g in np.unique(groups)]
         slopes = [self._ask("slopes", part, {"slope": x.size}, {"x": x}, when) for part in parts]
         mean = _mean(slopes, "slope")
-        found = []
+        distances = []
         for part, slope in zip(parts, slopes, strict=True):
             send = {"x": x, "mean": mean, "group": slope.mean["slope"]}
-            found.append(self._ask("off", part, {"off": 1, "off_group": 1}, send, when))
-        row = {"gradient_dissimilarity": float(_mean(found, "off"))}
+            distances.append(self._ask("off", part, {"off": 1, "off_group": 1}, send, when))
+        row = {"gradient_dissimilarity": float(_mean(distances, "off"))}
         if groups is not None:
-            within = float(_mean(found, "off_group"))
+            within = float(_mean(distances, "off_group"))
             apart = [float(squares(slope.mean["slope"] - mean)) for slope in slopes]
             weights = [float(slope.weights.sum()) for slope in slopes]
             between = sum(w * a for w, a in zip(weights, apart, strict=True)) / sum(weights)

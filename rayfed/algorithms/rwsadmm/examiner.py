@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from rayfed.algorithms.examiner import Examiner
-from rayfed.algorithms.rwsadmm_room import pull, widths
+from rayfed.algorithms.rwsadmm.room import pull, widths
 from rayfed.clients.curvature import curvature
 from rayfed.core.arrays import Array
 from rayfed.messages import Probe, State, Upload

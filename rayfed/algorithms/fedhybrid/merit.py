@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from rayfed.algorithms.examiner import Examiner
-from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, newton_clients
+from rayfed.algorithms.fedhybrid.newton import Newton, newton_clients
+from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.core.arrays import Array, Floats
 from rayfed.messages import Probe, State, Upload
 from rayfed.numerics.minimise import minimise
