@@ -15,6 +15,7 @@ from annotated_types import Ge
 
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
+from rayfed.core.columns import Column
 from rayfed.messages import Ask, Diagnostics, Probe, Reply, State
 from rayfed.selection.base import Selection
 
@@ -47,8 +48,10 @@ class Algorithm:
 
     Attributes
     ----------
-    diagnostics : tuple of str
+    diagnostics : tuple of Column
         Numbers that `round` returns, columns of every row.
+    examinable : tuple of Column
+        Numbers that `examine` may return.
     sees_vectors : bool
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
@@ -66,7 +69,8 @@ class Algorithm:
     """
 
     name: ClassVar[str]
-    diagnostics: ClassVar[tuple[str, ...]] = ()
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
+    examinable: ClassVar[tuple[Column, ...]] = ()
     sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
@@ -135,7 +139,7 @@ class Algorithm:
         return False
 
     @property
-    def examined(self) -> tuple[str, ...]:
+    def examined(self) -> tuple[Column, ...]:
         """The columns of evaluated rows that `examine` returns."""
         return ()
 

@@ -20,6 +20,7 @@ from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, curvatures, newto
 from rayfed.algorithms.memory import refuse_sizes
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems
@@ -114,7 +115,27 @@ class FedHybrid(Algorithm):
     """
 
     name: ClassVar[str] = "fedhybrid"
-    diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "indefinite", "indefinite Newton matrices",
+            about="Newton clients of the round whose matrix was not positive definite.",
+        ),
+    )  # fmt: skip
+    examinable: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "merit", "merit function of the theorem", better="lower",
+            about="Delta of the convergence theorem; NaN if F* is not known.",
+        ),
+        Column(
+            "contraction", "contraction that is guaranteed",
+            about="Factor by which the merit must fall in every round in which everyone takes "
+            "part; NaN unless the steps are the theorem's.",
+        ),
+        Column(
+            "contraction_measured", "contraction that is measured",
+            about="Factor by which the merit has fallen a round since the last evaluated row.",
+        ),
+    )  # fmt: skip
     local_steps: ClassVar[bool] = False
     needs_least: ClassVar[bool] = True
 
@@ -183,9 +204,9 @@ class FedHybrid(Algorithm):
         return Watched(**settings, contraction=contraction, multiple=multiple)
 
     @property
-    def examined(self) -> tuple[str, ...]:
+    def examined(self) -> tuple[Column, ...]:
         """Delta and the factor that the theorem guarantees, where they are asked for."""
-        return ("merit", "contraction", "contraction_measured") if self.merit else ()
+        return self.examinable if self.merit else ()
 
     def warnings(self, told: Mapping[str, Floats]) -> list[str]:
         """Say in how many rounds an M_i was not positive definite."""

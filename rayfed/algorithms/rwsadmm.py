@@ -20,6 +20,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.algorithms.base import Algorithm, Round
 from rayfed.clients.solvers import SGD, Local, Solver
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.problems.base import Batch
@@ -117,7 +118,28 @@ class RWSADMM(Algorithm):
     """
 
     name: ClassVar[str] = "rwsadmm"
-    diagnostics: ClassVar[tuple[str, ...]] = ("token_distance",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "token_distance",
+            about="Mean distance of the participants' models from the token before the round.",
+        ),
+    )
+    examinable: ClassVar[tuple[Column, ...]] = (
+        Column("lagrangian", "augmented Lagrangian", about="Its mean over the clients."),
+        Column(
+            "stationarity", "gradient of the Lagrangian", better="lower",
+            about="Norm of the gradient of the summed Lagrangian in all models, multipliers and "
+            "the token.",
+        ),
+        Column(
+            "stationarity_best", "least gradient of the Lagrangian so far", better="lower",
+            about="The least stationarity of all evaluations so far.",
+        ),
+        Column(
+            "beta_bound", "what beta should be above",
+            about="2 L^2 + L + 2; NaN if the smoothness L is not known.",
+        ),
+    )  # fmt: skip
     personal: ClassVar[bool] = True
     local_steps: ClassVar[bool] = False  # with a step size of its own
 
@@ -164,10 +186,9 @@ class RWSADMM(Algorithm):
         return self.tokens == "neighbourhood"
 
     @property
-    def examined(self) -> tuple[str, ...]:
+    def examined(self) -> tuple[Column, ...]:
         """The Lagrangian, its gradient and the bound on beta, where they are asked for."""
-        told = ("lagrangian", "stationarity", "stationarity_best", "beta_bound")
-        return told if self.watch else ()
+        return self.examinable if self.watch else ()
 
     def client_state(self, x0: Array) -> State:
         """Every client's model x_j (p,) and multiplier z_j (p,), and what else it keeps.

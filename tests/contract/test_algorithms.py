@@ -17,6 +17,7 @@ import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.core.columns import names
 from rayfed.core.plugins import find
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
@@ -74,7 +75,7 @@ def test_it_lowers_the_loss_and_records_its_diagnostics(mixed, name, tmp_path):
     made["clients"] |= {"availability": "always"}
     rows = rayfed.run(made, out=tmp_path / "out").rounds
     assert rows.loss.iloc[-1] < rows.loss.iloc[0]
-    for column in find("algorithms")[name].diagnostics:
+    for column in names(find("algorithms")[name].diagnostics):
         assert math.isnan(rows[column].iloc[0])
         assert np.isfinite(rows[column].iloc[1:]).all()
 

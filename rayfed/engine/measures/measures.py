@@ -11,6 +11,8 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.host import Request
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.engine import columns
 from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Diagnosis, NextRound
 from rayfed.engine.measures.evaluation import scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
@@ -19,14 +21,11 @@ from rayfed.executors.base import Gathered
 from rayfed.messages import Probe
 from rayfed.population.availability import Availability, Cyclic
 
-SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
-PERSONAL = (
-    "personal_loss", "personal_accuracy",
-    "personal_accuracy_spread", "personal_accuracy_worst_decile",
-)  # fmt: skip
-FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
-SKEW = ("skew", "skew_optimum")
-DISTANCE = ("distance",)
+SCORES = names(columns.SCORES)
+PERSONAL = names(columns.PERSONAL)
+FAIRNESS = names(columns.FAIRNESS)
+SKEW = names(columns.SKEW)
+DISTANCE = names(columns.DISTANCE)
 
 
 class Asked(Protocol):
@@ -60,8 +59,8 @@ def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability)
         HETEROGENEITY: asked.heterogeneity,
         BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
     }
-    columns = (name for names, given in wanted.items() if given for name in names)
-    return (*columns, *algorithm.examined)
+    measured = (name for group, given in wanted.items() if given for name in group)
+    return (*measured, *names(algorithm.examined))
 
 
 class Measures:
@@ -134,8 +133,8 @@ class Measures:
             return {}
         ids = self.run.evaluated
         none = np.full(len(ids), np.nan)
-        columns = {name: told.get(name, none) for name in COLUMNS}
-        return {"round": np.full(len(ids), round), "client": ids, **columns}
+        values = {name: told.get(name, none) for name in COLUMNS}
+        return {"round": np.full(len(ids), round), "client": ids, **values}
 
     def _probe(self, when: str) -> Probe:
         """Return what lets the algorithm ask the clients about themselves."""
