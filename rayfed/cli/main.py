@@ -25,6 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+LISTED = (*KINDS, "columns")
 out = Console()
 err = Console(stderr=True)
 
@@ -211,18 +212,24 @@ def topology(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(KINDS)}; without, all names.", metavar="KIND"),
+        typer.Argument(help=f"One of: {', '.join(LISTED)}; without, all names.", metavar="KIND"),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
 ) -> None:
-    """Print the algorithms, problems, data sets and so on that were found."""
+    """Print the algorithms, problems, data sets and so on that were found.
+
+    With "columns": the columns of the result tables, those of plug-ins included.
+    """
     from rayfed.cli.catalogue import details, kinds, overview
 
     if kind is None:
         out.print(kinds())
         return
-    if kind not in KINDS:
-        raise ScenarioError("", unknown("kind", kind, KINDS))
+    if kind not in LISTED:
+        raise ScenarioError("", unknown("kind", kind, LISTED))
+    if kind == "columns":
+        _list_columns(name)
+        return
     if name is None:
         out.print(overview(kind))
         return
@@ -230,6 +237,17 @@ def list_(
     out.print(text, highlight=False, markup=False)
     out.print()
     out.print(settings)
+
+
+def _list_columns(name: str | None) -> None:
+    from rayfed.cli.columns import column, columns
+
+    if name is not None:
+        out.print(column(name), highlight=False, markup=False)
+        return
+    for table in columns():
+        out.print(table)
+        out.print()
 
 
 @app.command()

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from rayfed.core.columns import Column
+from rayfed.core.columns import Better, Column, Dtype
 
-_TYPES = {
+_TYPES: dict[Dtype, pa.DataType] = {
     "float64": pa.float64(),
     "int64": pa.int64(),
     "bool": pa.bool_(),
@@ -54,6 +54,7 @@ def columns_in(found: pa.Schema) -> dict[str, Column]:
 
 def _column(field: pa.Field) -> Column:
     texts = {name: field.metadata.get(name.encode(), b"").decode() for name in _TEXTS}
-    better = texts["better"] if texts["better"] in ("lower", "higher") else None
+    known: dict[str, Better] = {"lower": "lower", "higher": "higher"}
+    better = known.get(texts["better"])
     dtype = _DTYPES.get(field.type, "float64")
     return Column(field.name, texts["title"], texts["unit"], better, texts["about"], dtype)

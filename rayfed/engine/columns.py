@@ -284,7 +284,8 @@ def _declarations() -> Iterator[tuple[str, Column, str]]:
         yield from (("rounds", column, who) for column in columns)
     for kind in ("selection", "algorithm"):
         for name, plugin in find(f"{kind}s").items():
-            yield from (("rounds", column, f"{kind} {name}") for column in plugin.diagnostics)
+            own = (*plugin.diagnostics, *getattr(plugin, "examinable", ()))
+            yield from (("rounds", column, f"{kind} {name}") for column in own)
     tables = {"events": EVENTS, "clients": CLIENTS, "away": AWAY}
     for table, columns in tables.items():
         yield from ((table, column, "every run") for column in columns)
