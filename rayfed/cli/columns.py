@@ -19,7 +19,10 @@ def columns() -> list[Table]:
 
 
 def _table(name: str, entries: list[Entry]) -> Table:
-    table = Table(name, "unit", "better", "what it is", "of", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column(name, no_wrap=True)
+    for title in ("unit", "better", "what it is", "of"):
+        table.add_column(title)
     for entry in entries:
         column = entry.column
         cells = (column.unit, column.better or "", column.about, ", ".join(entry.declared_by))
