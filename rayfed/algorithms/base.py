@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge
 
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
-from rayfed.messages import Ask, Diagnostics, Probe, Reply, State
+from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class Algorithm:
     ----------
     diagnostics : tuple of Column
         Numbers that `round` returns, columns of every row.
-    examinable : tuple of Column
-        Numbers that `examine` may return.
+    examiners : tuple of type
+        Subclasses of `Examiner` of which `examiner` may be one.
     sees_vectors : bool
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
@@ -64,20 +65,17 @@ class Algorithm:
         ``x`` is a model; if not, the personal models are scored in its place.
     local_steps : bool
         Clients take steps of `local`.
-    needs_least : bool
-        `examine` wants to know F*.
     """
 
     name: ClassVar[str]
     diagnostics: ClassVar[tuple[Column, ...]] = ()
-    examinable: ClassVar[tuple[Column, ...]] = ()
+    examiners: ClassVar[tuple[type[Examiner], ...]] = ()
     sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     personal: ClassVar[bool] = False
     has_global: ClassVar[bool] = True
     local_steps: ClassVar[bool] = True
-    needs_least: ClassVar[bool] = False
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
@@ -139,13 +137,12 @@ class Algorithm:
         return False
 
     @property
-    def examined(self) -> tuple[Column, ...]:
-        """The columns of evaluated rows that `examine` returns."""
-        return ()
+    def examiner(self) -> Examiner | None:
+        """What compares a run with the theory of the method; None if nothing does.
 
-    def examine(self, state: State, probe: Probe) -> Mapping[str, float]:
-        """Return what a proof of the method is about, where that is asked for."""
-        return {}
+        It follows from the settings alone. Before a run begins the plan calls `Examiner.bound`.
+        """
+        return None
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the personal models (K, p) of clients; only where `personal` is true."""

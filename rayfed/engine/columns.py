@@ -1,7 +1,7 @@
 """The columns of the result tables: ``rounds``, ``events``, ``clients``, ``away``, ``personal``.
 
 Each is declared here once. Algorithms and selections add their own to ``rounds`` by their
-attribute ``diagnostics``, and algorithms what their examination measures by ``examined``.
+attribute ``diagnostics``, and examiners by ``columns``.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ def diagnostics(algorithm: Algorithm, selection: Selection) -> tuple[Column, ...
     RayfedError
         If one has the name of a column that ``rounds`` has anyway, or another type than float64.
     """
-    found = by_name((*selection.diagnostics, *algorithm.diagnostics, *algorithm.examined))
+    examined = algorithm.examiner.columns if algorithm.examiner else ()
+    found = by_name((*selection.diagnostics, *algorithm.diagnostics, *examined))
     taken = {column.name for columns in ROUNDS.values() for column in columns}
     for column in found.values():
         if column.name in taken:
@@ -284,8 +285,9 @@ def _declarations() -> Iterator[tuple[str, Column, str]]:
         yield from (("rounds", column, who) for column in columns)
     for kind in ("selection", "algorithm"):
         for name, plugin in find(f"{kind}s").items():
-            own = (*plugin.diagnostics, *getattr(plugin, "examinable", ()))
-            yield from (("rounds", column, f"{kind} {name}") for column in own)
+            yield from (("rounds", column, f"{kind} {name}") for column in plugin.diagnostics)
+            for examiner in getattr(plugin, "examiners", ()):
+                yield from (("rounds", column, f"{kind} {name}") for column in examiner.columns)
     tables = {"events": EVENTS, "clients": CLIENTS, "away": AWAY}
     for table, columns in tables.items():
         yield from ((table, column, "every run") for column in columns)

@@ -22,7 +22,7 @@ from rayfed.report.read.series import (
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
-_COSTS = {
+COSTS = {
     "rounds_to_target": "round",
     "time_to_target_s": "time_s",
     "bytes_up_to_target": "bytes_up",
@@ -97,7 +97,7 @@ def _to_target(
     every = bool(reached) and len(reached) == len(histories)
     costs = {
         cost: float(np.mean([float(row[x]) for row in reached])) if every else np.nan
-        for cost, x in _COSTS.items()
+        for cost, x in COSTS.items()
     }
     return {"reached": len(reached), "counted": len(histories)} | costs
 
@@ -172,7 +172,7 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
     best = _best(frame, values, "lower")
-    return TextColumn(title, tuple(shown), values, best, _COSTS[name])
+    return TextColumn(title, tuple(shown), values, best, COSTS[name])
 
 
 def _final(frame: pd.DataFrame, column: columns.Column) -> TextColumn:

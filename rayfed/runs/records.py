@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -222,11 +222,12 @@ class Records:
         arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
         arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
         arrays |= {f"own.{k}": v for k, v in moment.own.items()}
+        arrays |= {f"examined.{k}": v for k, v in moment.examined.items()}
         write_npz(self.checkpoints / server, arrays)
         manifest = {
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
             **{name: table.rows for name, table in self.tables.items()},
-            "last": list(astuple(moment.last)),
+            "last": asdict(moment.last),
         }  # fmt: skip
         write_text(self.checkpoints / "manifest.json", json.dumps(manifest))
         for old in self.checkpoints.iterdir():
@@ -258,8 +259,9 @@ class Records:
             selection=_with_prefix(server, "selection."),
             lengths=_with_prefix(server, "lengths."),
             window=tuple(window[str(k)] for k in range(len(window))),
-            last=Last(*manifest["last"]),
+            last=Last(**manifest["last"]),
             own=_with_prefix(server, "own."),
+            examined=_with_prefix(server, "examined."),
         )
         return moment, self._clients(manifest["clients"])
 
