@@ -71,7 +71,10 @@ class LagrangianExaminer(PenaltyExaminer):
     """
 
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("lagrangian", "augmented Lagrangian", about="Mean over the clients of their augmented Lagrangians."),
+        Column(
+            "lagrangian", "augmented Lagrangian",
+            about="Mean over the clients of their augmented Lagrangians.",
+        ),
         Column(
             "stationarity", "gradient of the Lagrangian", better="lower",
             about="Norm of the gradient of the summed Lagrangian in all models, multipliers and "
@@ -125,7 +128,7 @@ class LagrangianExaminer(PenaltyExaminer):
             mean = value / asked
             norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
         best = float(np.fmin(known["best"], norm))
-        row = dict(zip(self.columns, (mean, norm, best, self.beta_bound), strict=True))
+        row = dict(zip(names(self.columns), (mean, norm, best, self.beta_bound), strict=True))
         return row, {"best": np.array(best)}
 
 
