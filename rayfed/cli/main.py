@@ -27,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+LISTED = (*KINDS, "columns")
 out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
 MOST_GRAPHS = 1000
@@ -242,18 +243,24 @@ def topology(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(KINDS)}; without, all names.", metavar="KIND"),
+        typer.Argument(help=f"One of: {', '.join(LISTED)}; without, all names.", metavar="KIND"),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
 ) -> None:
-    """Print the algorithms, problems, data sets and so on that were found."""
+    """Print the algorithms, problems, data sets and so on that were found.
+
+    With "columns": the columns of the result tables, those of plug-ins included.
+    """
     from rayfed.cli.catalogue import details, kinds, overview
 
     if kind is None:
         out.print(kinds())
         return
-    if kind not in KINDS:
-        raise ScenarioError("", unknown("kind", kind, KINDS))
+    if kind not in LISTED:
+        raise ScenarioError("", unknown("kind", kind, LISTED))
+    if kind == "columns":
+        _list_columns(name)
+        return
     if name is None:
         out.print(overview(kind))
         return
@@ -261,6 +268,17 @@ def list_(
     out.print(text, highlight=False, markup=False)
     out.print()
     out.print(settings)
+
+
+def _list_columns(name: str | None) -> None:
+    from rayfed.cli.columns import column, columns
+
+    if name is not None:
+        out.print(column(name), highlight=False, markup=False)
+        return
+    for table in columns():
+        out.print(table)
+        out.print()
 
 
 @app.command()
