@@ -16,6 +16,7 @@ from annotated_types import Ge
 from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
+from rayfed.core.columns import Column
 from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
 
@@ -48,8 +49,10 @@ class Algorithm:
 
     Attributes
     ----------
-    diagnostics : tuple of str
+    diagnostics : tuple of Column
         Numbers that `round` returns; each is a column of `rounds`.
+    examiners : tuple of type
+        Subclasses of `Examiner` of which `examiner` may be one.
     sees_vectors : bool
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
@@ -65,7 +68,8 @@ class Algorithm:
     """
 
     name: ClassVar[str]
-    diagnostics: ClassVar[tuple[str, ...]] = ()
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
+    examiners: ClassVar[tuple[type[Examiner], ...]] = ()
     sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     pooled: ClassVar[bool] = False

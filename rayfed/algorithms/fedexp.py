@@ -14,8 +14,10 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.columns import SERVER_LR
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class FedExP(Algorithm):
     """
 
     name: ClassVar[str] = "fedexp"
-    diagnostics: ClassVar[tuple[str, ...]] = ("server_lr",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (SERVER_LR,)
 
     epsilon: Annotated[float, Ge(0)] = 1e-3
     epsilon_decay: Annotated[float, Gt(0)] = 1.0

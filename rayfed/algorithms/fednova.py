@@ -16,6 +16,7 @@ from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm, Round
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.messages import Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -71,7 +72,12 @@ class FedNova(Algorithm):
     """
 
     name: ClassVar[str] = "fednova"
-    diagnostics: ClassVar[tuple[str, ...]] = ("tau_eff",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "tau_eff", "effective local steps",
+            about="Local steps that the server's step stands for: tau_eff of the paper.",
+        ),
+    )  # fmt: skip
 
     server_momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.0
     tau_eff: Literal["norms", "steps"] = "norms"

@@ -14,8 +14,10 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Round
+from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM, SERVER_LR
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.core.errors import RayfedError
 from rayfed.messages import Ask, Reply, State, Upload
 
@@ -68,7 +70,7 @@ class GIANT(Whole):
     """
 
     name: ClassVar[str] = "giant"
-    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "server_lr", "communications")
+    diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM, SERVER_LR, COMMUNICATIONS)
     curved: ClassVar[bool] = True
 
     step: Annotated[float, Gt(0)] = 1.0

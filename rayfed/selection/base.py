@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.columns import Column
 from rayfed.messages import Ask, Reply, State, Wait
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
@@ -86,7 +87,7 @@ class Selection:
         The selection decides how many clients take part, not ``participation.cohort``.
     needs_graphs : bool
         The scenario must have a topology.
-    diagnostics : tuple of str
+    diagnostics : tuple of Column
         Numbers of its state that are columns of `rounds`.
     """
 
@@ -95,7 +96,7 @@ class Selection:
     listens: ClassVar[bool] = False
     own_cohort: ClassVar[bool] = False
     needs_graphs: ClassVar[bool] = False
-    diagnostics: ClassVar[tuple[str, ...]] = ()
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
 
     def check(self, wanted: int, count: int) -> None:
         """Refuse settings that do not fit.

@@ -9,6 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import State, Wait
 from rayfed.selection.base import Choice, Selection, View
@@ -47,7 +48,9 @@ class Walking(Selection):
     name: ClassVar[str] = "walk"
     own_cohort: ClassVar[bool] = True
     needs_graphs: ClassVar[bool] = True
-    diagnostics: ClassVar[tuple[str, ...]] = ("position",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column("position", about="Id of the client that the server visits."),
+    )
 
     rule: Walk = field(default_factory=Metropolis)
     start: Annotated[int, Ge(0)] | None = None

@@ -270,7 +270,7 @@ def test_clusters_by_labels_need_labels():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"by": "updates"}, r"clusters\.number: nothing found; say how many"),
+        ({"by": "updates"}, r"clusters\.number: is missing; say how many"),
         ({"by": "labels", "number": 3}, r"clusters\.number: the label sets give the number"),
     ],
 )

@@ -35,7 +35,7 @@ class By:
 
     def __post_init__(self) -> None:
         if self.by == "updates" and self.number is None:
-            raise ScenarioError("number", "nothing found; say how many clusters of updates")
+            raise ScenarioError("number", "is missing; say how many clusters of updates")
         if self.by == "labels" and self.number is not None:
             raise ScenarioError("number", "the label sets give the number; leave it out")
 

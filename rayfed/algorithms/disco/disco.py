@@ -15,9 +15,11 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Round
+from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM
 from rayfed.algorithms.disco.preconditioner import Preconditioner
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
 
@@ -105,7 +107,14 @@ class DiSCO(Whole):
     """
 
     name: ClassVar[str] = "disco"
-    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "newton_decrement", "communications")
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        GRADIENT_NORM,
+        Column(
+            "newton_decrement", "Newton decrement", better="lower",
+            about="sqrt(v' H v) of the direction v that conjugate gradients found.",
+        ),
+        COMMUNICATIONS,
+    )  # fmt: skip
     sees_vectors: ClassVar[bool] = True
     curved: ClassVar[bool] = True
 

@@ -15,6 +15,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.fedhybrid.merit import MeritExaminer
 from rayfed.algorithms.fedhybrid.newton import (
     Newton,
@@ -27,6 +28,7 @@ from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.algorithms.memory import refuse_sizes
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems
@@ -123,7 +125,13 @@ class FedHybrid(Algorithm):
     """
 
     name: ClassVar[str] = "fedhybrid"
-    diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "indefinite", "indefinite Newton matrices",
+            about="Newton clients of the round whose matrix was not positive definite.",
+        ),
+    )  # fmt: skip
+    examiners: ClassVar[tuple[type[Examiner], ...]] = (MeritExaminer,)
     local_steps: ClassVar[bool] = False
 
     newton: Newton = 0

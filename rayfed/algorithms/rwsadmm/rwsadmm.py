@@ -18,6 +18,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.rwsadmm.descent import Descent
 from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer, PenaltyExaminer
 from rayfed.algorithms.rwsadmm.formulation import Formulation
@@ -26,6 +27,7 @@ from rayfed.algorithms.rwsadmm.released import Released
 from rayfed.algorithms.rwsadmm.room import widths
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
@@ -122,7 +124,13 @@ class RWSADMM(Algorithm):
     """
 
     name: ClassVar[str] = "rwsadmm"
-    diagnostics: ClassVar[tuple[str, ...]] = ("token_distance",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "token_distance",
+            about="Mean distance of the participants' models from the token before the round.",
+        ),
+    )
+    examiners: ClassVar[tuple[type[Examiner], ...]] = (LagrangianExaminer,)
     personal: ClassVar[bool] = True
     local_steps: ClassVar[bool] = False  # with a step size of its own
 

@@ -15,6 +15,8 @@ import numpy as np
 from rayfed.clients.host import Request
 from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.engine import columns
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.measures.heterogeneity import squares
 from rayfed.engine.replies import reply_of
@@ -23,8 +25,8 @@ from rayfed.executors.base import Gathered
 from rayfed.messages import Reply, State
 from rayfed.population.availability import Cyclic, PopulationInfo
 
-HETEROGENEITY = ("gradient_dissimilarity", "client_drift", "drift_at_optimum", "gamma")
-BY_GROUP = ("within_group_dissimilarity", "between_group_dissimilarity")
+HETEROGENEITY = names(columns.HETEROGENEITY)
+BY_GROUP = names(columns.BY_GROUP)
 
 Exchange: TypeAlias = Callable[[Request, Mapping[str, Array], str], Gathered]
 

@@ -11,6 +11,8 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.host import Request
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.engine import columns
 from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Diagnosis, NextRound
 from rayfed.engine.measures.evaluation import scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
@@ -19,14 +21,11 @@ from rayfed.executors.base import Gathered
 from rayfed.messages import Probe, State
 from rayfed.population.availability import Availability, Cyclic
 
-SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
-PERSONAL = (
-    "personal_loss", "personal_accuracy",
-    "personal_accuracy_spread", "personal_accuracy_worst_decile",
-)  # fmt: skip
-FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
-SKEW = ("skew", "skew_optimum")
-DISTANCE = ("distance",)
+SCORES = names(columns.SCORES)
+PERSONAL = names(columns.PERSONAL)
+FAIRNESS = names(columns.FAIRNESS)
+SKEW = names(columns.SKEW)
+DISTANCE = names(columns.DISTANCE)
 
 
 class Asked(Protocol):
@@ -60,9 +59,9 @@ def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability)
         HETEROGENEITY: asked.heterogeneity,
         BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
     }
-    columns = (name for names, given in wanted.items() if given for name in names)
+    measured = (name for group, given in wanted.items() if given for name in group)
     examiner = algorithm.examiner
-    return (*columns, *(examiner.columns if examiner else ()))
+    return (*measured, *names(examiner.columns if examiner else ()))
 
 
 class Measures:
