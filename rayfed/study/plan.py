@@ -223,6 +223,10 @@ class _Seed:
         views, data = self.views.of(algorithm, self.loader.tables)
         select = algorithm.select or part.select
         weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
+        try:
+            algorithm = algorithm.weighed(weights, select.size_weighted, whole, self.seed)
+        except ScenarioError as error:
+            raise error.under(f"algorithms.{index}") from None
         everyone = select.own_cohort or isinstance(select, All)
         population, cohort = self.clients, None if everyone else part.cohort
         if algorithm.pooled:  # one machine with an ordinary client's speed, always there
