@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.palette import LIGHT, Ink
-from rayfed.report.figures.style import canvas, fade, study_inks
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import algorithm_styles, canvas, fade
 from rayfed.report.read.results import Fit, Results
 
 HEIGHT = 420
@@ -36,17 +36,17 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     if run.fit is None:
         raise ValueError(f"the run of {name}, seed {seed}, has no fit")
-    ink = study_inks(results)[name]
+    style = algorithm_styles(results)[name]
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
-    draw(figure, run.fit, ink)
+    draw(figure, run.fit, style)
     labels = [str(label) for label in run.info.get("classes") or ()]
     if run.fit.kind == "classes" and len(labels) == len(run.fit.counts):
         figure.update_traces(x=labels, y=labels)
     return figure
 
 
-def _curve(figure: go.Figure, found: Fit, ink: Ink) -> None:
+def _curve(figure: go.Figure, found: Fit, style: LineStyle) -> None:
     """Add the points in grey and the curve in the algorithm's colour."""
     figure.add_scatter(
         **_xy(found.points),
@@ -58,7 +58,7 @@ def _curve(figure: go.Figure, found: Fit, ink: Ink) -> None:
     figure.add_scatter(
         **_xy(found.curve),
         mode="lines",
-        line={"color": ink.light, "width": 2.5, "simplify": False},
+        line={"color": style.light, "width": 2.5, "simplify": False},
         hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
         meta={"part": "curve"},
     )
@@ -68,7 +68,7 @@ def _curve(figure: go.Figure, found: Fit, ink: Ink) -> None:
         figure.update_yaxes(scaleanchor="x", scaleratio=1)
 
 
-def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
+def _numbers(figure: go.Figure, found: Fit, style: LineStyle) -> None:
     """Add a dot for every row, and the diagonal on which a prediction is right."""
     low, high = float(found.points.min()), float(found.points.max())
     margin = 0.04 * (high - low or 1.0)
@@ -84,7 +84,7 @@ def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
     figure.add_scatter(
         **_xy(found.points),
         mode="markers",
-        marker={"color": ink.light, "size": 6, "opacity": 0.7},
+        marker={"color": style.light, "size": 6, "opacity": 0.7},
         hovertemplate="target %{x:.4~g}, predicted %{y:.4~g}<extra></extra>",
         meta={"part": "points"},
     )
@@ -92,7 +92,7 @@ def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
     figure.update_yaxes(title_text="predicted")
 
 
-def _classes(figure: go.Figure, found: Fit, ink: Ink) -> None:
+def _classes(figure: go.Figure, found: Fit, style: LineStyle) -> None:
     """Add a cell for every pair of classes, as strong as the share of the class that is in it."""
     rows = np.maximum(found.counts.sum(axis=1, keepdims=True), 1)
     names = [str(label) for label in range(len(rows))]
@@ -102,7 +102,7 @@ def _classes(figure: go.Figure, found: Fit, ink: Ink) -> None:
         z=100 * found.counts / rows,
         x=names,
         y=names,
-        colorscale=fade(ink),
+        colorscale=fade(style),
         zmin=0,
         zmax=100,
         xgap=1,

@@ -9,16 +9,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.palette import LIGHT, Ink
+from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     NAMED,
+    algorithm_styles,
     canvas,
     colorbar,
     fade,
     log_ticks,
     powers,
     spans_decades,
-    study_inks,
     y_range,
 )
 from rayfed.report.read import personal as own
@@ -51,7 +51,7 @@ def personal(results: Results, name: str, seed: int) -> go.Figure:
         Of few clients two joined dots each, of many a line with a band.
     """
     run = _run(results, name, seed)
-    found, kind, ink = own.ends(run), own.measure(run), study_inks(results)[name]
+    found, kind, style = own.ends(run), own.measure(run), algorithm_styles(results)[name]
     figure = canvas(HEIGHT, hovermode="closest")
     values = found[["own", "shared"]].to_numpy(float)
     log = kind == "loss" and spans_decades([values[np.isfinite(values)]])
@@ -62,13 +62,13 @@ def personal(results: Results, name: str, seed: int) -> go.Figure:
     )
     figure.update_xaxes(showgrid=False)
     if len(found) <= SINGLE:
-        _add_dots(figure, found, kind, ink)
+        _add_dots(figure, found, kind, style)
     else:
-        _add_curves(figure, found, kind, ink)
+        _add_curves(figure, found, kind, style)
     return figure
 
 
-def _add_dots(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> None:
+def _add_dots(figure: go.Figure, found: pd.DataFrame, kind: str, style: LineStyle) -> None:
     at = np.arange(len(found))
     joined = [[a, b, None] for a, b in found[["own", "shared"]].to_numpy(float).tolist()]
     figure.add_scatter(
@@ -81,7 +81,7 @@ def _add_dots(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> No
     )
     few = len(found) <= NAMED
     for part in ("shared", "own"):
-        colours = [ink.light if asked else LIGHT["muted"] for asked in found["asked"]]
+        colours = [style.light if asked else LIGHT["muted"] for asked in found["asked"]]
         figure.add_scatter(
             x=at.tolist(),
             y=found[part].tolist(),
@@ -120,7 +120,7 @@ def _about(found: pd.DataFrame) -> list[list[Any]]:
     ]
 
 
-def _add_curves(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> None:
+def _add_curves(figure: go.Figure, found: pd.DataFrame, kind: str, style: LineStyle) -> None:
     """Add the sorted values of clients' own models, and what the shared one gives the same ones."""
     own_values, shared = (found[part].to_numpy(float) for part in ("own", "shared"))
     if np.isfinite(shared).any():
@@ -135,10 +135,10 @@ def _add_curves(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> 
             ("high", high, {"width": 0, "color": LIGHT["waiting"]}),
             ("shared", middle, {"width": 1.5, "color": LIGHT["ink"], "dash": "3px,3px"}),
         )
-        for part, y, look in lines:
+        for part, y, outline in lines:
             band = {"fill": "tonexty", "fillcolor": LIGHT["waiting"]} if part == "high" else {}
             figure.add_scatter(
-                x=edges, y=y, mode="lines", line=look | {"shape": "hv"},
+                x=edges, y=y, mode="lines", line=outline | {"shape": "hv"},
                 hoverinfo="skip", meta={"part": part}, **band,
             )  # fmt: skip
     at = thin(np.arange(len(found)), _POINTS)
@@ -146,7 +146,7 @@ def _add_curves(figure: go.Figure, found: pd.DataFrame, kind: str, ink: Ink) -> 
         x=(100 * (at + 0.5) / len(found)).tolist(),
         y=own_values[at].tolist(),
         mode="lines",
-        line={"color": ink.light, "width": 2.5},
+        line={"color": style.light, "width": 2.5},
         customdata=_about(found.iloc[at]),
         hovertemplate=_said(found, kind),
         meta={"part": "own"},
@@ -170,7 +170,7 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
         Most rounds that are drawn, evenly spaced.
     """
     run = _run(results, name, seed)
-    kind, ink = own.measure(run), study_inks(results)[name]
+    kind, style = own.measure(run), algorithm_styles(results)[name]
     found = own.over_rounds(run)
     found = found.iloc[thin(np.arange(len(found)), columns)]
     bands = min(_BANDS, found.shape[1]) if found.shape[1] > SINGLE else found.shape[1]
@@ -185,7 +185,7 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
         x=found.index.tolist(),
         y=list(range(bands)) if single else [100 * (k + 0.5) / bands for k in range(bands)],
         customdata=[[str(client)] * len(found) for client in found.columns] if single else None,
-        colorscale=fade(ink),
+        colorscale=fade(style),
         colorbar=colorbar(f"{kind} of its own model")
         | (powers(known.min(), known.max()) if log else {}),
         text=_rounded(cells) if log else None,

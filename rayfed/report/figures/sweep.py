@@ -9,9 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.palette import LIGHT, Ink
+from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
+    algorithm_styles,
     canvas,
     colorbar,
     fade,
@@ -19,7 +20,6 @@ from rayfed.report.figures.style import (
     log_ticks,
     powers,
     spans_decades,
-    study_inks,
     y_range,
 )
 from rayfed.report.read import units
@@ -50,15 +50,15 @@ def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
     ends = rows["value"].dropna().to_numpy()
     log = spans_decades([ends])
     figure = canvas(HEIGHT, hovermode="x unified")
-    for series, ink in series_inks(results, found).items():
+    for series, style in series_styles(results, found).items():
         mine = rows[rows["series"] == series].sort_values(key)
         figure.add_scatter(
             x=mine[key].to_numpy(),
             y=mine["value"].to_numpy(),
             mode="lines+markers",
             name=series,
-            line=line(ink),
-            marker={"size": 7, "color": ink.light},
+            line=line(style),
+            marker={"size": 7, "color": style.light},
             hovertemplate="%{y:.3g}",
             meta={"part": "mean"},
         )
@@ -104,12 +104,12 @@ def sweep_map(
     z = cells.to_numpy(float)
     low, high, log = scale
     figure = canvas(max(220, _ROW * len(cells) + 64), hovermode="closest")
-    ink = series_inks(results, found)[series]
+    style = series_styles(results, found)[series]
     figure.add_heatmap(
         z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
         zmin=np.log10(low) if log else low,
         zmax=np.log10(high) if log else high,
-        colorscale=_better_is_darker(results, ink, column),
+        colorscale=_better_is_darker(results, style, column),
         text=_texts(z),
         texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
         textfont={"size": FONT_SIZE},
@@ -147,10 +147,10 @@ def colour_scale(results: Results, found: Sweep, column: str) -> tuple[float, fl
     return float(ends.min()), float(ends.max()), spans_decades([ends])
 
 
-def series_inks(results: Results, found: Sweep) -> dict[str, Ink]:
+def series_styles(results: Results, found: Sweep) -> dict[str, LineStyle]:
     """Return how each algorithm of a sweep is drawn: as the first of its points elsewhere."""
-    look = study_inks(results)
-    return {s: look[name] for s, name in zip(found.series, found.firsts, strict=True)}
+    styles = algorithm_styles(results)
+    return {s: styles[name] for s, name in zip(found.series, found.firsts, strict=True)}
 
 
 def end_title(results: Results, column: str) -> str:
@@ -159,10 +159,10 @@ def end_title(results: Results, column: str) -> str:
     return f"final {title}" if goal is None else f"rounds to {title} {units.number(goal)}"
 
 
-def _better_is_darker(results: Results, ink: Ink, column: str) -> list[list[Any]]:
-    pale, full = (colour for _, colour in fade(ink))
+def _better_is_darker(results: Results, style: LineStyle, column: str) -> list[list[Any]]:
+    pale, full = (colour for _, colour in fade(style))
     less = more_is_better(column) is False or stopped_at(results, column) is not None
-    return [[0.0, full], [1.0, pale]] if less else fade(ink)
+    return [[0.0, full], [1.0, pale]] if less else fade(style)
 
 
 def _texts(z: Floats) -> list[list[str]]:

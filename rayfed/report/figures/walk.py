@@ -10,9 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats, Ints
-from rayfed.report.figures.apart import Apart, Steps, apart_of, fill
-from rayfed.report.figures.palette import LIGHT, Ink
-from rayfed.report.figures.style import NAMED, canvas, colorbar, fade, study_inks
+from rayfed.report.figures.distances import ModelDistances, Steps, dot_colours, model_distances
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.read import walked
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import thin
@@ -48,17 +48,17 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
         evaluated last, where clients have models of their own.
     """
     run = results.run(name, seed)
-    steps = steps_of(run, ALL)
-    apart = apart_of(run, steps, ALL)
+    steps = walk_steps(run, ALL)
+    distances = model_distances(run, steps, ALL)
     shown = steps["round"]
     at = len(shown) - 1 if round is None else shown.index(round)
-    figure = base(run, study_inks(results)[name], steps, apart)
+    figure = walk_canvas(run, algorithm_styles(results)[name], steps, distances)
     for trace in figure.data:
-        trace.update(step(steps, at, apart)[trace.meta["part"]])
+        trace.update(step_traces(steps, at, distances)[trace.meta["part"]])
     return figure
 
 
-def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
+def walk_steps(run: Run, most: int = MOST_NUMBERS) -> Steps:
     """Return what every recorded round of a walk shows, in few numbers; thinned to about `most`.
 
     Returns
@@ -99,8 +99,10 @@ def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
     }
 
 
-def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[str, Any]]:
-    """Return what the traces of `base` hold at one step, by their part."""
+def step_traces(
+    steps: Steps, at: int, distances: ModelDistances | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return what the traces of `walk_canvas` hold at one step, by their part."""
     graph = steps["graph"][at]
     x, y = (steps[axis][min(graph, len(steps[axis]) - 1)] for axis in ("x", "y"))
     trail, asked = steps["trail"][at], steps["asked"][at]
@@ -111,8 +113,8 @@ def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[st
         sizes[k], rims[k] = large, 3
     clients: dict[str, Any] = {"x": x, "y": y}
     clients["marker"] = {"size": sizes, "line": {"width": rims}}
-    if apart is not None:
-        filled = fill(apart, steps, at)
+    if distances is not None:
+        filled = dot_colours(distances, steps, at)
         clients["marker"]["color"], clients["hovertext"] = filled["color"], filled["text"]
     return {
         "links": _lines(x, y, steps["links"][graph]),
@@ -123,18 +125,20 @@ def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[st
     }
 
 
-def base(run: Run, ink: Ink, steps: Steps, apart: Apart | None = None) -> go.Figure:
-    """Return the figure of a walk whose traces `step` fills."""
+def walk_canvas(
+    run: Run, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
+) -> go.Figure:
+    """Return the figure of a walk whose traces `step_traces` fills."""
     held = _held(run)
     metres = bool(held.places.size)
     figure = canvas(HEIGHT, hovermode="closest")
     for part, line in (
         ("links", {"color": LIGHT["strip"], "width": 1}),
-        ("around", {"color": ink.light, "width": 2}),
+        ("around", {"color": style.light, "width": 2}),
         ("path", {"color": LIGHT["ink"], "width": 2, "dash": "2px,3px"}),
     ):
         figure.add_scatter(mode="lines", line=line, hoverinfo="skip", meta={"part": part})
-    _add_clients(figure, run, ink, apart)
+    _add_clients(figure, run, style, distances)
     figure.add_scatter(
         mode="markers",
         marker={
@@ -157,18 +161,20 @@ def base(run: Run, ink: Ink, steps: Steps, apart: Apart | None = None) -> go.Fig
     return figure
 
 
-def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> None:
+def _add_clients(
+    figure: go.Figure, run: Run, style: LineStyle, distances: ModelDistances | None
+) -> None:
     """Add a dot for each client, filled by how far its own model is from the server's."""
     clients = _held(run).clients
     counted = walked.positions(run).value_counts().reindex(clients, fill_value=0)
     filled: dict[str, Any] = {"color": LIGHT["background"]}
     hover = "client %{customdata[0]}, visited %{customdata[1]} times"
-    if apart is not None:
+    if distances is not None:
         hover += "<br>%{hovertext}"
         filled = {
-            "colorscale": fade(ink),
+            "colorscale": fade(style),
             "cmin": 0,
-            "cmax": apart["top"],
+            "cmax": distances["top"],
             "colorbar": colorbar("distance of a client's own model")
             | {"orientation": "h", "y": -0.16, "yanchor": "top", "len": 0.6},
         }
@@ -180,7 +186,7 @@ def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> 
         text=[str(client) for client in clients] if few else None,
         textposition="top right",
         textfont={"color": LIGHT["muted"], "size": 11},
-        marker=filled | {"line": {"color": ink.light}, "opacity": 1},
+        marker=filled | {"line": {"color": style.light}, "opacity": 1},
         customdata=list(zip(clients.tolist(), counted.tolist(), strict=True)),
         hovertemplate=f"{hover}<extra></extra>",
         cliponaxis=False,
@@ -205,7 +211,7 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     figure.add_bar(
         x=at,
         y=100 * shown["share"],
-        marker={"color": study_inks(results)[name].light, "line": {"width": 0}},
+        marker={"color": algorithm_styles(results)[name].light, "line": {"width": 0}},
         customdata=list(zip(shown.index, shown["visits"], 100 * shown["law"], strict=True)),
         hovertemplate="client %{customdata[0]}<br>visited %{customdata[1]} times, "
         f"%{{y:.3~g}} %{long}<extra></extra>",
@@ -241,7 +247,7 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
         x=held.round,
         y=held.lambda_2[held.graph],
         mode="lines",
-        line={"color": study_inks(results)[name].light, "width": 2, "shape": "hv"},
+        line={"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"},
         hovertemplate="%{y:.4f}<extra></extra>",
         meta={"part": "lambda_2"},
     )
@@ -295,6 +301,6 @@ def _laid_out(count: int, links: Floats) -> Floats:
     graph.add_edges_from(links.tolist())
     steps = dict(nx.all_pairs_shortest_path_length(graph))
     far = 1 + max(max(row.values()) for row in steps.values())  # between parts
-    apart = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
-    found = nx.kamada_kawai_layout(graph, dist=apart)
-    return np.array([found[k] for k in range(count)])
+    lengths = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
+    places = nx.kamada_kawai_layout(graph, dist=lengths)
+    return np.array([places[k] for k in range(count)])

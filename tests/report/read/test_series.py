@@ -9,7 +9,7 @@ import pytest
 from rayfed.algorithms.local_only import LocalOnly
 from rayfed.engine.measures.measures import evaluated
 from rayfed.population.availability import Cyclic
-from rayfed.report.page.words import headline
+from rayfed.report.panels.headline import headline
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
     X_AXES,
