@@ -187,10 +187,11 @@ class Driver:
         self._walk()
 
     def _warnings(self) -> list[str]:
-        """Return what the algorithm has to say of its own diagnostics."""
+        """Return what readers should beware of: by the diagnostics, and by theory."""
         names = list(self.run.algorithm.diagnostics)
         rows = pq.read_table(self.records.folder / "rounds.parquet", columns=names)
-        return self.run.algorithm.warnings({name: rows[name].to_numpy() for name in names})
+        warnings = self.run.algorithm.warnings({name: rows[name].to_numpy() for name in names})
+        return [*warnings, *(self.run.examiner.warnings() if self.run.examiner else [])]
 
     def _clients(self, moment: RunState) -> pa.Table:
         """Return a row for each client that took part."""

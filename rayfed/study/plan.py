@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.clients import STACKS_BYTES
 from rayfed.clients.solvers import Solver, block
 from rayfed.core.arrays import Array, Ints
@@ -24,9 +25,11 @@ from rayfed.population import Population
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import All
-from rayfed.study import Study, plain, slug
+from rayfed.study import Study, plain
+from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
+from rayfed.study.work import check_work
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
@@ -168,6 +171,7 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     for name, setting in settings:
         for seed in setting.seeds:
             runs += _Seed(name, setting, seed, loader).runs()
+    check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
     return Plan(study, tuple(runs), loader.tables)
 
 
@@ -203,7 +207,7 @@ class _Seed:
         evaluate = self.study.evaluate
         place = evaluate.needs_optimum(self.study.stop)
         of_clients = evaluate.heterogeneity or evaluate.skew
-        examined = any(run.algorithm.examined and run.algorithm.needs_least for run in runs)
+        examined = any(run.examiner is not None and run.examiner.needs_optimum for run in runs)
         if not (place or of_clients or examined):
             return runs
         best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
@@ -214,7 +218,7 @@ class _Seed:
         label = algorithm.label or algorithm.name
         record = self._record(algorithm)
         whole = self.views.whole(self.loader.tables)
-        algorithm = self._bound(index, algorithm, whole)
+        algorithm, examiner = self._bound(index, algorithm, whole)
         views, data = self.views.of(algorithm, self.loader.tables)
         select = algorithm.select or part.select
         weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
@@ -232,7 +236,7 @@ class _Seed:
                 raise error.under(place) from error
         run = Run(
             label=label, setting=self.setting, seed=self.seed,
-            folder=self._folder(label), algorithm=algorithm, weights=weights,
+            folder=run_folder(label, self.setting, self.seed), algorithm=algorithm, weights=weights,
             problem=self.problem, views=views, data=data,
             solvers=self._solvers(index, algorithm), population=population, clients=self.clients,
             selection=select, x0=self.x0, evaluated=self.evaluated,
@@ -244,9 +248,10 @@ class _Seed:
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
             fairness=study.evaluate.fairness, skew=study.evaluate.skew,
             heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
-            graphs=self.graphs if select.needs_graphs else None, record=record,
+            graphs=self.graphs if select.needs_graphs else None, examiner=examiner,
+            record=record,
         )  # fmt: skip
-        _check_budget(run)
+        check_work(run)
         _check_end(run)
         return run
 
@@ -259,16 +264,19 @@ class _Seed:
             raise ScenarioError("clients.availability.by", text)
         return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
 
-    def _bound(self, index: int, algorithm: Algorithm, whole: Shards) -> Algorithm:
-        """Return an algorithm that has met clients and problem; errors say which one it is."""
+    def _bound(
+        self, index: int, algorithm: Algorithm, whole: Shards
+    ) -> tuple[Algorithm, Examiner | None]:
+        """Return an algorithm that has met clients and problem, and its examiner.
+
+        Errors say which algorithm it is.
+        """
+        known = (whole, self.clients, self.views.objective)
         try:
-            return algorithm.bound(whole, self.clients, self.views.objective)
+            examiner = algorithm.examiner
+            return algorithm.bound(*known), examiner and examiner.bound(*known)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
-
-    def _folder(self, label: str) -> str:
-        names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]
-        return "-".join(names)
 
     def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
         """Return the local solver of clients in no group, then that of each group."""
@@ -315,15 +323,6 @@ class _Seed:
             "dtype": str(self.dtype),
             "classes": [str(label) for label in self.views.labels],
         }
-
-
-def _check_budget(run: Run) -> None:
-    """Refuse local work whose steps cannot be counted, of clients as they are on average."""
-    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
-    pace, sizes = run.population.mean_seconds_per_step(ids), run.views[""].shards.sizes(ids)
-    groups = run.population.group_of(ids)
-    for group in np.unique(groups).tolist():
-        run.solvers[group].budget(sizes[groups == group], pace[groups == group])
 
 
 def _check_end(run: Run) -> None:
