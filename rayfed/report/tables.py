@@ -67,10 +67,10 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     runs, all_runs = results.usable(name), results.of(name)
     histories = [history(run) for run in runs]
     states = [run.status for run in all_runs]
-    about = all_runs[0].info
+    info = all_runs[0].info
     row: dict[str, Any] = {
         "name": name,
-        "algorithm": about.get("algorithm", name),
+        "algorithm": info.get("algorithm", name),
         "baseline": all_runs[0].baseline,
         "seeds": len(all_runs),
         "finished": states.count("finished"),
@@ -135,15 +135,15 @@ def columns(frame: pd.DataFrame) -> list[Column]:
     """Return a `summary` as columns of text, the algorithms' names first."""
     nobody = (False,) * len(frame)
     names = tuple(str(name) for name in frame["name"])
-    found = [Column("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
+    shown = [Column("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
     if frame["target"].notna().any():
-        found += [_cost(frame, *entry) for entry in _cost_titles(frame)]
+        shown += [_cost(frame, *entry) for entry in _cost_titles(frame)]
     # What only a baseline has, such as local-only's personal models, compares nothing.
     rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
         if f"{name}_mean" in frame and rivals[f"{name}_mean"].notna().any():
-            found.append(_final(frame, name))
-    return found
+            shown.append(_final(frame, name))
+    return shown
 
 
 def _cost_titles(frame: pd.DataFrame) -> list[tuple[str, str, Callable[[float], str]]]:
@@ -211,11 +211,11 @@ def with_spread(mean: float, spread: float) -> str:
 
 def _best(frame: pd.DataFrame, values: Sequence[float], more: bool | None) -> tuple[bool, ...]:
     compete = ~frame["baseline"].to_numpy(bool)
-    mine = np.where(compete, np.asarray(values, float), np.nan)
-    if more is None or compete.sum() < 2 or not np.isfinite(mine).any():
+    rivals = np.where(compete, np.asarray(values, float), np.nan)
+    if more is None or compete.sum() < 2 or not np.isfinite(rivals).any():
         return (False,) * len(frame)
-    best = np.nanmax(mine) if more else np.nanmin(mine)
-    return tuple(bool(value == best) for value in mine)
+    best = np.nanmax(rivals) if more else np.nanmin(rivals)
+    return tuple(bool(value == best) for value in rivals)
 
 
 def comparison(

@@ -67,12 +67,12 @@ def convergence(
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
     curves = {name: curve(frames, x, y) for name, frames in histories.items()}
     faint = shows_seeds(results)
-    drawn = {name: found for name, found in curves.items() if len(found.x)}
+    drawn = {name: line for name, line in curves.items() if len(line.x)}
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     styles = algorithm_styles(results)
-    for name, found in curves.items():
-        add_curve(figure, name, styles[name], found, worth["worth"], end)
+    for name, means in curves.items():
+        add_curve(figure, name, styles[name], means, worth["worth"], end)
         for run in results.usable(name) if faint else ():
             single = curve([history(run)], x, y)
             add_seed(figure, run, styles[name], single, worth["worth"], end)
@@ -100,10 +100,10 @@ def shows_seeds(results: Results) -> bool:
 
 
 def add_curve(
-    figure: go.Figure, name: str, style: LineStyle, found: Curve, worth: float, end: float
+    figure: go.Figure, name: str, style: LineStyle, values: Curve, worth: float, end: float
 ) -> None:
     """Add a mean line and its band."""
-    x, mean, low, high = _level(found, worth, end)
+    x, mean, low, high = _level(values, worth, end)
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),
@@ -127,13 +127,13 @@ def add_curve(
 
 
 def add_seed(
-    figure: go.Figure, run: Run, style: LineStyle, found: Curve, worth: float, end: float
+    figure: go.Figure, run: Run, style: LineStyle, values: Curve, worth: float, end: float
 ) -> None:
     """Add the faint line of one seed, below the means."""
-    x, values, _, _ = _level(found, worth, end)
+    x, mean, _, _ = _level(values, worth, end)
     figure.add_scatter(
         x=x,
-        y=values,
+        y=mean,
         mode="lines",
         line={"color": style.light, "width": 1},
         opacity=0.35,
@@ -143,13 +143,13 @@ def add_seed(
     )
 
 
-def _level(found: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return a curve in the axis's unit; one whose clock stands still becomes a level line."""
-    parts = (found.mean, found.low, found.high)
-    if len(found.x) == 1:
-        mean, low, high = (np.repeat(values, 2) for values in parts)
+    parts = (values.mean, values.low, values.high)
+    if len(values.x) == 1:
+        mean, low, high = (np.repeat(part, 2) for part in parts)
         return np.array([0.0, end]), mean, low, high
-    return found.x / worth, *parts
+    return values.x / worth, *parts
 
 
 def _add_crossings(

@@ -65,9 +65,9 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
             hoverinfo="skip",
             meta={"part": part},
         )
-    about = np.dstack([shares["late"], shares["dropped"], away]).round(3)
+    customdata = np.dstack([shares["late"], shares["dropped"], away]).round(3)
     figure.data[-1].update(
-        customdata=about, hoverinfo=None, hovertemplate=_hover(run, clock.unit), name=""
+        customdata=customdata, hoverinfo=None, hovertemplate=_hover(run, clock.unit), name=""
     )
     figure.layout.yaxis.update(
         title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False

@@ -75,15 +75,15 @@ def fairness_column(results: Results) -> str:
 
 def client_values(results: Results, name: str, column: str) -> list[Floats]:
     """Return the values of the clients of each run, worst first; runs without any left out."""
-    found = []
+    runs = []
     for run in results.usable(name):
         if column not in run.clients:
             continue
         values = run.clients[column].to_numpy(dtype=float, na_value=np.nan)
         values = np.sort(values[np.isfinite(values)])
         if len(values):
-            found.append(values[::-1] if column.endswith("loss") else values)
-    return found
+            runs.append(values[::-1] if column.endswith("loss") else values)
+    return runs
 
 
 def sorted_clients(results: Results, name: str, column: str) -> Floats:

@@ -27,13 +27,17 @@ def gaps(taken: pd.DataFrame, clients: pd.Index, end: float) -> pd.DataFrame:
         ``client, start_s, end_s``, by client and time.
     """
     last = pd.DataFrame({"client": clients, "start_s": end, "end_s": end})
-    mine = taken.loc[taken["client"].isin(clients), INTERVAL]
-    every = pd.concat([mine, last]).sort_values(["client", "start_s", "end_s"], kind="stable")
-    every["start_s"] = every["start_s"].clip(upper=end)
+    chosen = taken.loc[taken["client"].isin(clients), INTERVAL]
+    ordered = pd.concat([chosen, last]).sort_values(["client", "start_s", "end_s"], kind="stable")
+    ordered["start_s"] = ordered["start_s"].clip(upper=end)
     # The latest end so far of the intervals before, since a long one may outlast the next.
-    reached = every.groupby("client")["end_s"].cummax().groupby(every["client"]).shift(fill_value=0)
-    found = pd.DataFrame({"client": every["client"], "start_s": reached, "end_s": every["start_s"]})
-    return found[found["end_s"] > found["start_s"]].reset_index(drop=True)
+    reached = (
+        ordered.groupby("client")["end_s"].cummax().groupby(ordered["client"]).shift(fill_value=0)
+    )
+    free = pd.DataFrame(
+        {"client": ordered["client"], "start_s": reached, "end_s": ordered["start_s"]}
+    )
+    return free[free["end_s"] > free["start_s"]].reset_index(drop=True)
 
 
 def waiting_intervals(
@@ -65,5 +69,5 @@ def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     used = events[events["status"] == "used"]
     last = used.sort_values("end_s").drop_duplicates(["round", "client"], keep="last")
     until = rounds.set_index("round")["end"].reindex(last["round"]).to_numpy()
-    found = last.assign(start_s=last["end_s"], end_s=until)[INTERVAL]
-    return found[found["end_s"] > found["start_s"]]
+    free = last.assign(start_s=last["end_s"], end_s=until)[INTERVAL]
+    return free[free["end_s"] > free["start_s"]]

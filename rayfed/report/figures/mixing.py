@@ -29,30 +29,36 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     column : str, optional
         What ends the runs. If None: the first of the rounds' columns that tells.
 
+    Returns
+    -------
+    Figure
+        A dot a point of the sweep, open triangles for points that did not reach the goal, and a
+        line of least squares through points that differ in their walk alone.
+
     Raises
     ------
     ValueError
         If nothing tells what mixing costs; see `read.mixing.find`.
     """
-    found = find(results, column)
-    if found is None:
+    walks = find(results, column)
+    if walks is None:
         raise ValueError("no walks that differ, all else alike, whose runs end at one goal")
     figure = canvas(HEIGHT, hovermode="closest")
     figure.update_layout(margin_r=_ROOM)
     styles = algorithm_styles(results)
-    spans = [_extent(found.points[values]) for values in ("relaxation", "rounds")]
+    spans = [_extent(walks.points[values]) for values in ("relaxation", "rounds")]
     (left, right), _ = spans
     past, edge = 10 ** (0.02 * (right - left)), 10 ** (left + 0.25 * (right - left))
-    for series, mine in found.points.groupby("series", sort=False):
-        style, power = styles[mine["name"].iloc[0]], found.powers.get(str(series))
+    for series, points in walks.points.groupby("series", sort=False):
+        style, power = styles[points["name"].iloc[0]], walks.powers.get(str(series))
         if power:
-            _add_lines(figure, mine, power, style, past)
-        for _, dots in mine.groupby("reached", sort=False):
-            _add_dots(figure, dots, power, style, edge if len(found.points) <= _TEXTS else None)
+            _add_lines(figure, points, power, style, past)
+        for _, dots in points.groupby("reached", sort=False):
+            _add_dots(figure, dots, power, style, edge if len(walks.points) <= _TEXTS else None)
     for axis, span in zip(("xaxis", "yaxis"), spans, strict=True):
         figure.layout[axis].update(type="log", range=span, **log_ticks(span))
     figure.update_xaxes(title_text="relaxation time of the walk, 1/(1 - λ₂), in moves")
-    return figure.update_yaxes(title_text=end_title(results, found.column))
+    return figure.update_yaxes(title_text=end_title(results, walks.column))
 
 
 def _extent(values: pd.Series) -> list[float]:
@@ -63,12 +69,12 @@ def _extent(values: pd.Series) -> list[float]:
 
 
 def _add_lines(
-    figure: go.Figure, mine: pd.DataFrame, power: Power, style: LineStyle, past: float
+    figure: go.Figure, points: pd.DataFrame, power: Power, style: LineStyle, past: float
 ) -> None:
     """Add the lines of an algorithm, each reaching a factor past the points it was fitted to."""
     for group, base in power.rounds.items():
-        there = mine[mine["reached"] & (mine["group"] == group)]["relaxation"]
-        x = np.array([there.min() / past, there.max() * past])
+        reached = points[points["reached"] & (points["group"] == group)]["relaxation"]
+        x = np.array([reached.min() / past, reached.max() * past])
         figure.add_scatter(
             x=x,
             y=base * x**power.value,
@@ -79,7 +85,7 @@ def _add_lines(
             textfont={"color": style.light, "size": FONT_SIZE},
             cliponaxis=False,
             hoverinfo="skip",
-            meta={"part": "line", "name": mine["series"].iloc[0]},
+            meta={"part": "line", "name": points["series"].iloc[0]},
         )
 
 

@@ -82,6 +82,12 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         The algorithm.
     seed : int
         The seed.
+
+    Returns
+    -------
+    Figure
+        A heat map with a row a client; beyond 40 clients a row is a band of equal speed rank.
+        ``layout.meta["note"]`` says it if no events are recorded.
     """
     run = results.run(name, seed)
     clients = clients_by_speed(run)
@@ -159,13 +165,13 @@ def _add_diagonal(figure: go.Figure, top: float) -> None:
 
 
 def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str) -> None:
-    about = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
+    columns = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
     figure.add_scatter(
         x=100 * shares["data"],
         y=100 * shares["updates"],
         mode="markers",
         cliponaxis=False,
-        customdata=np.round(np.column_stack([shares.index.to_numpy(float), about]), 5),
+        customdata=np.round(np.column_stack([shares.index.to_numpy(float), columns]), 5),
         marker={
             "symbol": "circle-open" if part == "slowest" else "circle",
             "size": 9 if len(shares) < 200 else 5,

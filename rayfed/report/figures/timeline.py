@@ -114,18 +114,18 @@ def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) ->
 
 
 def _add_bars(
-    figure: go.Figure, part: str, mine: pd.DataFrame, row: pd.Series, clock: Clock, colour: str
+    figure: go.Figure, part: str, events: pd.DataFrame, row: pd.Series, clock: Clock, colour: str
 ) -> None:
-    start, end = mine["start_s"].to_numpy(float), mine["end_s"].to_numpy(float)
-    times = np.column_stack([start, end, mine["compute_s"].to_numpy(float)]) / clock.worth
-    about = np.column_stack([mine[["client", "round"]].to_numpy(float), times.round(6)])
+    start, end = events["start_s"].to_numpy(float), events["end_s"].to_numpy(float)
+    times = np.column_stack([start, end, events["compute_s"].to_numpy(float)]) / clock.worth
+    customdata = np.column_stack([events[["client", "round"]].to_numpy(float), times.round(6)])
     figure.add_bar(
         orientation="h",
         name=_WORDS[part],
         x=np.round((end - start) / clock.worth, 6),
         base=np.round(start / clock.worth, 6),
-        y=row.reindex(mine["client"]).to_numpy(float),
-        customdata=about[:, [0, 2, 3]] if part == "waiting" else about,
+        y=row.reindex(events["client"]).to_numpy(float),
+        customdata=customdata[:, [0, 2, 3]] if part == "waiting" else customdata,
         width=0.72,
         marker={
             "color": colour,

@@ -20,7 +20,7 @@ from rayfed.report.read.walked import Walked
 
 HEIGHT = 520
 TRAIL = 10
-"""So many rounds of the walker's way are drawn."""
+"""Number of rounds of the server's path that are drawn."""
 MOST_NUMBERS = 60_000
 ALL = 10**9
 _BARS = 300
@@ -46,6 +46,11 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
     Figure
         Dots are filled by how far the client's own model was from the server's when they were
         evaluated last, where clients have models of their own.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk, or the round is not recorded.
     """
     run = results.run(name, seed)
     steps = walk_steps(run, ALL)
@@ -70,30 +75,30 @@ def walk_steps(run: Run, most: int = MOST_NUMBERS) -> Steps:
         ``x`` and ``y`` for each graph, or once where they stay. The ``sizes`` of a dot and of one
         that is asked.
     """
-    held = _held(run)
-    place = {client: k for k, client in enumerate(held.clients.tolist())}
-    way = walked.positions(run)
+    recorded = _walk_of(run)
+    place = {client: k for k, client in enumerate(recorded.clients.tolist())}
+    visited = walked.positions(run)
     cohorts: Any = {}
     if len(run.events):
         cohorts = run.events.groupby("round")["client"].unique()
-    asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in held.round.tolist()]
-    chosen = _thinned(held, [len(ids) + TRAIL for ids in asked], most)
-    graphs, graph_of = np.unique(held.graph[chosen], return_inverse=True)
-    rounds = held.round[chosen].tolist()
-    x, y = _places(held, graphs)
+    asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in recorded.round.tolist()]
+    chosen = _thinned(recorded, [len(ids) + TRAIL for ids in asked], most)
+    graphs, graph_of = np.unique(recorded.graph[chosen], return_inverse=True)
+    rounds = recorded.round[chosen].tolist()
+    x, y = _places(recorded, graphs)
     times = run.rounds.set_index("round")["time_s"]
-    visited = [way.get(k) for k in rounds]
+    here = [visited.get(k) for k in rounds]
     return {
-        "clients": held.clients.tolist(),
-        "sizes": _FEW if len(held.clients) <= NAMED else _MANY,
+        "clients": recorded.clients.tolist(),
+        "sizes": _FEW if len(recorded.clients) <= NAMED else _MANY,
         "round": rounds,
         "time_s": [float(times[k]) for k in rounds],
         "graph": graph_of.tolist(),
-        "here": [[place[i]] if i in place else [] for i in visited],
-        "trail": [[place[i] for i in way.loc[k - TRAIL + 1 : k] if i in place] for k in rounds],
+        "here": [[place[i]] if i in place else [] for i in here],
+        "trail": [[place[i] for i in visited.loc[k - TRAIL + 1 : k] if i in place] for k in rounds],
         "asked": [asked[k] for k in chosen],
         "number": [len(cohorts.get(k, ())) for k in rounds],
-        "links": [held.links_of(g).ravel().tolist() for g in graphs],
+        "links": [recorded.links_of(g).ravel().tolist() for g in graphs],
         "x": x,
         "y": y,
     }
@@ -129,8 +134,8 @@ def walk_canvas(
     run: Run, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
 ) -> go.Figure:
     """Return the figure of a walk whose traces `step_traces` fills."""
-    held = _held(run)
-    metres = bool(held.places.size)
+    recorded = _walk_of(run)
+    metres = bool(recorded.places.size)
     figure = canvas(HEIGHT, hovermode="closest")
     for part, line in (
         ("links", {"color": LIGHT["strip"], "width": 1}),
@@ -165,7 +170,7 @@ def _add_clients(
     figure: go.Figure, run: Run, style: LineStyle, distances: ModelDistances | None
 ) -> None:
     """Add a dot for each client, filled by how far its own model is from the server's."""
-    clients = _held(run).clients
+    clients = _walk_of(run).clients
     counted = walked.positions(run).value_counts().reindex(clients, fill_value=0)
     filled: dict[str, Any] = {"color": LIGHT["background"]}
     hover = "client %{customdata[0]}, visited %{customdata[1]} times"
@@ -197,15 +202,29 @@ def _add_clients(
 def visits(results: Results, name: str, seed: int) -> go.Figure:
     """Draw how often each client was visited against the walk's law in the long run.
 
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+
     Returns
     -------
     Figure
         With ``layout.meta["note"]``: what was left out, empty if nothing was.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk.
     """
     run = results.run(name, seed)
-    _held(run)
-    found = walked.visits(run)
-    shown = found.iloc[:_BARS]
+    _walk_of(run)
+    counts = walked.visits(run)
+    shown = counts.iloc[:_BARS]
     at = np.arange(len(shown))
     figure = canvas(300, hovermode="closest", bargap=0.25)
     known = bool(shown["law"].notna().any())
@@ -235,19 +254,39 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     if few:
         figure.update_xaxes(tickvals=at, ticktext=[str(client) for client in shown.index])
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
-    left_out = len(found) - len(shown)
-    note = f"Drawn: {len(shown):,} of {len(found):,} clients." if left_out else ""
+    left_out = len(counts) - len(shown)
+    note = f"Drawn: {len(shown):,} of {len(counts):,} clients." if left_out else ""
     figure.layout.meta = {"note": note}
     return figure
 
 
 def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw the second eigenvalue of the walk on the graph of every recorded round."""
-    held = _held(results.run(name, seed))
+    """Draw the second eigenvalue of the walk on the graph of every recorded round.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+
+    Returns
+    -------
+    Figure
+        One line of steps over the rounds.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk.
+    """
+    recorded = _walk_of(results.run(name, seed))
     figure = canvas(240, hovermode="x unified")
     figure.add_scatter(
-        x=held.round,
-        y=held.lambda_2[held.graph],
+        x=recorded.round,
+        y=recorded.lambda_2[recorded.graph],
         mode="lines",
         line={"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"},
         hovertemplate="%{y:.4f}<extra></extra>",
@@ -259,7 +298,7 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     return figure
 
 
-def _held(run: Run) -> Walked:
+def _walk_of(run: Run) -> Walked:
     if run.walk is None:
         raise ValueError(f"the server of {run.name}, seed {run.seed}, did not walk")
     return run.walk
@@ -274,25 +313,27 @@ def _lines(x: Sequence[float], y: Sequence[float], ends: Sequence[int]) -> dict[
     }
 
 
-def _thinned(held: Walked, weights: Sequence[int], most: int) -> Ints:
+def _thinned(recorded: Walked, weights: Sequence[int], most: int) -> Ints:
     """Return evenly spaced steps, the last included, that take about so many numbers."""
     count, each = len(weights), np.asarray(weights)
-    links = 2 * np.diff(held.starts) + (2 * len(held.clients) if held.places.size else 0)
+    links = 2 * np.diff(recorded.starts) + (
+        2 * len(recorded.clients) if recorded.places.size else 0
+    )
     shown = count
     while True:
         chosen = thin(np.arange(count), shown)
-        total = each[chosen].sum() + links[np.unique(held.graph[chosen])].sum()
+        total = each[chosen].sum() + links[np.unique(recorded.graph[chosen])].sum()
         if total <= most or shown <= 2:
             return chosen
         shown = max(2, min(shown - 1, int(shown * most / total)))
 
 
-def _places(held: Walked, graphs: Ints) -> tuple[list[list[float]], list[list[float]]]:
+def _places(recorded: Walked, graphs: Ints) -> tuple[list[list[float]], list[list[float]]]:
     """Return where clients are drawn: in metres, or so that links have one length, about."""
-    if held.places.size:
-        where = held.places[graphs].round(1)
+    if recorded.places.size:
+        where = recorded.places[graphs].round(1)
     else:
-        where = _laid_out(len(held.clients), held.links)[None].round(4)
+        where = _laid_out(len(recorded.clients), recorded.links)[None].round(4)
     return where[..., 0].tolist(), where[..., 1].tolist()
 
 
