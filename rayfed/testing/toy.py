@@ -19,6 +19,7 @@ from rayfed.datasets.table import Rows, TableShards
 from rayfed.problems.base import Problem
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
+from rayfed.runs.outcome import reason
 from rayfed.runs.serial import SerialStudy
 
 TOY: Mapping[str, Any] = {
@@ -176,7 +177,7 @@ def tiny_run(out: str | Path, *algorithms: Any, **changes: Any) -> api.Result:
     outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
     for run, ended in outcome.items():
         if ended != "finished":
-            raise AssertionError(f"{run} {ended}: {api.reason(folder / run)}")
+            raise AssertionError(f"{run} {ended}: {reason(folder / run)}")
     return api.Result(folder, outcome)
 
 

@@ -1,7 +1,6 @@
 """Every number of a scenario has a bound that the arithmetic bears, and local work an end."""
 
 import dataclasses
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -121,7 +120,7 @@ class TestSteps:
     )
     def test_too_many_are_refused(self, solver, pace, place):
         with pytest.raises(
-            ScenarioError, match="comes to .* more than 100,000,000; use fewer"
+            ScenarioError, match=r"comes to .* more than 100,000,000; use fewer"
         ) as e:
             check_steps(solver, self.SIZES, np.full(2, pace))
         assert e.value.place == place
