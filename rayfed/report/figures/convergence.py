@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.core.columns import Column
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
@@ -25,7 +27,6 @@ from rayfed.report.read.series import (
     curve,
     default_target,
     history,
-    y_title,
 )
 
 HEIGHT = 440
@@ -77,15 +78,15 @@ def convergence(
             single = curve([history(run)], x, y)
             add_seed(figure, run, styles[name], single, worth["worth"], end)
     for name, frames in histories.items():
-        places = [crossing(f, y, target) for f in frames if y in f] if target is not None else []
-        at = [float(row[x]) / worth["worth"] for row in places if row is not None]
+        places = _crossings(frames, results.column(y), target)
+        at = [float(row[x]) / worth["worth"] for row in places]
         _add_crossings(figure, name, styles[name], at, target, name not in results.baselines)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
     if log is None:  # an accuracy is read between 0 and 1
         log = "accuracy" not in y and spans_decades([c.mean for c in scaled])
     extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
-    _set_axes(figure, worth["title"], y, log, extent, end)
+    _set_axes(figure, worth["title"], results.column(y).label, log, extent, end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
@@ -152,6 +153,14 @@ def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Flo
     return values.x / worth, *parts
 
 
+def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> list[pd.Series]:
+    """Return the first row of each run that is as good as the target, of those that have one."""
+    if target is None:
+        return []
+    rows = [crossing(frame, y, target) for frame in frames if y.name in frame]
+    return [row for row in rows if row is not None]
+
+
 def _add_crossings(
     figure: go.Figure,
     name: str,
@@ -184,7 +193,7 @@ def _set_axes(
         figure.update_xaxes(dtick=1)
     ticks = log_ticks(extent) if log else {}
     kind = "log" if log else "linear"
-    figure.update_yaxes(title_text=y_title(y), type=kind, range=extent, **ticks)
+    figure.update_yaxes(title_text=y, type=kind, range=extent, **ticks)
 
 
 def _add_target(figure: go.Figure, target: float | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.core.columns import Column
 from rayfed.report.figures.convergence import convergence, shows_seeds
 from rayfed.report.figures.style import x_scales
 from rayfed.report.panels.base import Panel, figure_json
@@ -21,7 +22,6 @@ from rayfed.report.read.series import (
     points,
     thin,
     y_columns,
-    y_title,
 )
 from rayfed.report.read.units import short_number
 
@@ -105,8 +105,8 @@ def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
         "thinned": rows if longest > rows else None,
         "clocks": scales,
         "columns": {
-            column: {"title": y_title(column), "target": default_target(results, column)}
-            for column in columns
+            name: _column(results.column(name)) | {"target": default_target(results, name)}
+            for name in columns
         },
         "runs": [
             {
@@ -118,6 +118,10 @@ def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
             for run in runs
         ],
     }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    return {"title": column.title, "label": column.label, "better": column.better}
 
 
 def _short_columns(

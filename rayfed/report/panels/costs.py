@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rayfed.report.panels.base import Panel
-from rayfed.report.tables import Column, columns
+from rayfed.report.tables import TextColumn, text_columns
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class CostsPanel(Panel):
     order = 20
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[TextColumn]:
         """The columns, the algorithms' names first."""
-        return columns(self.source.summary)
+        return text_columns(self.results, self.source.summary)
 
     @property
     def rows(self) -> Iterator[tuple[str, list[Cell]]]:

@@ -6,11 +6,11 @@ import math
 
 import pandas as pd
 
+from rayfed.core.columns import Column
 from rayfed.report.panels.base import Panel
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import more_is_better, y_title
 
 
 class HeadlinePanel(Panel):
@@ -47,11 +47,11 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     """
     rivals = frame[frame["name"].isin(results.rivals)]
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
-    if column.startswith("personal_") and _final_values(rivals, column):
-        return f"{_personal(frame, rivals, column)}{_progress(results)}."
+    if column.startswith("personal_") and _final_values(rivals, results.column(column)):
+        return f"{_personal(results, frame, rivals, column)}{_progress(results)}."
     if not math.isfinite(target):
         return _without_target(rivals)
-    aim = goal(column, target)
+    aim = goal(results.column(column), target)
     reached = rivals[rivals["rounds_to_target"].notna()].sort_values(
         ["rounds_to_target", "time_to_target_s"], kind="stable"
     )
@@ -65,25 +65,26 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     return f"{text}; {_in_time(reached)}{_progress(results)}."
 
 
-def _personal(frame: pd.DataFrame, rivals: pd.DataFrame, column: str) -> str:
+def _personal(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
     """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
-    shared = column.removeprefix("personal_")
+    column, shared = results.column(name), results.column(name.removeprefix("personal_"))
     ends = [f"{value} with {name}" for name, value in _final_values(rivals, column)[:MOST_NAMED]]
-    text = f"Clients' own models end at {y_title(column)} {joined(ends)}"
+    text = f"Clients' own models end at {column.title} {joined(ends)}"
     for name, value in _final_values(frame[frame["baseline"]], column)[:1]:
         text += f", the baseline {name} at {value}"
     for name, value in _final_values(rivals, shared)[:1]:
-        text += f"; of models for everybody the best, {name}'s, has {y_title(shared)} {value}"
+        text += f"; of models for everybody the best, {name}'s, has {shared.title} {value}"
     return text
 
 
-def _final_values(rows: pd.DataFrame, column: str) -> list[tuple[str, str]]:
+def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
     """Return names with their last values, the best first; without those that have none."""
-    if f"{column}_mean" not in rows:
+    mean = f"{column.name}_mean"
+    if mean not in rows:
         return []
-    known = rows.dropna(subset=[f"{column}_mean"])
-    known = known.sort_values(f"{column}_mean", ascending=not more_is_better(column), kind="stable")
-    ends = zip(known["name"], known[f"{column}_mean"], strict=True)
+    known = rows.dropna(subset=[mean])
+    known = known.sort_values(mean, ascending=column.better != "higher", kind="stable")
+    ends = zip(known["name"], known[mean], strict=True)
     return [(quoted(name), units.number(float(value))) for name, value in ends]
 
 

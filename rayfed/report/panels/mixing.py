@@ -40,7 +40,7 @@ class MixingPanel(FigurePanel):
     def figure(self) -> go.Figure:
         """Return `figures.mixing`."""
         assert self.mixing is not None
-        return mixing_figure(self.results, self.mixing.column)
+        return mixing_figure(self.results, self.mixing.column.name)
 
     @property
     def missed(self) -> bool:

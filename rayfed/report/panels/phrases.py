@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rayfed.core.columns import Column
 from rayfed.report.read import units
-from rayfed.report.read.series import y_title
 
 MOST_NAMED = 3  # most algorithms that a sentence names
 
@@ -35,15 +35,16 @@ def joined(parts: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
-def goal(column: str, value: float) -> str:
+def goal(column: Column, value: float) -> str:
     """Return a target for a sentence.
 
     Examples
     --------
-    >>> goal("loss", 0.05), goal("loss_gap", 2.06e-9)
+    >>> gap = Column("loss_gap", "gap to the optimum")
+    >>> goal(Column("loss"), 0.05), goal(gap, 2.06e-9)
     ('loss 0.05', 'a gap to the optimum of 2.06e-9')
     """
-    title, number = y_title(column), units.number(value)
+    title, number = column.title, units.number(value)
     return f"a {title} of {number}" if " to " in title else f"{title} {number}"
 
 

@@ -13,7 +13,7 @@ from rayfed.report.panels.base import Panel, figure_json, keep_units
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import more_is_better, stopped_at, y_columns, y_title
+from rayfed.report.read.series import stopped_at, y_columns
 from rayfed.report.read.sweeps import Sweep
 
 QUESTION = "What do the settings do?"
@@ -87,15 +87,16 @@ def title(results: Results, sweep: Sweep, column: str) -> str:
     """Return at which point of a sweep the last value was best, or came soonest."""
     ends = sweep.values(results, column)
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
-    stop = stopped_at(results, column)
+    shown, stop = results.column(column), stopped_at(results, column)
     if stop is not None:
-        return _soonest(sweep, rows, goal(column, stop), len(ends))
+        return _soonest(sweep, rows, goal(shown, stop), len(ends))
     if not len(rows):
-        return f"No point of the sweep ended with a {y_title(column)}"
-    more = more_is_better(column)
-    first, last = (rows.iloc[-1], rows.iloc[0]) if more else (rows.iloc[0], rows.iloc[-1])
-    best, worst = ("smallest", "largest") if more is None else ("best", "worst")
-    text = f"The {best} final {y_title(column)}, {units.number(first['value'])}, is "
+        return f"No point of the sweep ended with a {shown.title}"
+    if shown.better == "higher":
+        rows = rows[::-1]
+    first, last = rows.iloc[0], rows.iloc[-1]
+    best, worst = ("smallest", "largest") if shown.better is None else ("best", "worst")
+    text = f"The {best} final {shown.title}, {units.number(first['value'])}, is "
     text += f"{quoted(first['series'])}'s with {_point(sweep, first)}; "
     text += f"the {worst}, {units.number(last['value'])}, "
     text += f"{quoted(last['series'])}'s with " if len(sweep.series) > 1 else "comes with "

@@ -56,7 +56,8 @@ page.add("costs", () => {
   // Means over seeds of the clocks at the first row as good as the target, as rayfed/report/tables.py.
   function cost(about, clock) {
     const runs = curveData().runs.filter((run) => run.name === about.name);
-    const at = runs.map((run) => series.crossing(run, clock, view.y, view.target));
+    const { better } = curveData().columns[view.y];
+    const at = runs.map((run) => series.crossing(run, clock, view.y, view.target, better));
     const reached = at.filter((place) => place !== null);
     const every = reached.length > 0 && reached.length === runs.length;
     const value = every ? series.mean(reached) : NaN;
