@@ -29,8 +29,8 @@ class FedNova(Algorithm):
 
     Participant i takes tau_i local steps from the broadcast model x (p,). Its pseudo-gradient
     Delta_i = x - x_i adds up its gradients with coefficients a_i (tau_i,) times its learning rate
-    lr_i. It uploads Delta_i / norm_i and norm_i = ||a_i||_1 lr_i / lr, where lr is the learning rate
-    of the algorithm's own solver; they differ only where a group of clients has a rate of its own.
+    lr_i. It uploads Delta_i / norm_i and norm_i = ||a_i||_1 lr_i / lr, where lr is the rate of the
+    algorithm's own solver; lr_i differs from it only if client i's group has a rate of its own.
     With p_i the weights of the participants the server steps
     x <- x - tau_eff sum_i p_i Delta_i / norm_i, so that clients which work more do not count more.
     tau_eff is recorded.
@@ -66,7 +66,7 @@ class FedNova(Algorithm):
     >>> from rayfed.messages import Reply
     >>> round = FedNova().round(FedNova().init(np.array([10.0])))
     >>> ask = next(round)
-    >>> mean = {"direction": np.array([2.0]), "steps": np.float64(4.0)}
+    >>> mean = {"direction": np.array([2.0]), "norm": np.float64(4.0)}
     >>> try:
     ...     round.send(Reply(np.arange(2), np.ones(2), mean, {}, np.array([2, 6])))
     ... except StopIteration as end:
@@ -114,8 +114,8 @@ class FedNova(Algorithm):
     def round(self, state: State) -> Round:
         """Server half: tau_eff steps along the mean of the normalised directions."""
         x = state["x"]
-        reply = yield control.ask(state, {"direction": x.size, "steps": 1})
-        tau_eff = float(reply.mean["steps"])
+        reply = yield control.ask(state, {"direction": x.size, "norm": 1})
+        tau_eff = float(reply.mean["norm"])
         change = tau_eff * reply.mean["direction"]
         after: dict[str, Array] = {}
         if self.server_momentum:
@@ -129,5 +129,5 @@ class FedNova(Algorithm):
         assert isinstance(solver, SGD)  # all others have been refused
         rate = solver.rate(clients.round) / self.local.rate(clients.round)
         norm = solver.normaliser(clients.steps, clients.round) * rate
-        steps = norm if self.tau_eff == "norms" else clients.steps * rate
-        return {"direction": delta / norm[:, None].astype(delta.dtype), "steps": steps}
+        counted = norm if self.tau_eff == "norms" else clients.steps * rate
+        return {"direction": delta / norm[:, None].astype(delta.dtype), "norm": counted}

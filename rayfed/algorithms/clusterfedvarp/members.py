@@ -169,4 +169,4 @@ class Listed(Members):
 def _shares(cluster: Ints, shards: Shards, count: int) -> Floats:
     """Return the share of all mass (K,) that the clients of each cluster have."""
     mass = shards.mass(np.arange(shards.clients))
-    return np.bincount(cluster, mass, count) / mass.sum()
+    return np.asarray(np.bincount(cluster, mass, count) / mass.sum())
