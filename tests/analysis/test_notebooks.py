@@ -56,7 +56,11 @@ SAYS = {
         "gap.loc[early, 'select=power-of-d d=30'] < gap.loc[early, 'select=power-of-d d=6']",
         "gap.loc[early, 'select=power-of-d d=6'] < gap.loc[early, 'select=weighted']",
         "gap.iloc[-1]['select=power-of-d d=30'] == gap.iloc[-1].max()",
-        "gap.iloc[-1].idxmin().startswith('select=adapow-d')",
+        "gap.loc[early, 'select=power-of-d d=30'] == gap.loc[early].min()",
+        "gap.iloc[-1]['select=weighted'] < gap.iloc[-1]['select=power-of-d d=30']",
+        "gap.filter(like='adapow-d').loc[early].item() == gap.loc[early, 'select=power-of-d d=30']",
+        "gap.filter(like='adapow-d').iloc[-1].item()"
+        " < 0.6 * gap.iloc[-1]['select=power-of-d d=30']",
         "late.groupby('setting').loss.mean()[[f'availability=cyclic groups={g}' for g in "
         "('10', '1', '10 by=label')]].is_monotonic_increasing",
         "late.groupby('setting').loss.std().idxmax() == 'availability=cyclic groups=10 by=label'",
