@@ -65,9 +65,12 @@ class Engine:
         run = self.run
         state = run.algorithm.init(run.x0)
         selection = run.selection.init(run.population.count)
-        moment = RunState(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
-        row, own = self._row(moment, RoundStats(0.0, 0.0), {}, due=True)
-        return replace(moment, last=Last.of(row), own=own), row
+        examined = run.examiner.init() if run.examiner else {}
+        moment = RunState(
+            0, 0.0, state, selection, self.budgets.init(), (state["x"],), examined=examined
+        )
+        row, own, examined = self._row(moment, RoundStats(0.0, 0.0), {}, due=True)
+        return replace(moment, last=Last(row["loss"]), own=own, examined=examined), row
 
     def step(self, moment: RunState) -> tuple[RunState, Row, list[Events]]:
         """Run one round.
@@ -99,20 +102,21 @@ class Engine:
                 selection = run.selection.learn(selection, reply)
             lengths = self.budgets.learn(lengths, reply, number, tally.time_s)
         window = (*moment.window, state["x"])[-run.algorithm.evaluate_last :]
-        after = RunState(number, tally.time_s, state, selection, lengths, window)
+        after = RunState(
+            number, tally.time_s, state, selection, lengths, window, examined=moment.examined
+        )
         place = {name: float(selection[name]) for name in run.selection.diagnostics}
         told = {**self._declared(after, diagnostics), **skew, **place}
         moved = math.nan
         if "model_change" in run.stop.columns and state is not moment.state:
             moved = told["model_change"] = distance(state["x"], moment.state["x"])
         due = self._due(after, moved)
-        row, own = self._row(after, tally, told, due)
-        if due:
-            row |= moment.last.derived_columns(row)
+        row, own, examined = self._row(after, tally, told, due)
         last, change = moment.last.after(row, answered, due)
         if "loss_change" in run.stop.columns:
             row["loss_change"] = change
-        return replace(after, last=last, own=own or moment.own), row, tally.events
+        own = own or moment.own
+        return replace(after, last=last, own=own, examined=examined), row, tally.events
 
     def _due(self, moment: RunState, moved: float) -> bool:
         """Whether the row of a moment is evaluated; a run's last row always is."""
@@ -307,9 +311,9 @@ class Engine:
 
     def _row(
         self, moment: RunState, tally: RoundStats, diagnostics: Mapping[str, float], due: bool
-    ) -> tuple[Row, Mapping[str, Array]]:
-        """Return a row and, where it is evaluated, what is kept of the clients' own models."""
-        run = self.run
+    ) -> tuple[Row, Mapping[str, Array], Mapping[str, Array]]:
+        """Return a row, what is kept of the clients' own models, and the examiner's state."""
+        run, examined = self.run, moment.examined
         own: Mapping[str, Array] = {}
         row: Row = {
             "algorithm": run.algorithm.name, "label": run.label, "seed": run.seed,
@@ -323,8 +327,9 @@ class Engine:
         if due:
             coming = NextRound(moment.round + 1, moment.state, moment.lengths)
             found, own = self.measures.of(moment.model, coming, at(moment))
-            row |= found
-        return row, own
+            figures, examined = self.measures.examine(examined, coming, at(moment))
+            row |= {**found, **figures}
+        return row, own, examined
 
     def _declared(self, moment: RunState, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
         """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""

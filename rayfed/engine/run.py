@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.host import Setup, View
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.engine.measures.evaluation import Scored
@@ -68,6 +69,8 @@ class Run:
         Who is linked with whom, where the scenario has a topology.
     optimum : Optimum or None
         F* and x*, where something asked for them.
+    examiner : Examiner or None
+        What compares the run with the theory of its algorithm.
     fairness, skew, heterogeneity, distance : bool
         Whether evaluated rows tell how evenly clients are served, how biased their selection is,
         how far they differ, and how far the model is from x*.
@@ -102,6 +105,7 @@ class Run:
     wall_scale: float | None = None
     graphs: Graphs | None = None
     optimum: Optimum | None = None
+    examiner: Examiner | None = None
     fairness: bool = False
     skew: bool = False
     heterogeneity: bool = False
@@ -141,6 +145,7 @@ class Run:
                 "evaluation": evaluation,
                 "server": evaluation,
                 "heterogeneity": Heterogeneity(self.algorithm),
+                "examiner": self.examiner,
             },
             views=self.views,
             problem=self.problem,

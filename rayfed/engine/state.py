@@ -35,6 +35,8 @@ class RunState:
         The last iterates, for ``evaluate_last``; the newest last.
     last : Last
         What the next evaluated row is compared with.
+    examined : mapping of str to array
+        The state of the run's examiner.
     own : mapping of str to (K,) array
         What the newest evaluation told of every client's own model; empty where none are kept.
     """
@@ -46,6 +48,7 @@ class RunState:
     lengths: Mapping[str, Array]
     window: tuple[Array, ...]
     last: Last = Last()
+    examined: Mapping[str, Array] = field(default_factory=dict)
     own: Mapping[str, Array] = field(default_factory=dict)
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.clients import STACKS_BYTES
 from rayfed.clients.solvers import Solver, block
 from rayfed.core.arrays import Array, Ints
@@ -207,7 +208,7 @@ class _Seed:
         evaluate = self.study.evaluate
         place = evaluate.needs_optimum(self.study.stop)
         of_clients = evaluate.heterogeneity or evaluate.skew
-        examined = any(run.algorithm.examined and run.algorithm.needs_least for run in runs)
+        examined = any(run.examiner is not None and run.examiner.needs_optimum for run in runs)
         if not (place or of_clients or examined):
             return runs
         best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
@@ -218,7 +219,7 @@ class _Seed:
         label = algorithm.label or algorithm.name
         record = self._record(algorithm)
         whole = self.views.whole(self.loader.tables)
-        algorithm = self._bound(index, algorithm, whole)
+        algorithm, examiner = self._bound(index, algorithm, whole)
         views, data = self.views.of(algorithm, self.loader.tables)
         select = algorithm.select or part.select
         weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
@@ -248,7 +249,8 @@ class _Seed:
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
             fairness=study.evaluate.fairness, skew=study.evaluate.skew,
             heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
-            graphs=self.graphs if select.needs_graphs else None, record=record,
+            graphs=self.graphs if select.needs_graphs else None, examiner=examiner,
+            record=record,
         )  # fmt: skip
         check_work(run)
         _check_end(run)
@@ -263,10 +265,17 @@ class _Seed:
             raise ScenarioError("clients.availability.by", text)
         return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
 
-    def _bound(self, index: int, algorithm: Algorithm, whole: Shards) -> Algorithm:
-        """Return an algorithm that has met clients and problem; errors say which one it is."""
+    def _bound(
+        self, index: int, algorithm: Algorithm, whole: Shards
+    ) -> tuple[Algorithm, Examiner | None]:
+        """Return an algorithm that has met clients and problem, and its examiner.
+
+        Errors say which algorithm it is.
+        """
+        known = (whole, self.clients, self.views.objective)
         try:
-            return algorithm.bound(whole, self.clients, self.views.objective)
+            examiner = algorithm.examiner
+            return algorithm.bound(*known), examiner and examiner.bound(*known)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
 

@@ -312,7 +312,7 @@ def located(
     return Mistakes([each for _, each in found], where) if any(where) else error
 
 
-def locate(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
+def with_lines(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
     """Return an error that was found after a scenario file was read, with its lines in the file.
 
     The error is returned as it is where the file cannot be read any more.

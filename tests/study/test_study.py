@@ -16,7 +16,7 @@ from rayfed.population.delay import Constant, Lognormal
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.selection import Weighted
 from rayfed.study import Study, apply_overrides, expand, load, slug
-from rayfed.study.study import locate
+from rayfed.study.study import with_lines
 
 SCENARIO = textwrap.dedent(
     """
@@ -496,9 +496,9 @@ class TestLines:
         path = tmp_path / "s.yaml"
         path.write_text("rounds: 1\nparticipation: {cohort: 9}\n")
         error = ScenarioError("participation.cohort", "found 9")
-        assert str(locate(error, path)) == f"{path}:2: participation.cohort: found 9"
-        assert str(locate(error, path, ["participation.cohort=9"])) == str(error)
-        assert str(locate(error, tmp_path / "gone.yaml")) == str(error)
+        assert str(with_lines(error, path)) == f"{path}:2: participation.cohort: found 9"
+        assert str(with_lines(error, path, ["participation.cohort=9"])) == str(error)
+        assert str(with_lines(error, tmp_path / "gone.yaml")) == str(error)
 
 
 class TestGrid:

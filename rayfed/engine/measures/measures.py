@@ -16,7 +16,7 @@ from rayfed.engine.measures.evaluation import scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
 from rayfed.engine.run import Run
 from rayfed.executors.base import Gathered
-from rayfed.messages import Probe
+from rayfed.messages import Probe, State
 from rayfed.population.availability import Availability, Cyclic
 
 SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
@@ -61,7 +61,8 @@ def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability)
         BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
     }
     columns = (name for names, given in wanted.items() if given for name in names)
-    return (*columns, *algorithm.examined)
+    examiner = algorithm.examiner
+    return (*columns, *(examiner.columns if examiner else ()))
 
 
 class Measures:
@@ -119,8 +120,6 @@ class Measures:
                 row["distance"] = float(np.linalg.norm(x - run.optimum.x))
         if run.heterogeneity:
             row |= self.diagnosis.of(x, coming, when)
-        if run.algorithm.examined:
-            row |= run.algorithm.examine(coming.state, self._probe(when))
         if run.fairness:
             row |= fairness(told["accuracy"])
         if run.algorithm.personal:
@@ -137,14 +136,23 @@ class Measures:
         columns = {name: told.get(name, none) for name in COLUMNS}
         return {"round": np.full(len(ids), round), "client": ids, **columns}
 
-    def _probe(self, when: str) -> Probe:
-        """Return what lets the algorithm ask the clients about themselves."""
+    def examine(
+        self, known: State, coming: NextRound, when: str
+    ) -> tuple[Mapping[str, float], State]:
+        """Return the columns of the run's examiner and its new state, from what it knew before."""
+        examiner = self.run.examiner
+        if examiner is None or not examiner.columns:
+            return {}, known
+        return examiner.examine(known, coming.state, self._probe(coming.round - 1, when))
+
+    def _probe(self, round: int, when: str) -> Probe:
+        """Return what lets the examiner ask the clients about themselves, after a round."""
         run, best = self.run, self.run.optimum
 
         def ask(work: str, send: Mapping[str, Array], up: Mapping[str, int]) -> Mapping[str, Array]:
-            return self.exchange(_request("algorithm", work, up, run.evaluated), send, when).sums
+            return self.exchange(_request("examiner", work, up, run.evaluated), send, when).sums
 
-        return Probe(ask, None if best is None else best.value, run.clients.count)
+        return Probe(ask, None if best is None else best.value, run.clients.count, round)
 
     def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each, of their own models if they have any."""
