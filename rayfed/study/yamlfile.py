@@ -56,7 +56,8 @@ class _Strict(_Fast):  # type: ignore[misc]
         return made
 
 
-def _wrong(text: str, node: yaml.Node | yaml.Event) -> yaml.MarkedYAMLError:
+def _wrong(text: str, node: Any) -> yaml.MarkedYAMLError:
+    """Return an error at a node, or an event, of the text."""
     return yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
 
 
