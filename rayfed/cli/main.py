@@ -212,13 +212,13 @@ def topology(
         ),
     ] = None,
 ) -> None:
-    """Print what the graphs of a scenario are like, and what walks on them come to.
+    """Print the properties of the graphs of a scenario and of walks on them.
 
     A line for each graph: links, degrees, parts. A line for each walk on it, the scenario's own
     and those that need no settings: lambda_2 of the transition matrix; the moves after which the
     walk is within 1/4 of its stationary law; the least and the largest share of that law; the
     expected moves from a client to another, where they are most; bounds of those to all clients.
-    Of more than 500 clients moves are bounds, and those to all are not told.
+    With more than 500 clients, numbers of moves are bounds, and those to all clients are left out.
     """
     from rayfed.study.bounds import LONGEST_S
     from rayfed.study.plan import walks_of
@@ -226,7 +226,7 @@ def topology(
 
     plan = _prepared(scenario, set_)
     study, graphs = plan.study, plan.graphs()
-    own = walks_of(study, graphs)
+    walks = walks_of(study, graphs)
     last_s = until if until is not None else study.stop.time_s or 3600.0
     if not last_s <= LONGEST_S:
         raise ScenarioError("--until", f"found {last_s:g}; give at most {LONGEST_S:g} seconds")
@@ -235,7 +235,7 @@ def topology(
         raise ScenarioError("--until", f"{text}, of at most {MOST_EPOCHS:,}; give fewer seconds")
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     _say(summary.line(graphs))
-    for table in summary.tables(summary.regimes(graphs, moments, own)):
+    for table in summary.tables(summary.regimes(graphs, moments, walks)):
         out.print(table)
 
 
@@ -305,9 +305,9 @@ def best(
     from rayfed.report.read.results import Results
 
     results = Results.read(folder)
-    found = Best(results, Aim.of(results, by, at, target))
-    out.print(tables.best(found))
-    paths = found.write()
+    choice = Best(results, Aim.of(results, by, at, target))
+    out.print(tables.best(choice))
+    paths = choice.write()
     for path in paths:
         _say(f"run it by: rayfed run {shlex.quote(str(path))}")
     raise typer.Exit(0 if paths else 1)

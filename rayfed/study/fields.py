@@ -111,14 +111,14 @@ class Settings(BaseModel):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Describe the keys as the docstring does."""
-        found = handler(schema)
-        inner = handler.resolve_ref_schema(found)
+        described_schema = handler(schema)
+        inner = handler.resolve_ref_schema(described_schema)
         texts = described(cls.origin or cls)
         inner["description"] = summary(cls.origin or cls)
         for key, shown in inner.get("properties", {}).items():
             if key in texts:
                 shown["description"] = texts[key]
-        return found
+        return described_schema
 
 
 @dataclasses.dataclass(frozen=True)

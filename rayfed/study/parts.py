@@ -215,8 +215,8 @@ class Different(Settings):
     def _one_choice(self) -> Self:
         given = [key for key in ("ids", "count", "fraction") if getattr(self, key) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of ids, count and fraction"
-            fail(f"found {found}; give one of ids, count and fraction", given)
+            keys = " and ".join(given) or "none of ids, count and fraction"
+            fail(f"found {keys}; give one of ids, count and fraction", given)
         return self
 
     def group(self, index: int, population: int) -> Group:
@@ -315,13 +315,13 @@ class Task(Settings):
     @classmethod
     def _split(cls, given: Any) -> Any:
         """Tell the keys of the data from the settings of the problem."""
-        own = [key for key in cls.model_fields if key != "kernels"]
+        beside = [key for key in cls.model_fields if key != "kernels"]
         if not isinstance(given, Mapping):
             return {"kernels": fields.build("problems", given)}
         problem, settings = fields.split("problems", given)
-        known = [*fields.model_of(problem).model_fields, *own]
+        known = [*fields.model_of(problem).model_fields, *beside]
         settings = fields.mark_unknown(settings, known)
-        data = {key: settings.pop(key) for key in own if key in settings}
+        data = {key: settings.pop(key) for key in beside if key in settings}
         return {"kernels": {"name": problem, **settings}, **data}
 
     @field_validator("dataset", mode="wrap")

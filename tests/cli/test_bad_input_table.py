@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rayfed.cli import main as cli
-from tests.cli.bad_inputs import cases, files
+from tests.cli.bad_input_table import cases, files
 
 LONGEST_S = 10.0
 TABLE = list(cases())

@@ -110,7 +110,7 @@ OVERRIDES = {
     "negative seeds": (["seeds=[-1]"], "it should be at least 0"),
     "one seed twice": (["seeds=[1, 1]"], "give each seed once"),
     "no algorithm": (["algorithms=[]"], "algorithms: found []"),
-    "local.mu one level too high": (["algorithms.0.mu=1"], "unknown key 'mu'; write it as local.mu"),
+    "local.mu one level too high": (["algorithms.0.mu=1"], "'mu'; write it as local.mu"),
     "endless local steps": (["algorithms.0.local.steps=2147483647"], "more than 100,000,000"),
     "endless passes": (["algorithms.0.local={epochs: 1.0e+300}"], "more than 100,000,000"),
     "steps that take no time": (
