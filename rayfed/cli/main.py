@@ -27,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+LISTED = (*KINDS, "columns")
 out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
 MOST_GRAPHS = 1000
@@ -113,9 +114,8 @@ def resume(folder: Folder) -> None:
     runs = [run.folder for run in plan.runs]
     for warning in differences(folder, runs):
         _say(f"warning: {warning}", err, style="yellow")
-    count = len(plan.runs)
-    waiting = count - len(ended(folder, [run.folder for run in plan.runs]))
-    _say(f"{clipped(plan.study.name, 80)}: {waiting} of {count} runs to go on with")
+    waiting = len(runs) - len(ended(folder, runs))
+    _say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
     _end(folder, lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
 
 
@@ -243,18 +243,24 @@ def topology(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(KINDS)}; without, all names.", metavar="KIND"),
+        typer.Argument(help=f"One of: {', '.join(LISTED)}; without, all names.", metavar="KIND"),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
 ) -> None:
-    """Print the algorithms, problems, data sets and so on that were found."""
+    """Print the algorithms, problems, data sets and so on that were found.
+
+    With "columns": the columns of the result tables, those of plug-ins included.
+    """
     from rayfed.cli.catalogue import details, kinds, overview
 
     if kind is None:
         out.print(kinds())
         return
-    if kind not in KINDS:
-        raise ScenarioError("", unknown("kind", kind, KINDS))
+    if kind not in LISTED:
+        raise ScenarioError("", unknown("kind", kind, LISTED))
+    if kind == "columns":
+        _list_columns(name)
+        return
     if name is None:
         out.print(overview(kind))
         return
@@ -262,6 +268,17 @@ def list_(
     out.print(text, highlight=False, markup=False)
     out.print()
     out.print(settings)
+
+
+def _list_columns(name: str | None) -> None:
+    from rayfed.cli.columns import column, columns
+
+    if name is not None:
+        out.print(column(name), highlight=False, markup=False)
+        return
+    for table in columns():
+        out.print(table)
+        out.print()
 
 
 @app.command()

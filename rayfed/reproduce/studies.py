@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed import api
+from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.engine.measures.measures import evaluated
 from rayfed.engine.state import COUNTS
@@ -354,7 +355,7 @@ def _check_value(value: Value, study: Study) -> None:
     scored = evaluated(asked, algorithm, availability=availability)
     stops = Stop(**dict(study.stop)).columns
     select = algorithm.select or study.participation.select
-    reported = (*stops, *select.diagnostics, *algorithm.diagnostics)
+    reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
     columns = ("round", "time_s", *COUNTS, *scored, *reported)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"

@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.solvers import Solver, override
+from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.partitions import Partition
 from rayfed.selection import All, Selection
@@ -165,7 +166,7 @@ class Study(Settings):
             if algorithm.select is not None:
                 self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
             select = algorithm.select or part.select
-            if algorithm.needs_walk and "position" not in select.diagnostics:
+            if algorithm.needs_walk and "position" not in names(select.diagnostics):
                 text = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
                 place = f"algorithms.{index}"
                 raise ScenarioError(place, f"{text}, which visits nobody; give select: walk")
