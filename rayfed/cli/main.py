@@ -139,14 +139,14 @@ def reproduce(
     ] = None,
     keep: Annotated[
         bool,
-        typer.Option("--keep", help="Use what is recorded of the same scenario; run what lacks."),
+        typer.Option("--keep", help="Keep recorded runs of the same scenario; run the others."),
     ] = False,
 ) -> None:
     """Run a published study and check what its source claims.
 
     For example: rayfed reproduce jhunjhunwala_2023_synthetic. The claims are in
     scenarios/<name>.claims.yaml; each part of the study gets a result folder with a page, and
-    claims.json tells what was measured. The short version takes minutes, --full the source's
+    claims.json holds what was measured. The short version takes minutes, --full the source's
     length.
 
     Exit status: 0 if every claim holds or is marked with the reason why it does not, 1 if one
@@ -357,7 +357,7 @@ def main() -> None:
         _fail(error, 1)
     except Exception as error:
         if not users_frames(error):
-            raise  # ours: the whole trace tells where
+            raise  # a bug of rayfed: show the whole trace
         _fail(clipped(f"a plug-in failed: {raised(error)}"), 2)
 
 

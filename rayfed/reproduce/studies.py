@@ -177,7 +177,7 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
     Plan
         What it runs.
     bool
-        Whether what is recorded is gone on with.
+        Whether recorded runs of the same scenario are kept.
 
     Raises
     ------

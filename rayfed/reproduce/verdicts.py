@@ -126,12 +126,12 @@ class Verdict:
 
     @property
     def expected(self) -> bool:
-        """Whether it holds, or does not for the reason that is given."""
+        """Whether the claim holds, or fails for the reason that its file gives."""
         return self.status in ("holds", "not reproduced")
 
     @property
     def remark(self) -> str:
-        """What the reader should know beside."""
+        """A remark for the reader; empty if there is none."""
         if self.claim.because and self.holds:
             return f"holds after all; the mark can go ({self.claim.because})"
         return self.claim.because or ""
@@ -188,7 +188,7 @@ def claimed(check: Check) -> str:
 
 
 def compare(check: Check, values: Sequence[float]) -> bool:
-    """Return whether values stand as a check says; one that is no number never does.
+    """Return whether values satisfy a check; NaN never does.
 
     Parameters
     ----------

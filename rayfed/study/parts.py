@@ -72,13 +72,15 @@ class Evaluate(Settings):
     gap : bool
         Whether the optimum is computed, so that `loss_gap` is known.
     fairness : bool
-        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are.
+        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are
+        computed.
     skew : bool
-        Whether the loss of each cohort over that of all clients is, before it trains.
+        Whether the loss of each cohort relative to that of all clients is computed, before it
+        trains.
     heterogeneity : bool
-        Whether it is known how far the clients' gradients, local models and optima differ.
+        Whether the differences of the clients' gradients, local models and optima are computed.
     distance : bool
-        Whether the distance of the model from the optimum is.
+        Whether the distance of the model from the optimum is computed.
     """
 
     every: Count = 1
@@ -130,7 +132,7 @@ class Named(Settings):
 
 
 class Clock(Named):
-    """Whether anybody really waits.
+    """Whether simulated time takes wall-clock time.
 
     Parameters
     ----------

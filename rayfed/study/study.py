@@ -204,7 +204,7 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Check what no part knows alone; all that is wrong is told at once."""
+        """Check what concerns several parts; all mistakes are raised together."""
         wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
         if wrong:
             refuse(wrong, self)

@@ -93,7 +93,7 @@ def executed(name, folder, monkeypatch, full=False):
 
 
 def test_there_is_one_for_the_quickstart_and_each_topic():
-    assert sorted(SAYS) == NOTEBOOKS
+    assert NOTEBOOKS == sorted(SAYS)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -568,14 +568,14 @@ class TestFile:
         [
             (
                 "name: !!python/object/apply:os.getcwd []\n",
-                "yaml:1: holds a value that is no plain",
+                "yaml:1: holds a value that is not plain",
             ),
-            ("name: x\nrounds: [1, 2\n", "yaml:3: is no valid YAML: did not find expected"),
-            ("name: x\n\tbad: y\n", "yaml:2: is no valid YAML: found a tab"),
+            ("name: x\nrounds: [1, 2\n", "yaml:3: is not valid YAML: did not find expected"),
+            ("name: x\n\tbad: y\n", "yaml:2: is not valid YAML: found a tab"),
             ("", "yaml: holds no mapping"),
             ("- 1\n", "yaml: holds no mapping"),
-            (b"name: \xff\xfe\n", "yaml: is no text in UTF-8"),
-            ("name: \x00\n", "yaml: is no valid YAML"),
+            (b"name: \xff\xfe\n", "yaml: is not text in UTF-8"),
+            ("name: \x00\n", "yaml: is not valid YAML"),
         ],
     )
     def test_unreadable(self, tmp_path, text, message):
