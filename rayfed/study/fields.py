@@ -76,7 +76,7 @@ def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
 
 
 class Settings(BaseModel):
-    """Base of all parts of a scenario: frozen; unknown keys and misplaced truth values are refused."""
+    """Base of all parts of a scenario: frozen, unknown keys and misplaced truth values refused."""
 
     model_config = ConfigDict(
         frozen=True,
