@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array
-from rayfed.core.errors import RayfedError, RunFailed
+from rayfed.core.errors import RayfedError, RunFailed, clipped
 from rayfed.core.parquet import schema
 from rayfed.engine import columns
 from rayfed.engine.engine import Engine
@@ -90,7 +90,7 @@ class Driver:
         except Interrupted:
             raise
         except RunFailed as error:
-            return self._fail(str(error), str(error))
+            return self._fail(_summary(error), str(error))
         except Exception as error:  # whatever it is: the other runs go on
             reason = f"after round {self.progress.round}: {_line(error)}"
             return self._fail(reason, traceback.format_exc(), isinstance(error, HERE))
@@ -306,12 +306,18 @@ def account(run: Run, started: float, status: str, **more: Any) -> dict[str, Any
     }  # fmt: skip
 
 
+def _summary(error: RunFailed) -> str:
+    """Return an error that ends a run on one line; its trace is for the log."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return clipped(" ".join(dict.fromkeys([*lines[:1], *lines[-1:]])))
+
+
 def _line(error: Exception) -> str:
     """Return an error as one line; of one that came with a trace from elsewhere, its last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 or (lines and isinstance(error, RayfedError)):
-        return lines[-1]
-    return ": ".join([type(error).__name__, *lines])
+        return clipped(lines[-1])
+    return clipped(": ".join([type(error).__name__, *lines]))
 
 
 @cache

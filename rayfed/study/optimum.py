@@ -16,7 +16,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Optimum, Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
-from rayfed.numerics.minimise import minimise
 
 _NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in about a second
 _NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wanted there
@@ -40,13 +39,17 @@ class Whole:
     def least(self, clients: Clients, x: Array) -> Upload:
         """Return the least value F_i* of every client (K,), searched from x (p,)."""
         newton = clients.problem.has_hessian and clients.p <= _NEWTON_EACH_UP_TO
-        found = [
+        from rayfed.numerics.minimise import minimise  # here: SciPy's take half a second
+
+        least = [
             minimise(
-                partial(_value_and_gradient, one), partial(_hessian, one) if newton else None, x
+                partial(_value_and_gradient, client),
+                partial(_hessian, client) if newton else None,
+                x,
             )[0]
-            for one in (clients.only(k) for k in range(len(clients.ids)))
+            for client in (clients.only(k) for k in range(len(clients.ids)))
         ]
-        return Upload({"least": np.array(found)})
+        return Upload({"least": np.array(least)})
 
 
 def optimum(
@@ -92,6 +95,8 @@ def optimum(
     setup = replace(whole.setup(), owners={"optimum": Whole()}, initial={})
     executor.open("optimum", setup)
     function = _Function(executor, run)
+    from rayfed.numerics.minimise import minimise
+
     value, x = minimise(function.value_and_gradient, function.newton, whole.x0)
     return Optimum(value, x, function.least(whole.x0) if of_clients else None)
 

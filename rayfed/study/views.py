@@ -1,4 +1,4 @@
-"""From a scenario's data to what hosts see: rows loaded, cast and split, each only once."""
+"""The data of a scenario as hosts see it: loaded, cast and split, each table only once."""
 
 from __future__ import annotations
 
@@ -118,17 +118,17 @@ class Views:
         ScenarioError
             If the algorithm needs all rows in one place and cannot have them.
         """
-        ours = self.objective
-        whole = View(self.shards, ours)
+        objective = self.objective
+        whole = View(self.shards, objective)
         views, data = {"": whole, "evaluation": whole}, {"": self.data["clients"]}
         if algorithm.pooled:
             everyone = np.arange(self.shards.clients)
             sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
             one, data[""] = self._pooled(algorithm, tables)
-            views[""] = View(one, ours.pooled(sizes, mass))
+            views[""] = View(one, objective.pooled(sizes, mass))
         data["evaluation"] = self.data["clients"]
         if self.server is not None:
-            views["server"] = View(self.server, ours)
+            views["server"] = View(self.server, objective)
             data["server"] = self.data["server"]
         return views, data
 
