@@ -337,7 +337,9 @@ def _has_file(name: str) -> bool:
 
 def _values(run: Any) -> list[Any]:
     """Return the plug-ins of a run, and those within them."""
-    parts = (run.algorithm, run.problem, run.selection, *run.solvers, run.population)
+    training, population = run.training, run.federation.population
+    selection = run.participation.selection
+    parts = (training.algorithm, training.problem, selection, *training.solvers, population)
     found = list(parts)
     for part in parts:
         if is_dataclass(part):
@@ -376,7 +378,7 @@ def warnings(folder: Path) -> list[str]:
 
 def differences(plan: Plan, folder: Path) -> list[str]:
     """Return where this machine differs from the one that began: the bits may differ then."""
-    from rayfed.runs.driver import versions
+    from rayfed.runs.run_json import versions
 
     found = set()
     for each in plan.runs:

@@ -55,9 +55,9 @@ def runs(plan: Any) -> Table:
     for each in plan.runs:
         seen.setdefault((each.label, each.setting), []).append(each)
     for (label, setting), runs in seen.items():
-        rows = runs[0].views["evaluation"].shards.total()
+        rows = runs[0].federation.views.evaluation.shards.total()
         seeds = ", ".join(str(each.seed) for each in runs)
-        cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
+        cells = (label, setting, seeds, f"{runs[0].training.x0.size:,}", f"{rows:,}")
         table.add_row(*map(escape, cells))
     return table
 

@@ -66,14 +66,14 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Last:
+class LastEvaluation:
     """The last evaluated row, as far as the next one is compared with it.
 
     Parameters
     ----------
     loss : float
         Its loss.
-    heard : bool
+    answered : bool
         Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
     round : int
         Its round.
@@ -84,7 +84,7 @@ class Last:
     """
 
     loss: float = math.nan
-    heard: bool = False
+    answered: bool = False
     round: int = 0
     merit: float = math.nan
     best: float = math.nan
@@ -98,15 +98,17 @@ class Last:
             told[BEST] = float(np.fmin(self.best, row["stationarity"]))
         return told
 
-    def after(self, row: Mapping[str, Any], answered: bool, due: bool) -> tuple[Last, float]:
-        """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
-        heard = self.heard or answered
+    def after(
+        self, row: Mapping[str, Any], answered: bool, due: bool
+    ) -> tuple[LastEvaluation, float]:
+        """Return this after a round, and by how much the loss changed: NaN if it is unknown."""
+        answered = answered or self.answered
         if not due:
-            return self if heard == self.heard else replace(self, heard=heard), math.nan
-        return Last.of(row), abs(row["loss"] - self.loss) if heard else math.nan
+            return self if answered == self.answered else replace(self, answered=answered), math.nan
+        return LastEvaluation.of(row), abs(row["loss"] - self.loss) if answered else math.nan
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Last:
+    def of(cls, row: Mapping[str, Any]) -> LastEvaluation:
         """Return what is kept of an evaluated row."""
         merit, best = row.get("merit", math.nan), row.get(BEST, math.nan)
         return cls(row["loss"], False, row["round"], merit, best)

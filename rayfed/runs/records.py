@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rayfed.core.arrays import Array
 from rayfed.engine.measures.personal import COLUMNS, Thinning
 from rayfed.engine.state import STATUS, Events, Row, RunState
-from rayfed.engine.stopping import Last
+from rayfed.engine.stopping import LastEvaluation
 from rayfed.executors.base import merged
 
 EVENTS = pa.schema(
@@ -225,7 +225,7 @@ class Records:
         arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
         arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
         arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
-        arrays |= {f"own.{k}": v for k, v in moment.own.items()}
+        arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
         write_npz(self.checkpoints / server, arrays)
         manifest = {
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
@@ -254,8 +254,8 @@ class Records:
             selection=_within(held, "selection."),
             lengths=_within(held, "lengths."),
             window=tuple(held[k] for k in window),
-            last=Last(*manifest["last"]),
-            own=_within(held, "own."),
+            last=LastEvaluation(*manifest["last"]),
+            personal=_within(held, "own."),
         )
         return moment, self._clients(manifest["clients"])
 

@@ -11,7 +11,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import State, Wait
-from rayfed.selection.base import Choice, Selection, View
+from rayfed.selection.base import POSITION, Choice, Selection, View
 from rayfed.topology.walks import Metropolis, Walk, Walker
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Walking(Selection):
     name: ClassVar[str] = "walk"
     own_cohort: ClassVar[bool] = True
     needs_graphs: ClassVar[bool] = True
-    diagnostics: ClassVar[tuple[str, ...]] = ("position",)
+    diagnostics: ClassVar[tuple[str, ...]] = (POSITION,)
 
     rule: Walk = field(default_factory=Metropolis)
     start: Annotated[int, Ge(0)] | None = None
@@ -70,6 +70,10 @@ class Walking(Selection):
         """Return the rule, made lazy where it would have a period."""
         return self.rule.resolved(graphs)
 
+    def visited(self, state: State) -> int:
+        """Return the client that the server is at."""
+        return int(state[POSITION])
+
     def init(self, count: int) -> State:
         """Return no place yet, and no round in which the server has come there."""
         return _state(_NOWHERE, 0)
@@ -77,7 +81,7 @@ class Walking(Selection):
     def select(self, view: View, state: State) -> Choice:
         """Move, and return whoever is there, ascending."""
         walker = self._walker(view)
-        here, now = int(state["position"]), view.time_s
+        here, now = int(state[POSITION]), view.time_s
         if here == _NOWHERE:
             here = walker.first() if self.start is None else self.start
         elif state["arrived"] < view.round:
@@ -99,4 +103,4 @@ class Walking(Selection):
 
 
 def _state(position: int, arrived: int) -> dict[str, Array]:
-    return {"position": np.asarray(position), "arrived": np.asarray(arrived)}
+    return {POSITION: np.asarray(position), "arrived": np.asarray(arrived)}

@@ -78,7 +78,7 @@ class Six:
 def first_model(result):
     """Return the model of round 0."""
     plan = api.recorded(result.folder)
-    return plan.runs[0].x0
+    return plan.runs[0].training.x0
 
 
 def losses(result, label):

@@ -39,7 +39,7 @@ def scenario(mixed, name, **changes):
 def drive(plan, out, block=None, **how):
     (run,) = plan.runs
     run = run if block is None else replace(run, block=block)
-    driver = Driver(run, out, SerialExecutor(plan.tables, run.data))
+    driver = Driver(run, out, SerialExecutor(plan.tables))
     return driver, driver.execute(**how)
 
 
@@ -60,7 +60,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(mixed, name, tmp_path, 
     plan = api.prepare(api.read(scenario(mixed, name)))
     drive(plan, tmp_path / "calm")
     (run,) = plan.runs
-    driver = Driver(run, tmp_path / "stopped", SerialExecutor(plan.tables, run.data))
+    driver = Driver(run, tmp_path / "stopped", SerialExecutor(plan.tables))
     with pytest.raises(Interrupted):
         driver.execute(report=lambda p: driver.stop() if p.round == 4 else None)
     drive(plan, tmp_path / "stopped", resume=True)
@@ -103,7 +103,7 @@ def test_it_is_a_frozen_value_that_says_where_it_comes_from(name):
     assert cls.baseline or "Deviations from the paper" in text
     assert cls.baseline or "http" in inspect.getdoc(inspect.getmodule(cls))
     source = inspect.getsource(inspect.getmodule(cls))
-    for word in ("import ray", "rayfed.engine.engine", "rayfed.executors", "import time"):
+    for word in ("import ray", "rayfed.engine", "rayfed.executors", "import time"):
         assert word not in source
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.plugins import find
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
 
@@ -29,7 +29,7 @@ def planned(mixed, name, **changes):
 def drive(plan, out, block=None, **how):
     (run,) = plan.runs
     run = run if block is None else replace(run, block=block)
-    return Driver(run, out, SerialExecutor(plan.tables, run.data)).execute(**how)
+    return Driver(run, out, SerialExecutor(plan.tables)).execute(**how)
 
 
 @each
@@ -45,7 +45,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(mixed, name, tmp_path, 
     plan = planned(mixed, name)
     drive(plan, tmp_path / "calm")
     (run,) = plan.runs
-    driver = Driver(run, tmp_path / "stopped", SerialExecutor(plan.tables, run.data))
+    driver = Driver(run, tmp_path / "stopped", SerialExecutor(plan.tables))
     with pytest.raises(Interrupted):
         driver.execute(report=lambda p: driver.stop() if p.round == 4 else None)
     drive(plan, tmp_path / "stopped", resume=True)
@@ -56,16 +56,16 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(mixed, name, tmp_path, 
 def test_it_names_available_clients_in_order_and_enough_of_them(mixed, name):
     plan = planned(mixed, name)
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     seen = []
     for number in range(1, 7):
         start = moment.time_s
         moment, _, events = engine.step(moment)
         ids = events[-1]["client"]
-        assert run.population.available(ids, start, number).all()
+        assert run.federation.population.available(ids, start, number).all()
         assert (np.diff(ids) > 0).all()  # the events hold each client once
         assert 1 <= len(ids) <= 6
         seen += ids.tolist()
@@ -76,9 +76,9 @@ def test_it_names_available_clients_in_order_and_enough_of_them(mixed, name):
 def test_it_never_changes_its_state_in_place(mixed, name):
     plan = planned(mixed, name)
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     for _ in range(3):
         for array in moment.selection.values():
@@ -95,9 +95,9 @@ def test_every_algorithm_runs_under_it(mixed, name):
     found = [name for name, cls in find("algorithms").items() if not cls.pooled]
     plan = planned(mixed, name, algorithms=[{"name": one} for one in found])
     for run in plan.runs:
-        executor = SerialExecutor(plan.tables, run.data)
+        executor = SerialExecutor(plan.tables)
         executor.open(run.folder, run.setup())
-        engine = Engine(run, executor)
+        engine = RoundLoop(run, executor)
         moment, _ = engine.start()
         for _ in range(2):
             moment, row, _ = engine.step(moment)
@@ -112,5 +112,5 @@ def test_it_is_a_frozen_value_that_says_what_it_does(name):
     assert cls.__dataclass_params__.frozen
     assert inspect.getdoc(cls)
     source = inspect.getsource(inspect.getmodule(cls))
-    for word in ("import ray", "rayfed.engine.engine", "rayfed.executors", "import time"):
+    for word in ("import ray", "rayfed.engine", "rayfed.executors", "import time"):
         assert word not in source

@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.stopping import BEST, Last, Stop
+from rayfed.engine.stopping import BEST, LastEvaluation, Stop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.serial import SerialStudy
@@ -43,7 +43,7 @@ def test_no_rule_needs_no_columns():
 
 def test_a_loss_is_compared_with_the_last_that_is_known():
     """Evaluated in rounds 0, 2, 4 and 6: 5, 4, 4 and 4; nobody answers in rounds 3 and 4."""
-    last, changes = Last(5.0), []
+    last, changes = LastEvaluation(5.0), []
     for loss, answered in [(math.nan, True), (4, False), (math.nan, False), (4, False)]:
         row = {"loss": loss, "round": len(changes) + 1}
         last, change = last.after(row, answered, due=not math.isnan(loss))
@@ -54,16 +54,18 @@ def test_a_loss_is_compared_with_the_last_that_is_known():
 
 def test_a_merit_is_compared_with_the_last_that_is_known():
     """8 in round 1 and 2 in round 3: a half in each of the two; nobody knows after a 0."""
-    last = Last.of({"loss": 1.0, "round": 1, "merit": 8.0})
+    last = LastEvaluation.of({"loss": 1.0, "round": 1, "merit": 8.0})
     assert last.factor({"round": 3, "merit": 2.0}) == 0.5
     assert math.isnan(last.factor({"round": 3, "merit": math.nan}))
     assert math.isnan(
-        Last.of({"loss": 1.0, "round": 1, "merit": 0.0}).factor({"round": 2, "merit": 1.0})
+        LastEvaluation.of({"loss": 1.0, "round": 1, "merit": 0.0}).factor(
+            {"round": 2, "merit": 1.0}
+        )
     )
 
 
 def test_the_best_is_the_least_of_all_that_are_known():
-    last, best = Last.of({"loss": 1.0, "round": 0, BEST: math.nan}), []
+    last, best = LastEvaluation.of({"loss": 1.0, "round": 0, BEST: math.nan}), []
     for round, found in enumerate([4.0, 2.0, math.nan, 3.0], 1):
         row = {"loss": 1.0, "round": round, "stationarity": found, BEST: found}
         row |= last.derived_columns(row)
@@ -155,7 +157,7 @@ def test_a_run_that_is_resumed_ends_in_the_same_round(one, tmp_path, assert_same
     (run,) = (plan := api.prepare(api.read(one(stop=stop, evaluate={"every": 3})))).runs
 
     def driver(folder):
-        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables, run.data))
+        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables))
 
     driver("calm").execute()
     disturbed = driver("stopped")

@@ -106,7 +106,7 @@ def plan(mixed):
 
 def drive(plan, out, index=0):
     run = plan.runs[index]
-    return Driver(run, out, SerialExecutor(plan.tables, run.data))
+    return Driver(run, out, SerialExecutor(plan.tables))
 
 
 def arrays(plan, out):

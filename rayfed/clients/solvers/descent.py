@@ -18,6 +18,7 @@ from rayfed.clients.solvers.base import CACHE, GradientFn, Local, Solver
 from rayfed.clients.solvers.budget import LENGTHS, in_passes, in_seconds
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Draw
 from rayfed.problems.base import Batch, Oracle
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Descent(Solver):
         *,
         ids: Ints | None = None,
         seed: int = 0,
-        round: int = 1,
+        draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
         """Return how many local steps each client gets (K,); see `Solver.budget`.
@@ -129,7 +130,7 @@ class Descent(Solver):
         length: Ints | Floats
         if isinstance(given, Length):
             who = np.arange(len(sizes)) if ids is None else ids
-            length = given.draw(who, seed=seed, round=round, state=state)
+            length = given.draw(who, seed=seed, draw=draw, state=state)
         else:
             length = np.full(len(sizes), given)
         if self.epochs is not None:
@@ -233,7 +234,7 @@ class Descent(Solver):
             ids=clients.ids,
             sizes=clients.sizes,
             seed=clients.seed,
-            round=clients.round,
+            draw=clients.draws,
             ask=clients.ask,
             stream=stream,
         )

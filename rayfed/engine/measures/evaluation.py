@@ -33,16 +33,16 @@ class Evaluation:
     scored : "held-out", "server" or "training"
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
-    told : tuple of str
-        What `measure` tells of every client beside the sums, among `personal.COLUMNS`.
+    reported : tuple of str
+        What `measure` reports of every client beside the sums, among `personal.COLUMNS`.
     """
 
     algorithm: Algorithm
     scored: Scored = "held-out"
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
 
     def measure(self, clients: Clients, x: Array) -> Upload:
-        """Return the terms (K, 9) of `COLUMNS`, and what is `told` of each client (K,).
+        """Return the terms (K, 9) of `COLUMNS`, and what is `reported` of each client (K,).
 
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
@@ -59,17 +59,17 @@ class Evaluation:
         return Upload({"metrics": np.stack(terms, axis=1), **self._each(clients, x, shared, own)})
 
     def _each(self, clients: Clients, x: Array, shared: _Scored, own: _Scored) -> dict[str, Array]:
-        """Return what is told of each client (K,)."""
+        """Return what is reported of each client (K,)."""
         found = {"loss": shared.losses, "personal_loss": own.losses}
-        if "distance" in self.told:
+        if "distance" in self.reported:
             apart = own.models - x
             found["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
         for name, one in (("accuracy", shared), ("personal_accuracy", own)):
-            if name in self.told and self.scored == "server":
+            if name in self.reported and self.scored == "server":
                 found[name] = _share(*_scores(clients, one.models, clients.rows_once)[1:])
-            elif name in self.told:
+            elif name in self.reported:
                 found[name] = one.accuracy
-        return {name: found[name] for name in self.told}
+        return {name: found[name] for name in self.reported}
 
     def each(self, clients: Clients, x: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).
