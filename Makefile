@@ -3,12 +3,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint docs bench clean
 
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
 	@echo "make test   run every test"
 	@echo "make lint   ruff, mypy --strict and the layers of the tree"
+	@echo "make docs   the documentation site, in docs/_build"
 	@echo "make bench  speed and memory against a bare NumPy loop"
 	@echo "make clean  remove the environment"
 
@@ -24,6 +25,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+docs: $(VENV)/installed-dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+	@echo "site: docs/_build/index.html"
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks

@@ -28,6 +28,8 @@ from rayfed import api
 from rayfed.core.errors import RayfedError
 from rayfed.engine.run import Run
 from rayfed.runs.backend import Backend
+from rayfed.runs.modules import own_modules
+from rayfed.runs.outcome import reason
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan import Plan
 
@@ -146,7 +148,7 @@ def _block(plan: Plan, run: Run, backend: Backend, folder: Path) -> Block:
     with _memory() as seen:
         outcome = backend.execute([run], plan.tables, False, lambda progress, outcome: None)
     if outcome[run.folder] != "finished":
-        raise RayfedError(f"{run.folder}: {api.reason(folder / run.folder)}")
+        raise RayfedError(f"{run.folder}: {reason(folder / run.folder)}")
     rows = pd.read_parquet(folder / run.folder / "rounds.parquet").iloc[1:]
     asked = rows["asked_s"].to_numpy()
     computed = rows.get("compute_s", pd.Series(np.nan, rows.index)).to_numpy()
@@ -175,7 +177,7 @@ def _started(plan: Plan, folder: Path) -> Backend:
         return SerialStudy(folder)
     from rayfed.runs.ray import RayStudy  # here: W1 runs where there is no Ray
 
-    per_actor, own = executor.clients_per_actor, api.own_modules(plan)
+    per_actor, own = executor.clients_per_actor, own_modules(plan.runs)
     return RayStudy(plan.clients, per_actor, executor.address, folder, own)
 
 

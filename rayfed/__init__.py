@@ -1,8 +1,9 @@
-"""rayfed simulates federated learning with clients that differ.
+"""Simulate federated learning with clients that differ in data, speed and availability.
 
 >>> import rayfed
->>> result = rayfed.run("scenarios/quickstart.yaml")  # doctest: +SKIP
->>> result.report()  # doctest: +SKIP
+>>> result = rayfed.run("quickstart")  # doctest: +SKIP
+>>> result.figure("convergence", x="time_s")  # doctest: +SKIP
+>>> rayfed.load("results/quickstart").summary()  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rayfed.api import Result, resume, run
+    from rayfed.api import Result, load, resume, run
     from rayfed.study import Study
 
-__all__ = ["Result", "Study", "resume", "run"]
+__all__ = ["Result", "Study", "load", "resume", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the interface when it is asked for: a client actor needs none of it."""
+    """Import the interface on first use: client actors import the package without it."""
     if name not in __all__:
         raise AttributeError(f"module 'rayfed' has no attribute '{name}'")
     from importlib import import_module

@@ -163,22 +163,26 @@ class Reply:
 
 @dataclass(frozen=True)
 class Probe:
-    """What `Algorithm.examine` may ask clients in an evaluation; nothing of it is charged.
+    """What an `Examiner` is given in an evaluation; nothing of it takes simulated time.
 
     Parameters
     ----------
     ask : callable
-        From a client half, what goes down and the count of numbers that come up to the plain sums
-        over all evaluated clients, by name.
+        ``ask(work, send, up)`` runs the examiner's method ``work(clients, **send) -> Upload`` and
+        returns, for each name in `up`, the plain sum over all evaluated clients. `up` declares
+        how many numbers each client uploads, as in an `Ask`.
     least : float, optional
-        F*, if it is known and the method `needs_least`; then all clients are evaluated.
+        F*, if it is known and `Examiner.needs_optimum`; then all clients are evaluated.
     population : int
         Number N of clients.
+    round : int
+        The round after which this evaluation takes place; 0 before the first.
     """
 
     ask: Callable[[str, Mapping[str, Array], Mapping[str, int]], Mapping[str, Array]]
     least: float | None
     population: int
+    round: int
 
 
 @dataclass(frozen=True)

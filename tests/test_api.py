@@ -20,6 +20,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
 from rayfed.problems.linear import Linear
+from rayfed.runs.outcome import differences
 
 ROUNDS = [
     "algorithm", "label", "seed", "round", "time_s", "loss", "test_loss", "accuracy", "loss_gap",
@@ -169,7 +170,117 @@ class TestPage:
         assert table.iloc[:, 0].tolist() == ["fedavg", "FedExP (eps=1e-3)"]
 
 
+class TestLoad:
+    """A folder that was run once, opened again."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory):
+        data = {"name": "synthetic", "features": 3, "classes": 2, "samples": 20}
+        scenario = {
+            "name": "loaded <b>",
+            "seeds": [0, 1],
+            "rounds": 3,
+            "problem": {"name": "softmax-regression", "test": 0.2, "dataset": data},
+            "clients": {"count": 4},
+            "algorithms": [{"name": "fedavg", "local": {"steps": 2, "batch": 2}},
+                           {"name": "ditto", "local": {"steps": 2, "batch": 2}}],
+            "executor": "serial",
+        }  # fmt: skip
+        return rayfed.run(scenario, out=tmp_path_factory.mktemp("runs") / "out").folder
+
+    def test_it_holds_what_run_returned(self, small, tmp_path, plain):
+        first = rayfed.run(small, out=tmp_path / "out")
+        again = rayfed.load(str(tmp_path / "out"))
+        assert again.outcome == first.outcome
+        for frame in ("rounds", "events", "clients", "personal"):
+            pd.testing.assert_frame_equal(getattr(again, frame), getattr(first, frame))
+
+    def test_personal_models(self, folder):
+        frame = rayfed.load(folder).personal
+        assert set(frame.label) == {"ditto"}
+        assert set(frame.seed) == {0, 1}
+        assert set(frame.client) == {0, 1, 2, 3}
+
+    def test_runs_are_in_the_order_of_the_scenario(self, folder):
+        rounds = rayfed.load(folder).rounds
+        order = list(dict.fromkeys(zip(rounds.label, rounds.seed, strict=True)))
+        assert order == [("fedavg", 0), ("fedavg", 1), ("ditto", 0), ("ditto", 1)]
+
+    def test_summaries(self, folder):
+        result = rayfed.load(folder)
+        last = result.rounds[result.rounds["round"] == 3].set_index(["label", "seed"]).loss
+        runs = result.summary(by="run").set_index(["label", "seed"])
+        pd.testing.assert_series_equal(runs.loss, last)
+        settings = result.summary(y="accuracy", target=0.5).set_index("name")
+        assert settings.loss_mean["fedavg"] == pytest.approx(last["fedavg"].mean(), rel=1e-15)
+        assert set(settings.target_column) == {"accuracy"}
+
+    def test_a_figure_that_a_notebook_shows(self, folder):
+        drawn = rayfed.load(folder).figure("convergence", x="time_s", y="loss")
+        assert {t.meta["name"] for t in drawn.data} == {"fedavg", "ditto"}
+        assert "timeline" in rayfed.load(folder).figures
+
+    @pytest.mark.parametrize("columns", [40, 80, 200])
+    def test_the_text_fits_the_terminal(self, folder, monkeypatch, columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        title, *lines = repr(rayfed.load(folder)).splitlines()
+        assert title == f"loaded <b> (4 finished) in {folder}"
+        assert lines[0].split()[0] == "algorithm"
+        assert [line.split()[0] for line in lines[1:]] == ["fedavg", "ditto"]
+        assert max(map(len, lines)) <= columns
+
+    def test_html_is_escaped_and_holds_every_column(self, folder):
+        text = rayfed.load(folder)._repr_html_()
+        assert "loaded &lt;b&gt;" in text
+        assert all(f"<th>{column}</th>" in text for column in ("algorithm", "final loss"))
+
+    @pytest.mark.parametrize(
+        ("ask", "told"),
+        [
+            (lambda r: r.summary(by="runs"), "unknown table 'runs'; did you mean 'run'?"),
+            (lambda r: r.summary(y="los"), "unknown column 'los'; did you mean 'loss'?"),
+            (lambda r: r.figure("timelime"), "unknown figure 'timelime'; did you mean 'timeline'?"),
+            (lambda r: r.model("fedavg-seed9"), "unknown run 'fedavg-seed9'; known: ditto-seed0, "),
+        ],
+    )
+    def test_a_mistake_is_one_line(self, folder, ask, told):
+        with pytest.raises(ScenarioError) as error:
+            ask(rayfed.load(folder))
+        assert str(error.value).startswith(told)
+        assert len(str(error.value).splitlines()) == 1
+
+    def test_a_run_without_a_model(self, folder, tmp_path):
+        (tmp_path / "out" / "fedavg-seed0").mkdir(parents=True)
+        status = json.dumps({"status": "running", "label": "fedavg", "seed": 0})
+        (tmp_path / "out" / "fedavg-seed0" / "run.json").write_text(status)
+        result = rayfed.load(tmp_path / "out")
+        assert dict(result.outcome) == {"fedavg-seed0": "running"}
+        assert result.rounds.empty
+        with pytest.raises(ScenarioError, match="is not there; the run is running"):
+            result.model("fedavg-seed0")
+
+    def test_a_folder_above_the_results_names_them(self, folder, tmp_path):
+        with pytest.raises(ScenarioError) as error:
+            rayfed.load(folder.parent)
+        assert str(error.value) == (
+            f"{folder.parent}: is no result folder; it holds no runs; did you mean '{folder}'?"
+        )
+        with pytest.raises(ScenarioError, match=r"is no result folder; it holds no runs$"):
+            rayfed.load(tmp_path)
+
+
 class TestWhatRunTakes:
+    def test_the_name_of_a_scenario_that_comes_with_rayfed(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        assert api.read("quickstart", {"rounds": 7}).rounds == 7
+        (tmp_path / "quickstart").mkdir()
+        with pytest.raises(ScenarioError, match="quickstart: cannot be read: Is a"):
+            api.read("quickstart")
+        with pytest.raises(ScenarioError, match=r"^unknown scenario 'quikstart'; did you"):
+            api.read("quikstart")
+
     def test_a_path_a_mapping_and_a_study_are_the_same(self, small, tmp_path, plain):
         (tmp_path / "named.yaml").write_text(yaml.safe_dump(small))
         results = [
@@ -398,13 +509,13 @@ class TestResume:
 
     def test_another_version_is_told(self, small, tmp_path, plain):
         result = rayfed.run(small, out=tmp_path / "out", overrides=["seeds=[0]"])
-        plan = api.recorded(result.folder)
-        assert api.differences(plan, result.folder) == []
+        runs = list(result.outcome)
+        assert differences(result.folder, runs) == []
         path = result.folder / "fedavg-seed0" / "run.json"
         told = json.loads(path.read_text())
         told["versions"]["numpy"], told["machine"] = "1.0", "abacus"
         path.write_text(json.dumps(told))
-        lines = api.differences(plan, result.folder)
+        lines = differences(result.folder, runs)
         assert any("numpy 1.0, now" in line for line in lines)
         assert any("machine abacus, now" in line for line in lines)
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge
 
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
-from rayfed.messages import Ask, Diagnostics, Probe, Reply, State
+from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ class Algorithm:
         ``x`` is a model; if not, the personal models are scored in its place.
     local_steps : bool
         Clients take steps of `local`.
-    needs_least : bool
-        `examine` wants to know F*.
     """
 
     name: ClassVar[str]
@@ -73,7 +72,6 @@ class Algorithm:
     personal: ClassVar[bool] = False
     has_global: ClassVar[bool] = True
     local_steps: ClassVar[bool] = True
-    needs_least: ClassVar[bool] = False
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
@@ -135,13 +133,12 @@ class Algorithm:
         return False
 
     @property
-    def examined(self) -> tuple[str, ...]:
-        """The columns of evaluated rows that `examine` returns."""
-        return ()
+    def examiner(self) -> Examiner | None:
+        """What compares a run with the theory of the method; None if nothing does.
 
-    def examine(self, state: State, probe: Probe) -> Mapping[str, float]:
-        """Return what a proof of the method is about, where that is asked for."""
-        return {}
+        It follows from the settings alone. Before a run begins the plan calls `Examiner.bound`.
+        """
+        return None
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the personal models (K, p) of clients; only where `personal` is true."""

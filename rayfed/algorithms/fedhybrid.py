@@ -6,17 +6,17 @@ Transactions on Signal Processing 71, 2023, https://arxiv.org/abs/2106.01279, Al
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Algorithm, Round
-from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, curvatures, newton_clients
+from rayfed.algorithms.fedhybrid_merit import MeritExaminer
+from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, newton_clients
 from rayfed.algorithms.memory import refuse_sizes
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
@@ -116,7 +116,6 @@ class FedHybrid(Algorithm):
     name: ClassVar[str] = "fedhybrid"
     diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
     local_steps: ClassVar[bool] = False
-    needs_least: ClassVar[bool] = True
 
     newton: Newton = 0
     alpha_gradient: Step = 0.1
@@ -162,30 +161,19 @@ class FedHybrid(Algorithm):
                 text = f"found {len(given)} steps for {population.count} clients"
                 raise ScenarioError(f"{name}", f"{text}; give one number, or one each")
         if self.steps == "given":
-            return self._watched(math.nan, objective, newton=ids)
-        theorem = Theorem(
-            *curvatures(shards, objective), np.isin(np.arange(population.count), ids), self.mu
-        )
-        alpha, beta = (tuple(step.tolist()) for step in theorem.steps)
-        return self._watched(
-            theorem.contraction, objective, newton=ids, steps="given",
-            alpha_gradient=alpha, alpha_newton=alpha, beta_gradient=beta, beta_newton=beta,
+            return replace(self, newton=ids)
+        alpha, beta = Theorem.of(ids, self.mu, shards, objective).steps
+        primal, dual = tuple(alpha.tolist()), tuple(beta.tolist())
+        return replace(
+            self, newton=ids, steps="given",
+            alpha_gradient=primal, alpha_newton=primal, beta_gradient=dual, beta_newton=dual,
         )  # fmt: skip
 
-    def _watched(self, contraction: float, objective: Objective, **changes: Any) -> FedHybrid:
-        """Return the algorithm with changes, and watched if that is asked for."""
-        if not self.merit:
-            return replace(self, **changes)
-        from rayfed.algorithms.fedhybrid_merit import Watched  # it extends this class
-
-        settings = {f.name: getattr(self, f.name) for f in fields(self)} | changes
-        multiple = 1 if objective.problem.weighting == "sum" else objective.clients
-        return Watched(**settings, contraction=contraction, multiple=multiple)
-
     @property
-    def examined(self) -> tuple[str, ...]:
-        """Delta and the factor that the theorem guarantees, where they are asked for."""
-        return ("merit", "contraction", "contraction_measured") if self.merit else ()
+    def examiner(self) -> MeritExaminer | None:
+        """What measures the theorem's merit function, if that is asked for."""
+        proven = self.newton if self.steps == "theorem" else None
+        return MeritExaminer(mu=self.mu, newton=proven) if self.merit else None
 
     def warnings(self, told: Mapping[str, Floats]) -> list[str]:
         """Say in how many rounds an M_i was not positive definite."""
@@ -256,13 +244,13 @@ class FedHybrid(Algorithm):
 
     def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
         """Return r_i (K, p), the gradient of L in x_i."""
-        slope = factor(clients) * clients.gradient(x)
+        slope = _scale(clients) * clients.gradient(x)
         r: Array = slope - clients.state["dual"] + self.mu * (x - x0)
         return r
 
     def _systems(self, clients: Clients) -> Systems:
         """Return the matrices M_i at the clients' own x_i."""
-        x, scale = clients.state["x"], factor(clients)
+        x, scale = clients.state["x"], _scale(clients)
         if self.newton_solver == "cholesky":
             return Cholesky(scale[:, :, None] * clients.hessian(x), self.mu)
         return ConjugateGradients(lambda v: scale * clients.hvp(x, v), self.mu, self.cg_steps)
@@ -298,10 +286,9 @@ class FedHybrid(Algorithm):
         return mask
 
 
-def factor(clients: Clients) -> Array:
+def _scale(clients: Clients) -> Array:
     """Return f_i / F_i (K, 1)."""
-    relative = clients.objective.relative(clients.mass)
-    return relative.astype(clients.state["x"].dtype)[:, None]
+    return clients.relative_weights.astype(clients.state["x"].dtype)[:, None]
 
 
 def _plus(a: Array, b: Array) -> tuple[Array, Array]:

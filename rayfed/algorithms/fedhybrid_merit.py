@@ -1,41 +1,69 @@
-"""FedHybrid, watched: the merit function of its convergence theorem, measured."""
+"""The merit function of FedHybrid's convergence theorem, measured in evaluations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from rayfed.algorithms.fedhybrid import FedHybrid, factor
+from rayfed.algorithms.examiner import Examiner
+from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, newton_clients
 from rayfed.core.arrays import Array, Floats
 from rayfed.messages import Probe, State, Upload
 from rayfed.numerics.minimise import minimise
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watched(FedHybrid):
-    """FedHybrid whose evaluated rows have Delta = 13 (g* - g(lambda)) + L(x, lambda) - g(lambda).
+class MeritExaminer(Examiner):
+    """Measures Delta = 13 (g* - g(lambda)) + L(x, lambda) - g(lambda).
 
     g(lambda) = min L(., lambda) is searched as the least value over z (p,) of the sum of
     ``e_i(z) = min over v of f_i(v) + lambda_i'(z - v) + mu/2 ||z - v||^2``, which each client
     minimises for itself; g* is the least value of sum_i f_i.
 
+    Its state is Delta and the round of the last evaluation.
+
     Parameters
     ----------
+    mu : float
+        Penalty of the algorithm.
+    newton : int, float, list of int or str, optional
+        Whose steps are Newton's, if the steps are the theorem's; None if nothing is proven.
     contraction : float
-        The factor by which Delta falls in a round, at least; NaN where nothing is guaranteed.
+        The theorem's factor: Delta falls by at least this in a round. Set by `bound`.
     multiple : float
-        What F is multiplied by to be sum_i f_i.
+        What F is multiplied by to be sum_i f_i. Set by `bound`.
     """
 
-    contraction: float
-    multiple: float
+    columns: ClassVar[tuple[str, ...]] = ("merit", "contraction", "contraction_measured")
+    needs_optimum: ClassVar[bool] = True
+
+    mu: float
+    newton: Newton | None = None
+    contraction: float = math.nan
+    multiple: float = math.nan
+
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
+        """Return the examiner with the contraction that is proven, and the scale of F."""
+        contraction = math.nan
+        if self.newton is not None:
+            ids = newton_clients(self.newton, population)
+            contraction = Theorem.of(ids, self.mu, shards, objective).contraction
+        multiple = 1 if objective.problem.weighting == "sum" else objective.clients
+        return replace(self, contraction=contraction, multiple=multiple)
+
+    def init(self) -> State:
+        """Return a Delta that is not known."""
+        return {"merit": np.array(math.nan), "round": np.array(0)}
 
     def lagrangian(self, clients: Clients, x: Array) -> Upload:
         """Client half: the terms of L at x_i, lambda_i (K, p) and x_0 = x (p,), as (K, 1)."""
@@ -46,11 +74,18 @@ class Watched(FedHybrid):
         """Client half: e_i at z (p,), its gradient and Hessian in one vector (K, 1 + p + p^2)."""
         return Upload({"terms": np.stack([term.envelope() for term in self._terms(clients, z)])})
 
-    def examine(self, state: State, probe: Probe) -> Mapping[str, float]:
-        """Return Delta, NaN where F* is not known, and by what factor it should fall at least."""
-        x, told = state["x"], {"merit": math.nan, "contraction": self.contraction}
-        if probe.least is None:
-            return told
+    def examine(
+        self, known: State, server: State, probe: Probe
+    ) -> tuple[Mapping[str, float], State]:
+        """Return Delta, NaN if F* is not known, and how fast it should fall and has fallen."""
+        merit = math.nan if probe.least is None else self._merit(server["x"], probe.least, probe)
+        before, rounds = float(known["merit"]), probe.round - int(known["round"])
+        measured = (merit / before) ** (1 / rounds) if before > 0 and merit > 0 else math.nan
+        row = {"merit": merit, "contraction": self.contraction, "contraction_measured": measured}
+        return row, {"merit": np.array(merit), "round": np.array(probe.round)}
+
+    def _merit(self, x: Array, least: float, probe: Probe) -> float:
+        """Return Delta at x_0 = x (p,), from the least value of F."""
         p = x.size
 
         def sums(z: Floats) -> Floats:
@@ -62,11 +97,11 @@ class Watched(FedHybrid):
 
         dual, _ = minimise(oracle, lambda z: sums(z)[1 + p :].reshape(p, p), x)
         primal = float(probe.ask("lagrangian", {"x": x}, {"terms": 1})["terms"][0])
-        return told | {"merit": 13 * (self.multiple * probe.least - dual) + primal - dual}
+        return 13 * (self.multiple * least - dual) + primal - dual
 
     def _terms(self, clients: Clients, z: Array) -> list[_Term]:
-        each = (clients.only(k) for k in range(len(clients.ids)))
-        return [_Term(one, self.mu, z.astype(np.float64)) for one in each]
+        singles = (clients.only(k) for k in range(len(clients.ids)))
+        return [_Term(client, self.mu, z.astype(np.float64)) for client in singles]
 
 
 @dataclass(frozen=True)
@@ -85,15 +120,15 @@ class _Term:
 
     def hessian(self, v: Array) -> Floats:
         """Return the Hessian (p, p)."""
-        bend: Floats = self._scale * self.client.hessian(self._at(v))[0] + self.mu * np.eye(v.size)
-        return bend
+        H: Floats = self._scale * self.client.hessian(self._at(v))[0] + self.mu * np.eye(v.size)
+        return H
 
     def envelope(self) -> Floats:
         """Return the least value over v, its gradient and its Hessian in z, flat."""
         least, v = minimise(self, self.hessian, self.client.state["x"][0])
         slope = self._dual + self.mu * (self.z - v)
-        bend = self.mu * np.eye(v.size) - self.mu**2 * np.linalg.inv(self.hessian(v))
-        return np.concatenate([[least], slope, bend.ravel()])
+        H = self.mu * np.eye(v.size) - self.mu**2 * np.linalg.inv(self.hessian(v))
+        return np.concatenate([[least], slope, H.ravel()])
 
     def _at(self, v: Array) -> Array:
         return v.astype(self.client.state["x"].dtype)
@@ -105,4 +140,5 @@ class _Term:
 
     @property
     def _scale(self) -> float:
-        return float(factor(self.client)[0, 0])
+        """f_i / F_i, in the precision of the models."""
+        return float(self.client.relative_weights.astype(self.client.state["x"].dtype)[0])

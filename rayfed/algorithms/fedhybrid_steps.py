@@ -126,6 +126,18 @@ class Theorem:
     newton: Array
     mu: float
 
+    @classmethod
+    def of(cls, ids: tuple[int, ...], mu: float, shards: Shards, objective: Objective) -> Theorem:
+        """Return the theorem for these clients, those in ids taking Newton steps.
+
+        Raises
+        ------
+        ScenarioError
+            As `curvatures`.
+        """
+        newton = np.isin(np.arange(shards.clients), ids)
+        return cls(*curvatures(shards, objective), newton, mu)
+
     @property
     def steps(self) -> tuple[Floats, Floats]:
         """The longest primal and dual steps a_i and b_i (N,) that fulfil the conditions."""

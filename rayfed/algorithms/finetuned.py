@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -29,6 +30,11 @@ class FineTuned(FedAvg):
     tune : Solver
         The steps that personalise; one pass over the client's rows if not given.
 
+    Raises
+    ------
+    ScenarioError
+        If the steps of `tune` are given in seconds.
+
     Notes
     -----
     Deviations from the paper: all layers are tuned, none is frozen, and nobody picks the better of
@@ -44,6 +50,11 @@ class FineTuned(FedAvg):
     personal: ClassVar[bool] = True
 
     tune: Solver = field(default_factory=lambda: SGD(epochs=1))
+
+    def __post_init__(self) -> None:
+        if getattr(self.tune, "time_s", None) is not None:
+            text = "found time_s, but evaluation takes no simulated time; give steps or epochs"
+            raise ScenarioError("tune", text)
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the models (K, p) after fine-tuning x (p,)."""

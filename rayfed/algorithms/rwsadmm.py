@@ -18,6 +18,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.rwsadmm_examiner import LagrangianExaminer, PenaltyExaminer
+from rayfed.algorithms.rwsadmm_room import pull, widths
 from rayfed.clients.solvers import SGD, Local, Solver
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
@@ -148,26 +150,26 @@ class RWSADMM(Algorithm):
             raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
-        """Refuse widths that are not one for each client; find what beta should be above."""
+        """Refuse widths that are not one for each client."""
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
             found = f"found {len(self.epsilon)} widths for {shards.clients} clients"
             raise ScenarioError("epsilon", f"{found}; give one for each, or a number for all")
-        from rayfed.algorithms.rwsadmm_watch import soon, watched  # it extends this class
-
-        if self.watch or (self.formulation in SOUND and soon(shards)):
-            return watched(self, shards, objective)
         return self
+
+    @property
+    def examiner(self) -> PenaltyExaminer | None:
+        """What knows how large beta should be, and with `watch` measures the Lagrangian."""
+        label = self.label or self.name
+        if self.watch:
+            return LagrangianExaminer(label=label, beta=self.beta, epsilon=self.epsilon)
+        if self.formulation in SOUND:
+            return PenaltyExaminer(label=label, beta=self.beta)
+        return None
 
     @property
     def needs_walk(self) -> bool:
         """Whether it must know whose neighbourhood it is in."""
         return self.tokens == "neighbourhood"
-
-    @property
-    def examined(self) -> tuple[str, ...]:
-        """The Lagrangian, its gradient and the bound on beta, where they are asked for."""
-        told = ("lagrangian", "stationarity", "stationarity_best", "beta_bound")
-        return told if self.watch else ()
 
     def client_state(self, x0: Array) -> State:
         """Every client's model x_j (p,) and multiplier z_j (p,), and what else it keeps.
@@ -232,7 +234,7 @@ class RWSADMM(Algorithm):
 
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
-        room, z = self.room(clients), clients.state["z"].copy()
+        room, z = widths(self.epsilon, clients), clients.state["z"].copy()
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
             return np.asarray(g - z[who] + self.beta * (x - y + room[who] * np.sign(g)))
@@ -246,13 +248,13 @@ class RWSADMM(Algorithm):
 
     def walk_down(self, clients: Clients, y: Array) -> Upload:
         """Client half of "descent": x_j, z_j and the client's part of y (K, p) as above."""
-        room, z = self.room(clients), clients.state["z"].copy()
+        room, z = widths(self.epsilon, clients), clients.state["z"].copy()
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            return np.asarray(g - self.pull(x, z[who], y, room[who]))
+            return np.asarray(g - pull(x, z[who], y, room[who], self.beta))
 
         local = self._steps(clients, slope, self._following(clients, z, y))
-        part = y - self.pull(local.x, z, y, room) / self.beta
+        part = y - pull(local.x, z, y, room, self.beta) / self.beta
         if self.needs_walk:
             return self._upload(local, z, y, {"change": part - y})
         change = {"change": part - clients.state["part"]}
@@ -260,16 +262,16 @@ class RWSADMM(Algorithm):
 
     def _following(self, clients: Clients, z: Array, y: Array) -> Callable[[Array, Ints], None]:
         """Return what moves the multipliers z (K, p) in place after a step."""
-        room, kappa = self.room(clients), self._kappa(clients.round)
+        room, kappa = widths(self.epsilon, clients), self._kappa(clients.round)
 
         def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * (self.pull(x, z[who], y, room[who]) - z[who])
+            z[who] += kappa * (pull(x, z[who], y, room[who], self.beta) - z[who])
 
         return follow
 
     def walk_as_printed(self, clients: Clients, y: Array) -> Upload:
         """Client half of the printed formulas: z >= 0 stands in z_j, s = sgn(y - x) throughout."""
-        room, kappa = self.room(clients), self._kappa(clients.round)
+        room, kappa = widths(self.epsilon, clients), self._kappa(clients.round)
         x0, z = clients.state["x"], clients.state["z"].copy()
 
         def part(x: Array, z: Array) -> Array:
@@ -287,7 +289,7 @@ class RWSADMM(Algorithm):
 
     def walk_as_released(self, clients: Clients, y: Array) -> Upload:
         """Client half of the released code: a token of its own moves along with every step."""
-        room = self.room(clients)
+        room = widths(self.epsilon, clients)
         x0, z = clients.state["x"], clients.state["z"].copy()
         token, last = np.broadcast_to(y, x0.shape).copy(), x0 - z / self.beta
         taken = np.zeros(len(x0), dtype=np.int64)
@@ -314,21 +316,16 @@ class RWSADMM(Algorithm):
         follow: Callable[[Array, Ints], None],
     ) -> Local:
         """Take local steps x <- x - slope / beta; after each of them the multipliers `follow`."""
-        problem, begun = clients.problem, False
+        problem = clients.problem
 
         def lagrangian(x: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            nonlocal begun
-            if begun:
-                follow(x, who)
-            begun = True
             loss, g = problem.value_and_gradient(x, batches[0])
             return loss, slope(g, x, who)
 
         assert isinstance(clients.solver, SGD)  # `check_solver` has refused all others
         solver = replace(clients.solver, lr=1 / self.beta, lr_decay=1.0, momentum=0.0, mu=0.0)
-        local = replace(clients, solver=solver).solve(clients.state["x"], gradient=lagrangian)
-        follow(local.x, np.arange(len(clients.ids)))
-        return local
+        walking = replace(clients, solver=solver)
+        return walking.solve(clients.state["x"], gradient=lagrangian, after_step=follow)
 
     def _upload(
         self,
@@ -342,19 +339,6 @@ class RWSADMM(Algorithm):
         distance = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
         state = {"x": local.x, "z": z, **kept}
         return Upload({**values, "distance": distance}, state=state, loss=local.loss)
-
-    def pull(self, x: Array, z: Array, y: Array, room: Array) -> Array:
-        """Return S(z + beta (y - x)) (K, p), with which the room's edge pulls at x."""
-        pulled = z + self.beta * (y - x)
-        out: Array = np.sign(pulled) * np.maximum(np.abs(pulled) - self.beta * room, 0)
-        return out
-
-    def room(self, clients: Clients) -> Array:
-        """Return epsilon of each client (K, 1)."""
-        dtype = clients.shards.dtype
-        if isinstance(self.epsilon, tuple):
-            return np.array(self.epsilon, dtype=dtype)[clients.ids][:, None]
-        return np.full((len(clients.ids), 1), self.epsilon, dtype=dtype)
 
     def _kappa(self, round: int) -> float:
         return float(self.kappa * self.kappa_decay ** (round - 1))

@@ -17,10 +17,11 @@ from rich.console import Console
 from rayfed.cli import tables
 from rayfed.core.errors import DataMissing, RayfedError, ScenarioError, unknown
 from rayfed.core.plugins import KINDS
+from rayfed.runs.outcome import differences, ended, reason, warnings
 
 app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "
-    "availability. Start with: rayfed run scenarios/quickstart.yaml",
+    "availability. Start with: rayfed run quickstart",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,7 +29,12 @@ app = typer.Typer(
 out = Console()
 err = Console(stderr=True)
 
-ScenarioFile = Annotated[Path, typer.Argument(help="A scenario file (YAML).", metavar="FILE")]
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(
+        help="A scenario file (YAML), or the name of one that comes with rayfed.", metavar="FILE"
+    ),
+]
 Folder = Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR")]
 Overrides = Annotated[
     list[str] | None,
@@ -86,9 +92,10 @@ def resume(folder: Folder) -> None:
     from rayfed.cli.progress import watch
 
     plan = api.recorded(folder)
-    for warning in api.differences(plan, folder):
+    runs = [run.folder for run in plan.runs]
+    for warning in differences(folder, runs):
         _say(f"warning: {warning}", err, style="yellow")
-    waiting = len(plan.runs) - len(api.ended(plan, folder))
+    waiting = len(runs) - len(ended(folder, runs))
     _say(f"{plan.study.name}: {waiting} of {len(plan.runs)} runs to go on with")
     _end(folder, lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
 
@@ -235,9 +242,9 @@ def list_(
 @app.command()
 def report(folder: Folder) -> None:
     """Write report.html and summary.csv of a result folder anew."""
-    from rayfed.api import Result, results_in
+    from rayfed.api import load
 
-    _say(f"page: {Result(folder, results_in(folder)).report()}")
+    _say(f"page: {load(folder).report()}")
 
 
 @app.command()
@@ -314,8 +321,6 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 
 def _end(folder: Path, go: Callable[[], Any]) -> None:
     """Run, print the comparison and the page, and exit with 1 if a run failed."""
-    from rayfed import api
-
     try:
         result = go()
     except KeyboardInterrupt:
@@ -325,9 +330,9 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     out.print(tables.comparison(result))
     for name in failed:
-        _say(f"{name} failed: {api.reason(result.folder / name)}", err, style="red")
+        _say(f"{name} failed: {reason(result.folder / name)}", err, style="red")
     for warning in dict.fromkeys(
-        w for name in result.outcome for w in api.warnings(result.folder / name)
+        w for name in result.outcome for w in warnings(result.folder / name)
     ):
         _say(f"warning: {warning}", err, style="yellow")
     _say(f"page: {result.folder / 'report.html'}")
@@ -336,7 +341,6 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
 
 def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:
     """Run parts of a published study, and return why some were left out."""
-    from rayfed import api
     from rayfed.cli.progress import watch
     from rayfed.reproduce import studies
 
@@ -348,9 +352,10 @@ def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:
             missing[part] = error.problem
             continue
         folder = study.folder(part)
-        for warning in api.differences(plan, folder) if kept else ():
+        runs = [run.folder for run in plan.runs]
+        for warning in differences(folder, runs) if kept else ():
             _say(f"warning: {warning}", err, style="yellow")
-        waiting = len(plan.runs) - (len(api.ended(plan, folder)) if kept else 0)
+        waiting = len(runs) - (len(ended(folder, runs)) if kept else 0)
         _say(_headline(plan) + (f"; {waiting} of them to go on with" if kept else ""))
         try:
             result = studies.execute(study, part, plan, kept, watch(waiting, err))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.clients.solvers import Local, Solver
+from rayfed.clients import oracles, sampling
+from rayfed.clients.oracles import GradientFn
+from rayfed.clients.sampling import Minibatch
+from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
@@ -113,9 +115,83 @@ class Clients:
         """
         return self.round if self.draw is None else self.draw
 
-    def solve(self, x: Array, **terms: Any) -> Local:
-        """Run the local solver from x, (p,) or (K, p); see `Solver.run` for further terms."""
-        return self.solver.run(self, np.broadcast_to(x, (len(self.ids), self.p)), **terms)
+    def solve(
+        self,
+        x: Array,
+        *,
+        correction: Array | None = None,
+        gradient: GradientFn | None = None,
+        streams: int = 1,
+        after_step: Callable[[Array, Ints], None] | None = None,
+    ) -> Local:
+        """Take the local steps of these clients from x, (p,) or (K, p).
+
+        Parameters
+        ----------
+        x : (p,) or (K, p) array of float
+            Models at the start; not written to.
+        correction : (K, p) array of float, optional
+            Added to every gradient.
+        gradient : callable, optional
+            In place of the gradient of the minibatch objective; see `GradientFn`.
+        streams : int
+            Independent minibatches that `gradient` is given in every step.
+        after_step : callable, optional
+            Called after every step with the new models (k, p) of the clients that took it, which
+            it must not write to, and which of the K clients they are (k,).
+        """
+        x = np.broadcast_to(x, (len(self.ids), self.p)).astype(self.shards.dtype, copy=False)
+        added = None if correction is None else correction.astype(x.dtype, copy=False)
+        who, clients = np.arange(len(self.ids)), self
+        unequal = bool((self.steps != self.steps[0]).any())
+        if unequal:
+            who = np.argsort(-self.steps, kind="stable")  # those still at work come first
+            clients, x = self.chosen(who), x[who]
+            added = None if added is None else added[who]
+        local = self.solver.run(
+            clients._oracles(x, gradient, streams, who),
+            x,
+            clients.steps,
+            round=self.round,
+            correction=added,
+            after_step=after_step and (lambda now: after_step(now, who[: len(now)])),
+        )
+        if not unequal:
+            return local
+        back = np.argsort(who)
+        return Local(local.x[back], local.loss[back])
+
+    def _oracles(
+        self, x0: Array, gradient: GradientFn | None, streams: int, who: Ints
+    ) -> Iterator[StepOracle]:
+        """Return the objectives of one local step after another, from x0 (K, p).
+
+        Unless a gradient stands for them; to it these are the clients with the numbers who (K,).
+        """
+        if gradient is not None:
+            return oracles.replaced(gradient, self._streams(streams), who)
+        if self.solver.minibatch is None:
+            return oracles.on_all_rows(self.problem, self.data, x0, self.steps)
+        return oracles.on_batches(self.problem, self._minibatches(self.solver.minibatch))
+
+    def _streams(self, count: int) -> Iterator[Sequence[Batch]]:
+        """Yield so many batches for one step after another, for the clients that take it."""
+        wanted = self.solver.minibatch
+        if wanted is None:
+            return ([self.data.head(k)] * count for k in sampling.active(self.steps))
+        return zip(*(self._minibatches(wanted, stream) for stream in range(count)), strict=True)
+
+    def _minibatches(self, wanted: Minibatch, stream: int = 0) -> Iterator[Batch]:
+        """Yield the minibatch of one step after another, for the clients that take it."""
+        clients = self
+        drawn = sampling.minibatches(
+            wanted.how, wanted.size, self.steps, ids=self.ids, sizes=self.sizes,
+            seed=self.seed, draw=self.draws, ask=self.ask, stream=stream,
+        )  # fmt: skip
+        for index, w in drawn:
+            if len(w) < len(clients.ids):
+                clients = clients.head(len(w))
+            yield clients.take(index, w)
 
     def value(self, x: Array) -> Array:
         """Return F_i(x_i) (K,) on all rows, for x (p,) or (K, p)."""
@@ -137,6 +213,11 @@ class Clients:
     def mass(self) -> npt.NDArray[np.float64]:
         """What each client (K,) counts for in F: n_i unless the data says otherwise."""
         return self.shards.mass(self.ids)
+
+    @property
+    def relative_weights(self) -> npt.NDArray[np.float64]:
+        """Weight w_i of F_i in F (K,), in units of the mean weight of all clients."""
+        return self.objective.relative(self.mass)
 
     @cached_property
     def data(self) -> Batch:

@@ -13,7 +13,7 @@ from rayfed.core.rng import Draw, part_of
 from rayfed.core.tree import Branch
 
 Owner: TypeAlias = Literal[
-    "algorithm", "selection", "evaluation", "server", "heterogeneity", "optimum"
+    "algorithm", "selection", "evaluation", "server", "heterogeneity", "examiner", "optimum"
 ]
 """Whose method a client half is. "server" is the evaluation too, on the server's own test rows."""
 

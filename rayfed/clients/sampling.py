@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +17,22 @@ How: TypeAlias = Literal["replacement", "shuffle"]
 _CHUNK = 2**17  # draws held at once; the numbers drawn do not depend on it
 _LOW = np.uint64(2**32 - 1)
 _SHIFT = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """What rows a local step reads.
+
+    Parameters
+    ----------
+    size : int
+        Rows B.
+    how : "replacement" or "shuffle"
+        How they are drawn; see `minibatches`.
+    """
+
+    size: int
+    how: How
 
 
 def minibatches(

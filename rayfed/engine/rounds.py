@@ -53,9 +53,13 @@ class RoundLoop:
         """Return the state before the first round and its row."""
         state = self.run.training.algorithm.init(self.run.training.x0)
         selection = self.run.participation.selection.init(self.run.federation.population.count)
-        first = RunState(0, 0.0, state, selection, self.budgets.init(), (state["x"],))
-        row, personal = self.rows.row(first, RoundStats(0, 0.0, 0.0), {}, due=True)
-        return replace(first, last=LastEvaluation.of(row), personal=personal), row
+        examiner = self.run.measuring.examiner
+        first = RunState(
+            0, 0.0, state, selection, self.budgets.init(), (state["x"],),
+            examined=examiner.init() if examiner else {},
+        )  # fmt: skip
+        row, first = self.rows.row(first, RoundStats(0, 0.0, 0.0), {}, due=True)
+        return replace(first, last=LastEvaluation(row["loss"])), row
 
     def step(self, before: RunState) -> tuple[RunState, Row, list[Events]]:
         """Run one round.
@@ -78,14 +82,11 @@ class RoundLoop:
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
             moved = values["model_change"] = distance(after.state["x"], before.state["x"])
         due = self.rows.due(after, moved)
-        row, personal = self.rows.row(after, stats, values, due)
-        if due:
-            row |= before.last.derived_columns(row)
+        row, after = self.rows.row(after, stats, values, due)
         last, change = before.last.after(row, answered, due)
         if "loss_change" in self.run.ending.stop.columns:
             row["loss_change"] = change
-        after = replace(after, last=last, personal=personal or before.personal)
-        return after, row, stats.events
+        return replace(after, last=last), row, stats.events
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None."""
@@ -114,7 +115,10 @@ class RoundLoop:
         self.rows.check_declared(stats.round, diagnostics)
         selection, lengths = self._learn(selection, before.lengths, stats)
         window = (*before.window, state["x"])[-algorithm.evaluate_last :]
-        after = RunState(stats.round, stats.time_s, state, selection, lengths, window)
+        after = RunState(
+            stats.round, stats.time_s, state, selection, lengths, window,
+            examined=before.examined, personal=before.personal,
+        )  # fmt: skip
         place = {name: float(selection[name]) for name in rule.diagnostics}
         return after, {**diagnostics, **skew, **place}, answered
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from rayfed.clients.solvers import Descent
-from rayfed.core.arrays import Array
 from rayfed.core.errors import RunFailed
 from rayfed.engine.measures.diagnosis import NextRound
 from rayfed.engine.measures.measures import SCORES, Measures
@@ -54,8 +54,8 @@ class Rows:
 
     def row(
         self, run_state: RunState, stats: RoundStats, values: Mapping[str, float], due: bool
-    ) -> tuple[Row, Mapping[str, Array]]:
-        """Return a row and, where it is evaluated, what is kept of the clients' own models.
+    ) -> tuple[Row, RunState]:
+        """Return a row, and the state with what an evaluation leaves in it.
 
         Parameters
         ----------
@@ -79,12 +79,14 @@ class Rows:
             **dict.fromkeys(self.columns, math.nan),
             **{name: float(value) for name, value in values.items()},
         }
-        personal: Mapping[str, Array] = {}
-        if due:
-            following = NextRound(run_state.round + 1, run_state.state, run_state.lengths)
-            measured, personal = self.measures.of(run_state.model, following, run_state.when)
-            row |= measured
-        return row, personal
+        if not due:
+            return row, run_state
+        following = NextRound(run_state.round + 1, run_state.state, run_state.lengths)
+        measured, personal = self.measures.of(run_state.model, following, run_state.when)
+        theory, examined = self.measures.examine(run_state.examined, following, run_state.when)
+        personal = personal or run_state.personal
+        row |= {**measured, **theory}
+        return row, replace(run_state, personal=personal, examined=examined)
 
     def check_declared(self, round_number: int, diagnostics: Mapping[str, float]) -> None:
         """Refuse a diagnostic that would be lost: the table's columns are those of its row 0.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, Floats, Ints
@@ -131,6 +132,8 @@ class Measuring:
         Rounds from one evaluation to the next.
     optimum : Optimum, optional
         F* and x*, where something asked for them.
+    examiner : Examiner, optional
+        What compares the run with the theory of its algorithm.
     fairness, skew, heterogeneity, distance : bool
         Whether evaluated rows say how evenly clients are served, how biased their selection is,
         how far they differ, and how far the model is from x*.
@@ -140,6 +143,7 @@ class Measuring:
     scored: Scored
     every: int = 1
     optimum: Optimum | None = None
+    examiner: Examiner | None = None
     fairness: bool = False
     skew: bool = False
     heterogeneity: bool = False
@@ -224,6 +228,7 @@ class Run:
                 "evaluation": evaluation,
                 "server": evaluation,
                 "heterogeneity": Heterogeneity(algorithm),
+                "examiner": self.measuring.examiner,
             },
             views=self.federation.views,
             problem=self.training.problem,

@@ -41,6 +41,8 @@ class RunState:
         The last iterates, for ``evaluate_last``; the newest last.
     last : LastEvaluation
         What the next evaluated row is compared with.
+    examined : mapping of str to array
+        The state of the run's examiner.
     personal : mapping of str to (K,) array
         What the newest evaluation reported of every client's own model; empty where none are kept.
     """
@@ -52,6 +54,7 @@ class RunState:
     lengths: Mapping[str, Array]
     window: tuple[Array, ...]
     last: LastEvaluation = LastEvaluation()
+    examined: Mapping[str, Array] = field(default_factory=dict)
     personal: Mapping[str, Array] = field(default_factory=dict)
 
     @property

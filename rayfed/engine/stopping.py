@@ -14,10 +14,6 @@ from rayfed.core.arrays import Array
 AT_MOST = ("loss", "loss_gap", "loss_change", "model_change")
 CHANGES = ("loss_change", "model_change")
 """Columns that rows have only where a rule asks for them."""
-MEASURED = "contraction_measured"
-"""The column that tells by what factor a `merit` has fallen a round since the last evaluation."""
-BEST = "stationarity_best"
-"""The column that tells the least `stationarity` of all evaluations so far."""
 
 
 @dataclass(frozen=True)
@@ -75,28 +71,10 @@ class LastEvaluation:
         Its loss.
     answered : bool
         Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
-    round : int
-        Its round.
-    merit : float
-        Its `merit`, where the algorithm has such a column; else NaN.
-    best : float
-        Its `stationarity_best`, or NaN likewise.
     """
 
     loss: float = math.nan
     answered: bool = False
-    round: int = 0
-    merit: float = math.nan
-    best: float = math.nan
-
-    def derived_columns(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Return the columns of an evaluated row that tell of it and of those before it."""
-        told = {}
-        if MEASURED in row:
-            told[MEASURED] = self.factor(row)
-        if BEST in row:
-            told[BEST] = float(np.fmin(self.best, row["stationarity"]))
-        return told
 
     def after(
         self, row: Mapping[str, Any], answered: bool, due: bool
@@ -105,19 +83,7 @@ class LastEvaluation:
         answered = answered or self.answered
         if not due:
             return self if answered == self.answered else replace(self, answered=answered), math.nan
-        return LastEvaluation.of(row), abs(row["loss"] - self.loss) if answered else math.nan
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> LastEvaluation:
-        """Return what is kept of an evaluated row."""
-        merit, best = row.get("merit", math.nan), row.get(BEST, math.nan)
-        return cls(row["loss"], False, row["round"], merit, best)
-
-    def factor(self, row: Mapping[str, Any]) -> float:
-        """Return by what factor the merit has changed, a round; NaN if nobody knows."""
-        if not (self.merit > 0 and row["merit"] > 0):
-            return math.nan
-        return float((row["merit"] / self.merit) ** (1 / (row["round"] - self.round)))
+        return LastEvaluation(row["loss"]), abs(row["loss"] - self.loss) if answered else math.nan
 
 
 def distance(x: Array, y: Array) -> float:

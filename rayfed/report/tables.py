@@ -23,7 +23,7 @@ from rayfed.report.read.series import (
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
-_COSTS = {
+COSTS = {
     "rounds_to_target": "round",
     "time_to_target_s": "time_s",
     "bytes_up_to_target": "bytes_up",
@@ -96,7 +96,7 @@ def _to_target(histories: Sequence[pd.DataFrame], y: str, target: float | None) 
     every = bool(reached) and len(reached) == len(histories)
     costs = {
         cost: float(np.mean([float(row[x]) for row in reached])) if every else np.nan
-        for cost, x in _COSTS.items()
+        for cost, x in COSTS.items()
     }
     return {"reached": len(reached), "counted": len(histories)} | costs
 
@@ -167,7 +167,7 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
             words if np.isfinite(value) or of < 2 else f"{NEVER} ({hit} of {of} seeds)"
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
-    return Column(title, tuple(shown), values, _best(frame, values, more=False), _COSTS[name])
+    return Column(title, tuple(shown), values, _best(frame, values, more=False), COSTS[name])
 
 
 def _final(frame: pd.DataFrame, name: str) -> Column:

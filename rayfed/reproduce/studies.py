@@ -1,7 +1,7 @@
 """Published studies: run their parts and check what the source claims.
 
 A study is ``<name>.claims.yaml`` with its scenarios beside it (`rayfed.reproduce.claims`), in
-``scenarios/`` of the current folder or of the checkout that rayfed is installed from.
+``scenarios/`` of the current folder or among the scenarios that come with rayfed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rayfed.reproduce.claims import (
 from rayfed.reproduce.verdicts import Recorded, Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.records import write_text
-from rayfed.study import Study, expand, slug
+from rayfed.study import Study, expand, shipped, slug
 from rayfed.study.plan import Plan
 
 CLAIMS = "claims.json"
@@ -128,7 +128,7 @@ class Published:
 
 def known() -> dict[str, Path]:
     """Return the claims files that are found, by study; those of the current folder go first."""
-    folders = (Path(__file__).resolve().parents[2] / "scenarios", Path("scenarios"))
+    folders = (shipped.folder(), Path("scenarios"))
     paths = (path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}")))
     return {path.name.removesuffix(SUFFIX): path for path in paths}
 

@@ -39,11 +39,12 @@ def write_outputs(run: Run, records: Records, measures: Measures, last: RunState
 
 
 def algorithm_warnings(run: Run, records: Records) -> list[str]:
-    """Return what the algorithm warns of, by its own diagnostics."""
-    algorithm = run.training.algorithm
+    """Return what readers should beware of: by the algorithm's diagnostics, and by theory."""
+    algorithm, examiner = run.training.algorithm, run.measuring.examiner
     names = list(algorithm.diagnostics)
     rows = pq.read_table(records.folder / "rounds.parquet", columns=names)
-    return algorithm.warnings({name: rows[name].to_numpy() for name in names})
+    warnings = algorithm.warnings({name: rows[name].to_numpy() for name in names})
+    return [*warnings, *(examiner.warnings() if examiner else [])]
 
 
 def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:

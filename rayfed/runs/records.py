@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -226,11 +226,12 @@ class Records:
         arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
         arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
         arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
+        arrays |= {f"examined.{k}": v for k, v in moment.examined.items()}
         write_npz(self.checkpoints / server, arrays)
         manifest = {
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
             **{name: table.rows for name, table in self.tables.items()},
-            "last": list(astuple(moment.last)),
+            "last": asdict(moment.last),
         }  # fmt: skip
         write_text(self.checkpoints / "manifest.json", json.dumps(manifest))
         for old in self.checkpoints.iterdir():
@@ -254,8 +255,9 @@ class Records:
             selection=_within(held, "selection."),
             lengths=_within(held, "lengths."),
             window=tuple(held[k] for k in window),
-            last=LastEvaluation(*manifest["last"]),
+            last=LastEvaluation(**manifest["last"]),
             personal=_within(held, "own."),
+            examined=_within(held, "examined."),
         )
         return moment, self._clients(manifest["clients"])
 

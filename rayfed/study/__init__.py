@@ -7,7 +7,8 @@ which gets their values, starts without it.
 from rayfed.study.docstrings import described, summary
 from rayfed.study.dotted import apply_overrides
 from rayfed.study.fields import plain
-from rayfed.study.study import Study, expand, load, slug
+from rayfed.study.names import slug
+from rayfed.study.study import Study, expand, load
 
 __all__ = [
     "Study",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
+from rayfed.study.work import check_work
 
 
 def check_run(index: int, run: Run) -> None:
@@ -22,10 +22,10 @@ def check_run(index: int, run: Run) -> None:
     Raises
     ------
     ScenarioError
-        If local steps cannot be counted, if the algorithm asks for a client half that it does not
-        have, or if only the clock ends the run and no operation advances the clock.
+        If local steps cannot be counted or are too many, if the algorithm asks for a client half
+        that it does not have, or if only the clock ends the run and no operation advances it.
     """
-    _check_budget(run)
+    check_work(run)
     ask = first_ask(run)
     if ask is not None:
         _check_client_half(index, run, ask)
@@ -50,22 +50,6 @@ def first_ask(run: Run) -> Ask | None:
     return ask
 
 
-def _asked(run: Run) -> Ints:
-    """Return the clients by whom a run is checked."""
-    return np.arange(1) if run.training.algorithm.pooled else run.measuring.evaluated
-
-
-def _check_budget(run: Run) -> None:
-    """Refuse local work whose steps cannot be counted, of clients as they are on average."""
-    ids, population = _asked(run), run.federation.population
-    pace = population.mean_seconds_per_step(ids)
-    sizes = run.federation.views.training.shards.sizes(ids)
-    groups = population.group_of(ids)
-    for group in np.unique(groups).tolist():
-        of_group = groups == group
-        run.training.solvers[group].budget(sizes[of_group], pace[of_group])
-
-
 def _check_client_half(index: int, run: Run, ask: Ask) -> None:
     """Refuse an Ask for a method that the algorithm does not have."""
     algorithm = run.training.algorithm
@@ -79,7 +63,7 @@ def _check_end(run: Run, ask: Ask) -> None:
     ending, population = run.ending, run.federation.population
     if ending.rounds != ENDLESS or ending.stop != Stop(time_s=ending.stop.time_s):
         return
-    ids = _asked(run)
+    ids = np.arange(1) if run.training.algorithm.pooled else run.measuring.evaluated
     transfers = population.transfer_s(ids, float(bool(ask.send)), float(bool(ask.up)))
     if not any(s.any() for s in (population.mean_seconds_per_step(ids), *transfers)):
         found = f"alone ends '{run.label}', and its clock stands still; give rounds, or a delay"

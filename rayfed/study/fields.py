@@ -49,6 +49,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from rayfed.clients.solvers import override
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.study.bounds import bounded
 from rayfed.study.docstrings import described, summary
 from rayfed.study.invalid import BRANCHES, short
 
@@ -252,7 +253,10 @@ def _model_of(cls: Any) -> type[Settings]:
         if field.init:
             default = _default(field)
             shown = ... if default is dataclasses.MISSING else default
-            columns[field.name] = (_hint(hints[field.name], default), Field(default=shown))
+            columns[field.name] = (
+                _hint(bounded(hints[field.name], field.name), default),
+                Field(default=shown),
+            )
     made: type[Settings] = create_model(cls.__name__, __base__=Settings, **columns)
     made.origin = cls
     return made

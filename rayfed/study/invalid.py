@@ -106,7 +106,9 @@ def _sentence(errors: list[Error]) -> str:
 def _wanted(error: Error) -> str:
     """Return what pydantic wanted, in words of a scenario file."""
     if error["type"] in _WANTED:
-        return _WANTED[error["type"]].format(**error.get("ctx", {}))
+        bounds = error.get("ctx", {})
+        shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
+        return _WANTED[error["type"]].format(**shown)
     text = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     return text.partition(", unable to parse")[0].partition(", got a number with")[0]
 

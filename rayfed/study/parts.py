@@ -25,10 +25,11 @@ from rayfed.population.delay import Constant, Delay
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import Selection, Uniform
 from rayfed.study import fields
+from rayfed.study.bounds import LARGEST, Count, Seconds, Whole
 from rayfed.study.fields import Plugin, Settings, Value, fail
 
 Positive = Annotated[float, Gt(0)]
-Count = Annotated[int, Ge(1)]
+PositiveSeconds = Annotated[Seconds, Gt(0)]
 _TABLE = re.compile(r"\.(csv|parquet)(\.gz)?$", re.IGNORECASE)
 
 
@@ -51,7 +52,7 @@ class Stop(Settings):
         Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
     """
 
-    time_s: Positive | None = None
+    time_s: PositiveSeconds | None = None
     loss_gap: Positive | None = None
     accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
     loss: float | None = None
@@ -107,7 +108,7 @@ class Checkpoint(Settings):
         Wall-clock seconds from one checkpoint to the next.
     """
 
-    every_s: Annotated[float, Ge(0)] = 10.0
+    every_s: Annotated[Seconds, Ge(0)] = 10.0
 
 
 class Named(Settings):
@@ -140,7 +141,7 @@ class Clock(Named):
     """
 
     name: Literal["virtual", "wall"] = "virtual"
-    scale: Positive = 1.0
+    scale: Annotated[float, Interval(gt=0, le=LARGEST)] = 1.0
 
 
 class Executor(Named):
@@ -178,8 +179,8 @@ class Participation(Settings):
 
     cohort: Count | None = None
     select: Annotated[Selection, Plugin("selections")] = Uniform()
-    over_select: Annotated[float, Ge(1)] = 1.0
-    deadline_s: Positive | None = None
+    over_select: Annotated[float, Interval(ge=1, le=LARGEST)] = 1.0
+    deadline_s: PositiveSeconds | None = None
 
 
 class Different(Settings):
@@ -202,7 +203,7 @@ class Different(Settings):
     """
 
     name: str | None = None
-    ids: Annotated[tuple[int, ...], Len(1)] | None = None
+    ids: Annotated[tuple[Whole, ...], Len(1)] | None = None
     count: Count | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
     delay: Annotated[Delay, Plugin("delays")] | None = None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import Descent, Solver, block
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
@@ -22,9 +23,10 @@ from rayfed.population import Population
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import All, Selection
-from rayfed.study import Study, plain, slug
+from rayfed.study import Study, plain
 from rayfed.study.checks import check_run
 from rayfed.study.cost import Cost
+from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
 from rayfed.topology import Graphs
@@ -95,6 +97,7 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     for name, setting in settings:
         for seed in setting.seeds:
             runs += _Seed(name, setting, seed, loader).runs()
+    check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
     return Plan(study, tuple(runs), loader.tables)
 
 
@@ -130,8 +133,8 @@ class _Seed:
         evaluate = self.study.evaluate
         place = evaluate.needs_optimum(self.study.stop)
         of_clients = evaluate.heterogeneity or evaluate.skew
-        algorithms = [run.training.algorithm for run in runs]
-        examined = any(algorithm.examined and algorithm.needs_least for algorithm in algorithms)
+        examiners = (run.measuring.examiner for run in runs)
+        examined = any(examiner.needs_optimum for examiner in examiners if examiner is not None)
         if not (place or of_clients or examined):
             return runs
         best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
@@ -141,17 +144,17 @@ class _Seed:
         """Return the run of an algorithm, which is number `index` in the scenario file."""
         study = self.study
         label, record = algorithm.label or algorithm.name, self._record(algorithm)
-        algorithm = self._bound(index, algorithm)
+        algorithm, examiner = self._bound(index, algorithm)
         participation = self._participation(index, algorithm)
         run = Run(
             label=label,
             setting=self.setting,
             seed=self.seed,
-            folder=self._folder(label),
+            folder=run_folder(label, self.setting, self.seed),
             training=self._training(index, algorithm),
             federation=self._federation(algorithm, participation.selection),
             participation=participation,
-            measuring=self._measuring(),
+            measuring=self._measuring(examiner),
             ending=Ending(study.rounds or ENDLESS, Stop(**dict(study.stop))),
             block=self._block(algorithm),
             checkpoint_s=study.checkpoint.every_s,
@@ -202,13 +205,14 @@ class _Seed:
         cohort = None if everyone else part.cohort
         return Participation(selection, cohort, part.over_select, part.deadline_s)
 
-    def _measuring(self) -> Measuring:
+    def _measuring(self, examiner: Examiner | None) -> Measuring:
         """Return what rows say about the model, before the optimum is known."""
         evaluate = self.study.evaluate
         return Measuring(
             self.evaluated,
             self.views.scored,
             evaluate.every,
+            examiner=examiner,
             fairness=evaluate.fairness,
             skew=evaluate.skew,
             heterogeneity=evaluate.heterogeneity,
@@ -224,17 +228,17 @@ class _Seed:
             raise ScenarioError("clients.availability.by", text)
         return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
 
-    def _bound(self, index: int, algorithm: Algorithm) -> Algorithm:
-        """Return an algorithm that has met clients and problem; errors say which one it is."""
-        whole = self.views.whole(self.loader.tables)
+    def _bound(self, index: int, algorithm: Algorithm) -> tuple[Algorithm, Examiner | None]:
+        """Return an algorithm that has met clients and problem, and its examiner.
+
+        Errors say which algorithm it is.
+        """
+        known = (self.views.whole(self.loader.tables), self.clients, self.views.objective)
         try:
-            return algorithm.bound(whole, self.clients, self.views.objective)
+            examiner = algorithm.examiner
+            return algorithm.bound(*known), examiner and examiner.bound(*known)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
-
-    def _folder(self, label: str) -> str:
-        names = [slug(label), *([slug(self.setting)] if self.setting else []), f"seed{self.seed}"]
-        return "-".join(names)
 
     def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
         """Return the local solver of clients in no group, then that of each group."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from annotated_types import Ge, Len
+from annotated_types import Len
 from pydantic import Field, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
@@ -19,14 +18,15 @@ from rayfed.core.errors import ScenarioError
 from rayfed.datasets.partitions import Partition
 from rayfed.selection import All, Selection
 from rayfed.study import fields
+from rayfed.study.bounds import Count, Seed, check_runs_number
 from rayfed.study.dotted import Overrides, apply_overrides, combinations, matches, put, setting_name
 from rayfed.study.fields import Plugin, Settings, fail
 from rayfed.study.invalid import complaint
+from rayfed.study.names import comparable, distinct_settings, slug
 from rayfed.study.parts import (
     Checkpoint,
     Clients,
     Clock,
-    Count,
     Evaluate,
     Executor,
     Participation,
@@ -75,7 +75,7 @@ class Study(Settings):
 
     name: Annotated[str, Len(1)] = "study"
     description: str = ""
-    seeds: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Len(1)] = (0,)
     rounds: Count | None = None
     stop: Stop = Stop()
     evaluate: Evaluate = Evaluate()
@@ -195,6 +195,11 @@ class Study(Settings):
         """Check what no part knows alone."""
         if self.rounds is None and self.stop == Stop():
             fail("nothing found; give rounds, or a rule under stop", None, "rounds")
+        sizes = (len(values) for values in self.grid.values())
+        try:
+            check_runs_number(sizes, len(self.algorithms), len(self.seeds))
+        except ScenarioError as error:
+            fail(error.problem, self, error.place)
         if len(set(self.seeds)) < len(self.seeds):
             fail(f"found {list(self.seeds)}; give each seed once", self.seeds, "seeds")
         if self.clients.count is not None:
@@ -206,7 +211,7 @@ class Study(Settings):
     def _check_labels(self) -> None:
         seen: dict[str, int] = {}
         for index, label in enumerate(self.labels):
-            first = seen.setdefault(slug(label).casefold(), index)
+            first = seen.setdefault(comparable(slug(label)), index)
             if first != index:
                 text = f"'{label}' is taken by algorithms.{first}; set label to tell them apart"
                 fail(text, label, "algorithms", index, "label")
@@ -261,23 +266,17 @@ def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tupl
     Raises
     ------
     ScenarioError
-        If a key of the grid does not exist or a value does not fit it.
+        If a key of the grid does not exist, a value does not fit it, or two settings are the same.
     """
     study = given if isinstance(given, Study) else Study.parse(given, root)
     base = study.given() | {"grid": {}}
-    return [(setting_name(setting), _set(base, setting)) for setting in combinations(study.grid)]
-
-
-def slug(label: str) -> str:
-    """Return a label as a name for files and folders.
-
-    Examples
-    --------
-    >>> slug("FedExP eps=1e-3")
-    'FedExP-eps=1e-3'
-    """
-    safe = re.sub(r"[^\w.=+]+", "-", label).strip("-.")
-    return safe[:100] or "unnamed"
+    if not study.grid:
+        return [("", _set(base, {}))]
+    grid = [
+        (setting_name(values), values, _set(base, values)) for values in combinations(study.grid)
+    ]
+    names = distinct_settings((name, values, made.to_dict()) for name, values, made in grid)
+    return [(name, made) for name, (_, _, made) in zip(names, grid, strict=True)]
 
 
 def _set(base: Mapping[str, Any], setting: Mapping[str, Any]) -> Study:

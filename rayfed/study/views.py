@@ -205,7 +205,7 @@ class Loader:
             return self.loaded[key], key
         key = (dataset, dataset.seeded(seed) if dataset.random else None)
         if key not in self.loaded:
-            self.loaded[key] = dataset.load(wanted.source, seed)
+            self.loaded[key] = _load(dataset, wanted.source, seed)
         return self.loaded[key], key
 
     def _fraction(self, wanted: Wanted, table: Table) -> float:
@@ -241,6 +241,16 @@ class Loader:
             return None, ""
         self.tables[name + ":test"] = shards.table
         return with_table(shards, None), name + ":test"
+
+
+def _load(dataset: Dataset, source: Source, seed: int) -> Table:
+    if dataset.seeded(seed) < 2**32:
+        return dataset.load(source, seed)
+    try:
+        return dataset.load(source, seed)
+    except ValueError as error:  # of NumPy's legacy generator
+        text = f"found {dataset.seeded(seed)}; '{dataset.name}' takes seeds below 2**32"
+        raise ScenarioError("problem.dataset.seed", f"{text}, give a smaller one") from error
 
 
 def _path(source: Source, name: str) -> Path:

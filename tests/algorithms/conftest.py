@@ -1,4 +1,4 @@
-"""What tests of algorithms share: a round without an engine, and two clients on a line.
+"""What tests of algorithms share: two clients on a line, and terms in closed form.
 
 The two clients have F_i(x) = (x - m_i)^2 / 2 with m = 0 and 4: their gradients are x and x - 4.
 """
@@ -8,30 +8,9 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.messages import Reply
 from rayfed.runs.serial import SerialStudy
 
 MINIMA = (0.0, 4.0)
-
-
-@pytest.fixture
-def one_round():
-    """Answer the one Ask of a round; return it, and what the round returns."""
-
-    def answer(algorithm, state, mean, population=0, weights=(1.0, 1.0), steps=(1, 1)):
-        round = algorithm.round(state)
-        ask = next(round)
-        with pytest.raises(StopIteration) as end:
-            round.send(
-                Reply(
-                    np.arange(len(weights)), np.array(weights),
-                    {name: np.asarray(rows, dtype=float) for name, rows in mean.items()},
-                    {}, np.array(steps), population,
-                )
-            )  # fmt: skip
-        return ask, *end.value.value
-
-    return answer
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.clients.solvers import SGD
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.errors import ScenarioError
-from rayfed.messages import Ask, Reply, Upload
+from rayfed.messages import Ask, Upload
+from rayfed.testing import reply
 
 
 class Fixed:
@@ -76,9 +77,8 @@ def test_what_travels_weighs_clients_as_the_objective_does():
 
 
 def test_the_server_adds_the_sum_over_participants_over_all_clients():
-    mean = {"control": np.array([6.0])}
-    reply = Reply(np.arange(2), np.ones(2), mean, {}, np.ones(2, int), population=8)
-    assert control.renewed(np.array([1.0]), reply).tolist() == [1.0 + 2 / 8 * 6.0]
+    mean = reply({"control": [6.0]}, population=8)
+    assert control.renewed(np.array([1.0]), mean).tolist() == [1.0 + 2 / 8 * 6.0]
 
 
 @dataclass(frozen=True, kw_only=True)

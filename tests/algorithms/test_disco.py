@@ -12,8 +12,8 @@ from rayfed.algorithms.disco import DiSCO, Preconditioner
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
 from rayfed.datasets.fedhybrid import FedHybridQuadratic
-from rayfed.messages import Reply
 from rayfed.runs.serial import SerialStudy
+from rayfed.testing import answer, reply
 
 EXACT = {"damped": False, "tolerance": 1e-14}
 
@@ -30,26 +30,26 @@ def play(algorithm, H, b, x, who=lambda asked: None):
 
     ``who(k)`` names the clients that answer Ask number k, all that were asked if None.
     """
-    asks, cohort = [], np.arange(len(H))
-    generator, reply = algorithm.round({"x": x}), None
-    while True:
-        try:
-            ask = next(generator) if reply is None else generator.send(reply)
-        except StopIteration as end:
-            return asks, end.value[0]["x"], end.value[1]
+    cohort, made = np.arange(len(H)), 0
+
+    def clients(ask):
+        nonlocal cohort, made
         asked = cohort if ask.clients is None else ask.clients
-        ids = asked if who(len(asks)) is None else np.array(who(len(asks)))
+        ids = asked if who(made) is None else np.array(who(made))
         cohort = ids if ask.clients is None else cohort
+        made += 1
         known = {
             "gradient": H[ids] @ x - b[ids],
             "product": H[ids] @ ask.send.get("u", x),
             "hessian": H[ids],
         }
         mean = {name: known[name].mean(axis=0) for name in ask.up if name in known}
-        eigenvalues, one = np.linalg.eigvalsh(H[ids]), np.ones(len(ids))
+        eigenvalues = np.linalg.eigvalsh(H[ids])
         each = {"least": eigenvalues[:, 0], "largest": eigenvalues[:, -1]}
-        reply = Reply(ids, one, mean | {"share": np.float64(1)}, each, one.astype(int))
-        asks.append(ask)
+        return reply(mean | {"share": 1.0}, ids=ids, each=each)
+
+    state, diagnostics, asks = answer(algorithm, {"x": x}, clients)
+    return asks, state["x"], diagnostics
 
 
 problems = given(seed=st.integers(0, 10**6), clients=st.integers(1, 5), d=st.integers(1, 8))

@@ -9,8 +9,9 @@ from rayfed import api
 from rayfed.algorithms.early_clusters import EarlyClusters
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.messages import Groups, Reply
+from rayfed.messages import Groups
 from rayfed.runs.driver import Driver
+from rayfed.testing import answer, reply
 
 KINDS = np.array([[10.0, 0.0], [0.0, 6.0], [-8.0, -8.0]])
 CURVATURES = np.array([1.0, 2.0, 4.0])
@@ -62,16 +63,13 @@ def test_a_round_by_hand():
         "x": np.array([10.0]), "y": np.array([[12.0], [16.0]]),
         "members": np.array([2, 1]), "population": np.array(8),
     }  # fmt: skip
-    round = EarlyClusters(clusters=2).round(state)
-    assert sorted(next(round).send) == ["members", "x", "y"]
-    one = np.ones(3)
     groups = Groups(
         np.arange(2), np.array([2, 1]), np.array([2.0, 1.0]), {"delta": np.array([[7.0], [4.0]])}
     )
     each = {"group": np.array([0, 0, 1]), "new": np.array([0.0, 1.0, 1.0])}
-    with pytest.raises(StopIteration) as end:
-        round.send(Reply(np.arange(3), one, {"delta": np.array([6.0])}, each, one, 8, groups))
-    after = end.value.value[0]
+    means = reply({"delta": [6.0]}, ids=[0, 1, 2], each=each, population=8, groups=groups)
+    after, _, (ask,) = answer(EarlyClusters(clusters=2), state, means)
+    assert sorted(ask.send) == ["members", "x", "y"]
     np.testing.assert_allclose(after["x"], [3.0], rtol=1e-14)
     assert after["y"].ravel().tolist() == [7.0, 4.0]
     assert after["members"].tolist() == [3, 2]

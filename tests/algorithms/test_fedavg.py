@@ -1,25 +1,17 @@
 import numpy as np
-import pytest
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.messages import Reply
-
-
-def answer(round, **mean):
-    """Play the engine: answer one Ask, return the Ask and what the round returns."""
-    ask = next(round)
-    one = np.ones(2)
-    with pytest.raises(StopIteration) as end:
-        round.send(Reply(np.arange(2), one, mean, {}, one.astype(int)))
-    return ask, end.value.value
+from rayfed.testing import answer, reply
 
 
 def test_the_server_moves_against_the_mean_pseudo_gradient():
     x = np.array([4.0, 1.0])
-    ask, (state, told) = answer(FedAvg(server_lr=0.5).round({"x": x}), delta=np.array([2.0, -4.0]))
+    state, diagnostics, (ask,) = answer(
+        FedAvg(server_lr=0.5), {"x": x}, reply({"delta": [2.0, -4.0]})
+    )
     assert (ask.work, list(ask.send), dict(ask.up)) == ("train", ["x"], {"delta": 2})
     assert state["x"].tolist() == [3.0, 3.0]
-    assert told == {}
+    assert diagnostics == {}
     assert x.tolist() == [4.0, 1.0]
 
 

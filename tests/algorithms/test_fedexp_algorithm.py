@@ -4,19 +4,15 @@ import pytest
 from rayfed.algorithms.fedexp import FedExP
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.errors import ScenarioError
-from rayfed.messages import Reply
+from rayfed.testing import answer, reply
 
 
 def server_step(mean, norm2, **settings):
-    round = FedExP(**settings).round(FedExP(**settings).init(np.zeros(2)))
-    ask = next(round)
+    algorithm = FedExP(**settings)
+    means = reply({"delta": mean, "norm2": norm2})
+    state, diagnostics, (ask,) = answer(algorithm, algorithm.init(np.zeros(2)), means)
     assert dict(ask.up) == {"delta": 2, "norm2": 1}
-    one = np.ones(2)
-    values = {"delta": np.array(mean), "norm2": np.float64(norm2)}
-    with pytest.raises(StopIteration) as end:
-        round.send(Reply(np.arange(2), one, values, {}, one.astype(int)))
-    state, told = end.value.value
-    return state["x"].tolist(), told["server_lr"]
+    return state["x"].tolist(), diagnostics["server_lr"]
 
 
 def test_clients_that_disagree_are_extrapolated():
@@ -37,16 +33,16 @@ def test_a_huge_epsilon_is_fedavg():
     assert server_step([1.0, 1.0], 20.0, epsilon=1e12) == ([-1.0, -1.0], 1.0)
 
 
-def test_epsilon_decays_or_grows_from_round_to_round(one_round):
+def test_epsilon_decays_or_grows_from_round_to_round():
     for factor, second in ((0.25, 5.0), (2.25, 1.0)):
         # 20 / (2 (1 + 4)) = 2; then epsilon is 1 or 9: 20 / (2 (1 + 1)) or 20 / (2 (1 + 9))
         algorithm = FedExP(epsilon=4.0, epsilon_decay=factor, max_one=False)
         state = algorithm.init(np.zeros(1))
         steps = []
         for _ in range(2):
-            mean = {"delta": [1.0], "norm2": 20.0}
-            _, state, told = one_round(algorithm, state, mean)
-            steps.append(told["server_lr"])
+            means = reply({"delta": [1.0], "norm2": 20.0})
+            state, diagnostics, _ = answer(algorithm, state, means)
+            steps.append(diagnostics["server_lr"])
         assert steps == [2.0, second]
 
 
@@ -67,14 +63,14 @@ def test_a_client_adds_the_squared_norm_of_its_pseudo_gradient():
     assert upload.values["norm2"].tolist() == [10.0, 2.0]
 
 
-def test_server_momentum_stretches_the_remembered_direction(one_round):
+def test_server_momentum_stretches_the_remembered_direction():
     algorithm = FedExP(epsilon=0.0, server_momentum=0.5)
     state = algorithm.init(np.array([0.0]))
     # eta 8 / (2 * 4) = 1, m = 2; then eta 4 / (2 * 1) = 2, m = 1 + 1
-    _, state, _ = one_round(algorithm, state, {"delta": [2.0], "norm2": 8.0})
+    state, _, _ = answer(algorithm, state, reply({"delta": [2.0], "norm2": 8.0}))
     assert state["x"].item() == -2.0
-    _, state, told = one_round(algorithm, state, {"delta": [1.0], "norm2": 4.0})
-    assert (state["x"].item(), told["server_lr"]) == (-6.0, 2.0)
+    state, diagnostics, _ = answer(algorithm, state, reply({"delta": [1.0], "norm2": 4.0}))
+    assert (state["x"].item(), diagnostics["server_lr"]) == (-6.0, 2.0)
 
 
 LOCAL = {"steps": 2, "batch": "full", "lr": 0.1}

@@ -14,7 +14,8 @@ from rayfed.algorithms.fedhybrid import FedHybrid
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.messages import Reply
+from rayfed.runs.outcome import warnings
+from rayfed.testing import answer, reply
 
 MIXED = {
     "name": "fedhybrid", "newton": [1], "alpha_gradient": 0.5, "beta_gradient": 0.25,
@@ -65,12 +66,14 @@ def test_it_minimises_f_where_one_client_at_a_time_takes_part(line):
     assert x == pytest.approx(2.0, abs=1e-3)
 
 
-def test_who_is_away_counts_with_what_it_last_sent(one_round):
+def test_who_is_away_counts_with_what_it_last_sent():
     algorithm = FedHybrid()
     state = algorithm.init(np.array([1.0, 2.0]))
-    ask, after, told = one_round(algorithm, state, {"change": [4.0, -2.0]}, population=8)
+    changes = reply({"change": [4.0, -2.0]}, population=8)
+    after, diagnostics, (ask,) = answer(algorithm, state, changes)
     assert after["x"].tolist() == [2.0, 1.5]  # two of eight changed by that on average
-    assert (dict(ask.up), ask.plain, told) == ({"change": 2}, ("change",), {"indefinite": 0.0})
+    assert (dict(ask.up), ask.plain) == ({"change": 2}, ("change",))
+    assert diagnostics == {"indefinite": 0.0}
 
 
 def rows_of(task):
@@ -251,7 +254,7 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
     rows = result.rounds
     assert rows.indefinite.iloc[1] == 3  # a small circle has most points outside
     assert np.isfinite(rows.loss).all()
-    (warning,) = api.warnings(result.folder / "fedhybrid-seed1")
+    (warning,) = warnings(result.folder / "fedhybrid-seed1")
     rounds = int((rows.indefinite > 0).sum())
     assert warning.startswith(
         f"fedhybrid: in {rounds} rounds the matrix of a Newton client was not"
@@ -324,14 +327,8 @@ def test_newton_clients_must_be_known():
 
 def test_a_reply_of_all_is_the_plain_mean():
     algorithm = FedHybrid()
-    round = algorithm.round(algorithm.init(np.array([0.1])))
-    next(round)
-    reply = Reply(
-        np.arange(3), np.ones(3), {"change": np.array([0.2])}, {}, np.zeros(3, int), population=3
-    )
-    with pytest.raises(StopIteration) as end:
-        round.send(reply)
-    state = end.value.value[0]
+    changes = reply({"change": [0.2]}, weights=(1, 1, 1), population=3)
+    state, _, _ = answer(algorithm, algorithm.init(np.array([0.1])), changes)
     assert state["x"] == 0.1 + 0.2
     # 0.1 + 0.2 is not 0.3 in floating point; what is missing is kept
     assert state["x"][0] + state["cut"][0] == state["x"][0]

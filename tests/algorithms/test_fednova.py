@@ -4,6 +4,7 @@ import pytest
 from rayfed.algorithms.fednova import FedNova
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
+from rayfed.testing import answer, reply
 
 SOLVERS = {
     "plain": {},
@@ -23,29 +24,28 @@ def unequal(steps):
     return {"groups": [{"ids": [1], "local": {"steps": steps}}]}
 
 
-def test_the_server_multiplies_the_mean_direction_by_the_effective_steps(one_round):
+def test_the_server_multiplies_the_mean_direction_by_the_effective_steps():
     algorithm = FedNova()
-    mean = {"direction": [2.0, 1.0], "norm": 3.0}
-    ask, state, told = one_round(algorithm, algorithm.init(np.array([10.0, 0.0])), mean)
+    means = reply({"direction": [2.0, 1.0], "norm": 3.0})
+    state, diagnostics, (ask,) = answer(algorithm, algorithm.init(np.array([10.0, 0.0])), means)
     assert dict(ask.up) == {"direction": 2, "norm": 1}
     assert state["x"].tolist() == [4.0, -3.0]
-    assert told == {"tau_eff": 3.0}
+    assert diagnostics == {"tau_eff": 3.0}
 
 
-def test_effective_steps_may_be_the_mean_number_of_steps(one_round):
+def test_effective_steps_may_be_the_mean_number_of_steps():
     algorithm = FedNova(tau_eff="steps")
-    mean = {"direction": [1.0], "norm": 9.0}
-    state = algorithm.init(np.array([10.0]))
-    _, state, told = one_round(algorithm, state, mean, weights=(1.0, 3.0), steps=(2, 6))
-    assert told == {"tau_eff": 5.0}
+    means = reply({"direction": [1.0], "norm": 9.0}, weights=(1.0, 3.0), steps=(2, 6))
+    state, diagnostics, _ = answer(algorithm, algorithm.init(np.array([10.0])), means)
+    assert diagnostics == {"tau_eff": 5.0}
     assert state["x"].tolist() == [5.0]
 
 
-def test_server_momentum_adds_a_share_of_the_last_change(one_round):
+def test_server_momentum_adds_a_share_of_the_last_change():
     algorithm = FedNova(server_momentum=0.5)
     state = algorithm.init(np.array([10.0]))
     for norm in (2.0, 1.0):  # changes 2, then 1 + 0.5 * 2
-        _, state, _ = one_round(algorithm, state, {"direction": [1.0], "norm": norm})
+        state, _, _ = answer(algorithm, state, reply({"direction": [1.0], "norm": norm}))
     assert state["x"].tolist() == [6.0]
 
 

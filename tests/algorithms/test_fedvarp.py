@@ -15,7 +15,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.messages import Groups, Reply
+from rayfed.messages import Groups
+from rayfed.testing import answer, reply
 
 N, LR, STEPS = 50, 0.02, 5
 WATCHED = (200, 201, 202, 205, 210)
@@ -107,19 +108,10 @@ def test_as_many_clusters_as_clients_are_fedvarp():
     np.testing.assert_allclose(many[30], models(study(name="fedvarp"), [30])[30], rtol=1e-12)
 
 
-def ended(generator, reply):
-    ask = next(generator)
-    with pytest.raises(StopIteration) as end:
-        generator.send(reply)
-    return ask, end.value.value[0]
-
-
 def test_the_memory_is_used_before_it_is_updated():
     """N = 4, clients 0 and 1 answer with changes 2 and 4, the memory is 1: v = 3 + 1."""
     state = {"x": np.array([10.0]), "memory": np.array([1.0])}
-    one = np.ones(2)
-    reply = Reply(np.arange(2), one, {"change": np.array([3.0])}, {}, one.astype(int), 4)
-    ask, after = ended(FedVARP(server_lr=0.5).round(state), reply)
+    after, _, (ask,) = answer(FedVARP(server_lr=0.5), state, reply({"change": [3.0]}, population=4))
     assert after["x"].tolist() == [8.0]
     assert after["memory"].tolist() == [1.0 + (2 + 4) / 4]
     assert ask.plain == ("change",)
@@ -155,10 +147,8 @@ def test_what_was_stored_at_a_rate_counts_half_where_the_rate_is_half():
 def test_the_servers_memory_counts_half_where_the_rate_is_half():
     """N = 4, two answer: v = 3 + 1 / 2, and a change of 3 at half the rate is one of 6."""
     state = {"x": np.array([10.0]), "memory": np.array([1.0])}
-    one = np.ones(2)
-    mean = {"change": np.array([3.0])}
-    reply = Reply(np.arange(2), one, mean, {}, one.astype(int), 4, round=2)
-    ask, after = ended(FedVARP(local=HALVED).round(state), reply)
+    mean = reply({"change": [3.0]}, population=4, round=2)
+    after, _, (ask,) = answer(FedVARP(local=HALVED), state, mean)
     assert after["x"].tolist() == [6.5]
     assert after["memory"].tolist() == [1.0 + 2 / 4 * 6.0]
     assert dict(ask.up) == {"change": 1}
@@ -181,12 +171,10 @@ def test_clusters_count_lengths_where_steps_are_drawn_and_rates_change():
     local = SGD(steps=Between(low=1, high=3), lr=HALVED.lr)
     algorithm = ClusterFedVARP(clusters=(0, 0, 1, 1), local=local)
     state = {"x": np.array([10.0]), "y": np.array([[8.0], [4.0]])}
-    one = np.ones(2)
-    groups = Groups(np.arange(2), np.ones(2, int), one, {"delta": np.array([[3.0], [6.0]])})
+    groups = Groups(np.arange(2), np.ones(2, int), np.ones(2), {"delta": np.array([[3.0], [6.0]])})
     each = {"group": np.arange(2), "length": np.array([0.5, 1.5])}
-    mean = {"delta": np.array([5.0])}
-    reply = Reply(np.array([0, 2]), one, mean, each, one.astype(int), 4, groups, round=2)
-    ask, after = ended(algorithm.round(state), reply)
+    mean = reply({"delta": [5.0]}, ids=[0, 2], each=each, population=4, groups=groups, round=2)
+    after, _, (ask,) = answer(algorithm, state, mean)
     np.testing.assert_allclose(after["x"], [10.0 - 5.5], rtol=1e-14)
     np.testing.assert_allclose(after["y"].ravel(), [12.0, 8.0], rtol=1e-14)
     assert dict(ask.up) == {"delta": 1, "group": 1, "length": 1}
@@ -229,10 +217,8 @@ def test_clusters_weigh_what_they_hold_of_everybody_less_what_took_part():
         np.array([2.0, 1.0]),
         {"delta": np.array([[5.0], [2.0]])},
     )
-    one = np.ones(3)
-    mean = {"delta": np.array([4.0])}
-    reply = Reply(np.array([1, 2, 4]), one, mean, {}, one.astype(int), 8, groups)
-    _, after = ended(algorithm.round(state), reply)
+    mean = reply({"delta": [4.0]}, ids=[1, 2, 4], population=8, groups=groups)
+    after, _, _ = answer(algorithm, state, mean)
     np.testing.assert_allclose(after["x"], [10.0 - (4 + 1 - 7 + 1)], rtol=1e-14)
     assert after["y"].ravel().tolist() == [8.0, 5.0, 2.0]
 

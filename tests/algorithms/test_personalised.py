@@ -12,8 +12,7 @@ from rayfed.algorithms.pfedme import PFedMe
 from rayfed.clients import Clients
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.objective import Objective
+from rayfed.testing import points
 
 LOCAL = {"steps": 3, "batch": 4, "lr": 0.1, "momentum": 0.5}
 
@@ -54,25 +53,7 @@ def study(table, tmp_path):
 
 def one_client(solver, state=None):
     """Return one client with F(x) = (x - 6)^2 / 2."""
-    problem, one = LeastSquares(intercept=False), np.ones(1, dtype=np.int64)
-    return Clients(
-        problem=problem, objective=Objective(problem, clients=1, samples=1, features=1),
-        shards=Six(), solver=solver, ids=np.zeros(1, dtype=np.int64), sizes=one,
-        steps=solver.budget(one), seed=0, round=1, ask=0, p=1,
-        state={name: np.array(rows) for name, rows in (state or {}).items()},
-    )  # fmt: skip
-
-
-class Six:
-    """One row: feature 1, target 6."""
-
-    dtype = np.dtype(float)
-
-    def widths(self, ids, part="train"):
-        return np.ones(len(ids), dtype=np.int64)
-
-    def rows(self, ids, width, part="train"):
-        return np.ones((1, 1, 1)), np.full((1, 1), 6.0)
+    return points([6.0], solver=solver, state=state)
 
 
 def first_model(result):

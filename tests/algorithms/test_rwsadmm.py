@@ -10,41 +10,16 @@ from scipy.optimize import minimize_scalar
 import rayfed
 from rayfed import api
 from rayfed.algorithms.rwsadmm import RWSADMM
-from rayfed.clients import Clients
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
-from rayfed.messages import Reply
-from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.objective import Objective
+from rayfed.testing import answer, points, reply
 
 ONE = {"steps": 1, "batch": "full"}
 
 
-class Points:
-    """A row for each client: feature 1, target m."""
-
-    dtype = np.dtype(float)
-
-    def __init__(self, targets):
-        self.targets = targets
-
-    def widths(self, ids, part="train"):
-        return np.ones(len(ids), dtype=np.int64)
-
-    def rows(self, ids, width, part="train"):
-        return np.ones((len(ids), 1, 1)), self.targets[ids][:, None]
-
-
-def points(targets, x, z, steps=1, **kept):
+def kept(targets, x, z, steps=1, **more):
     """Clients with F_j(x) = (x - m_j)^2 / 2, at models x and with multipliers z (K,)."""
-    problem, k = LeastSquares(intercept=False), len(targets)
-    solver = SGD(steps=steps, batch="full")
-    return Clients(
-        problem=problem, objective=Objective(problem, clients=k, samples=k, features=1),
-        shards=Points(targets), solver=solver, ids=np.arange(k), sizes=np.ones(k, dtype=np.int64),
-        steps=np.full(k, steps), seed=0, round=1, ask=0, p=1,
-        state={name: rows[:, None] for name, rows in {"x": x, "z": z, **kept}.items()},
-    )  # fmt: skip
+    return points(targets, solver=SGD(steps=steps, batch="full"), state={"x": x, "z": z, **more})
 
 
 def soft(w, width):
@@ -55,7 +30,7 @@ def test_the_x_step_is_the_minimiser_of_its_sub_problem():
     rng = np.random.default_rng(0)
     k, beta, room, y = 1000, 7.0, 0.3, 0.4
     m, x0, z0 = rng.standard_normal((3, k)) * [[2], [1], [3]]
-    after = RWSADMM(beta=beta, epsilon=room).walk(points(m, x0, z0), np.array([y])).state["x"][:, 0]
+    after = RWSADMM(beta=beta, epsilon=room).walk(kept(m, x0, z0), np.array([y])).state["x"][:, 0]
     g = x0 - m
 
     def value(x):
@@ -76,7 +51,7 @@ def test_two_steps_by_hand():
     # z <- -1 + (S(-1 - 1.5) + 1) / 2 with S(-2.5) = -1.5: z = -1.25.
     method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.5)
     one = np.ones(1)
-    upload = method.walk(points(5 * one, one, 2 * one, steps=2), np.zeros(1))
+    upload = method.walk(kept(5 * one, one, 2 * one, steps=2), np.zeros(1))
     assert upload.state["x"].item() == pytest.approx(0.75, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(-1.25, rel=1e-14)
     # x - z / beta + room sgn(z): 0.75 + 0.625 - 0.5 = 0.875, before 1 - 1 + 0.5
@@ -90,7 +65,7 @@ def test_two_steps_down_by_hand():
     # x <- 3 - (-2 + 5.5) / 2 = 1.25; z <- -1/2 + (S(-1/2 - 2.5) + 1/2) / 2 = -1/2 + (-2 + 1/2) / 2.
     method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.5, formulation="descent")
     one = np.ones(1)
-    clients = points(5 * one, one, 2 * one, steps=2, part=0.25 * one)
+    clients = kept(5 * one, one, 2 * one, steps=2, part=0.25 * one)
     upload = method.walk_down(clients, np.zeros(1))
     assert upload.state["x"].item() == pytest.approx(1.25, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(-1.25, rel=1e-14)
@@ -105,7 +80,7 @@ def test_two_steps_as_printed_by_hand():
     # g = -1/4: x <- 2 - (3.125 - 1/2 + 1/4) / 2 = 0.5625; z <- 3.125 + (1.4375 - 0.5) / 2 = 3.59375
     method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.25, formulation="printed")
     one = np.ones(1)
-    upload = method.walk_as_printed(points(5 * one, one, 2 * one, steps=2), 2 * one)
+    upload = method.walk_as_printed(kept(5 * one, one, 2 * one, steps=2), 2 * one)
     assert upload.state["x"].item() == pytest.approx(0.5625, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(3.59375, rel=1e-14)
     # x - (z / beta + room) s, with s = 1 before and after
@@ -122,7 +97,7 @@ def test_two_steps_of_the_released_code_by_hand():
         beta=2.0, epsilon=0.5, kappa=0.25, kappa_decay=0.5, users=4, formulation="released-code"
     )
     one = np.ones(1)
-    upload = method.walk_as_released(points(5 * one, one, 2 * one, steps=2), 2 * one)
+    upload = method.walk_as_released(kept(5 * one, one, 2 * one, steps=2), 2 * one)
     assert upload.state["x"].item() == pytest.approx(4.234375, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(3.359375, rel=1e-14)
     assert upload.values["mean"].item() == upload.state["x"].item()
@@ -133,9 +108,9 @@ def test_bits_do_not_depend_on_who_else_is_there(formulation, half):
     m, x, z, part = np.random.default_rng(1).standard_normal((4, 7))
     method = RWSADMM(beta=3.0, epsilon=0.2, kappa=0.7, formulation=formulation)
     work, y = getattr(method, half), np.array([0.1])
-    stack = work(points(m, x, z, steps=3, part=part), y)
+    stack = work(kept(m, x, z, steps=3, part=part), y)
     for k in range(7):
-        alone = work(points(m[k:][:1], x[k:][:1], z[k:][:1], steps=3, part=part[k:][:1]), y)
+        alone = work(kept(m[k:][:1], x[k:][:1], z[k:][:1], steps=3, part=part[k:][:1]), y)
         for name, rows in alone.state.items():
             assert rows.tobytes() == stack.state[name][k].tobytes()
         assert alone.values["change"].tobytes() == stack.values["change"][k].tobytes()
@@ -283,20 +258,13 @@ def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked(
             return np.full(len(ids), rows)
 
     Shards.clients, Shards.features = clients, features
-    method = RWSADMM()
-    assert method.bound(Shards(), None, None) is method
+    examiner = RWSADMM().examiner.bound(Shards(), None, None)
+    assert np.isnan(examiner.beta_bound)
 
 
 @pytest.mark.parametrize("formulation", ["printed", "released-code"])
 def test_what_the_theory_is_not_about_has_no_bound(formulation):
-    class Few:
-        clients, features = 2, 1
-
-        def sizes(self, ids):
-            return np.ones(len(ids), dtype=np.int64)
-
-    method = RWSADMM(formulation=formulation)
-    assert method.bound(Few(), None, None) is method
+    assert RWSADMM(formulation=formulation).examiner is None
 
 
 def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
@@ -309,25 +277,20 @@ def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
     one = {"name": "rwsadmm", "local": ONE}
     keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
     (run,) = api.prepare(api.read(keys)).runs
-    assert run.training.algorithm.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
+    assert run.measuring.examiner.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
 
 
 def test_as_printed_the_token_loses_the_sum_of_what_was():
     # y = 1, and two of four answer with means 0.6 and 0.2: 1 + 2 * 0.6 / 4 - 2 * 0.2
-    conversation = RWSADMM(formulation="printed").round({"x": np.ones(1)})
-    next(conversation)
-    two = np.arange(2)
-    mean = {"new": np.array([0.6]), "old": np.array([0.2])}
-    reply = Reply(two, np.ones(2), mean, {"distance": np.ones(2)}, two, population=4)
-    with pytest.raises(StopIteration) as end:
-        conversation.send(reply)
-    assert end.value.value[0]["x"] == pytest.approx(0.9)
+    sums = reply({"new": [0.6], "old": [0.2]}, each={"distance": [1.0, 1.0]}, population=4)
+    state, _, _ = answer(RWSADMM(formulation="printed"), {"x": np.ones(1)}, sums)
+    assert state["x"] == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(("formulation", "half"), [("sound", "walk"), ("descent", "walk_down")])
 def test_who_begins_at_the_minimum_stays_there(formulation, half):
     method, three = RWSADMM(formulation=formulation), np.full(1, 3.0)
-    upload = getattr(method, half)(points(three, **method.client_state(three)), three)
+    upload = getattr(method, half)(kept(three, **method.client_state(three)), three)
     assert upload.values["change"].item() == 0
 
 

@@ -5,6 +5,7 @@ import rayfed
 from rayfed.algorithms.scaffold import Scaffold
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
+from rayfed.testing import answer, reply
 
 EQUAL_WEIGHTS = {"rows": (1, 1)}
 UNEQUAL_WEIGHTS = {"rows": (1, 3)}  # F = (F_0 + 3 F_1) / 4, least at 3
@@ -14,15 +15,15 @@ def scaffold(lr, steps, **more):
     return {"name": "scaffold", "local": {"steps": steps, "batch": "full", "lr": lr}, **more}
 
 
-def test_the_server_steps_and_renews_its_control_variate(one_round):
+def test_the_server_steps_and_renews_its_control_variate():
     state = {"x": np.array([4.0, 0.0]), "c": np.array([1.0, 1.0])}
     mean = {"delta": [2.0, -1.0], "control": [4.0, 8.0]}
-    ask, after, told = one_round(Scaffold(server_lr=0.5), state, mean, population=8)
+    after, diagnostics, (ask,) = answer(Scaffold(server_lr=0.5), state, reply(mean, population=8))
     assert set(ask.send) == {"x", "c"}
     assert dict(ask.up) == {"delta": 2, "control": 2}
     assert after["x"].tolist() == [3.0, 0.5]
     assert after["c"].tolist() == [2.0, 3.0]
-    assert told == {}
+    assert diagnostics == {}
 
 
 def test_everything_starts_at_zero():

@@ -153,8 +153,8 @@ class TestBest:
         assert status == 0
         assert out.startswith("small [bold]-best: 2 runs (1 algorithms, 2 seeds)")
         first, again = (tmp_path / path for path in ("out", "again"))
-        before = rayfed.api.Result(first, rayfed.api.results_in(first)).rounds
-        after = rayfed.api.Result(again, rayfed.api.results_in(again)).rounds
+        before = rayfed.load(first).rounds
+        after = rayfed.load(again).rounds
         same = before[before.setting == "lr=0.0625"].loss.tolist()
         assert after.loss.tolist() == same
 

@@ -20,6 +20,7 @@ from rayfed import api
 from rayfed.core.plugins import find
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.outcome import outcomes
 from rayfed.runs.serial import SerialStudy
 
 LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
@@ -126,7 +127,7 @@ def test_after_kill_9_at_a_random_moment_resume_ends_with_the_same_bytes(
     time.sleep(random.uniform(0, 0.8))
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    statuses = api.results_in(tmp_path / "killed").values()
+    statuses = outcomes(tmp_path / "killed").values()
     assert "running" in statuses or len(statuses) < len(names)
     rayfed.resume(tmp_path / "killed")
     assert_same(tmp_path / "calm", tmp_path / "killed")

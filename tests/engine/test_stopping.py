@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.stopping import BEST, LastEvaluation, Stop
+from rayfed.engine.stopping import LastEvaluation, Stop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.serial import SerialStudy
@@ -50,28 +50,6 @@ def test_a_loss_is_compared_with_the_last_that_is_known():
         changes.append(change)
     last, change = last.after({"loss": 4.0, "round": 5}, True, due=True)
     np.testing.assert_equal([*changes, change], [math.nan, 1.0, math.nan, math.nan, 0.0])
-
-
-def test_a_merit_is_compared_with_the_last_that_is_known():
-    """8 in round 1 and 2 in round 3: a half in each of the two; nobody knows after a 0."""
-    last = LastEvaluation.of({"loss": 1.0, "round": 1, "merit": 8.0})
-    assert last.factor({"round": 3, "merit": 2.0}) == 0.5
-    assert math.isnan(last.factor({"round": 3, "merit": math.nan}))
-    assert math.isnan(
-        LastEvaluation.of({"loss": 1.0, "round": 1, "merit": 0.0}).factor(
-            {"round": 2, "merit": 1.0}
-        )
-    )
-
-
-def test_the_best_is_the_least_of_all_that_are_known():
-    last, best = LastEvaluation.of({"loss": 1.0, "round": 0, BEST: math.nan}), []
-    for round, found in enumerate([4.0, 2.0, math.nan, 3.0], 1):
-        row = {"loss": 1.0, "round": round, "stationarity": found, BEST: found}
-        row |= last.derived_columns(row)
-        last, _ = last.after(row, answered=True, due=True)
-        best.append(row[BEST])
-    assert best == [4, 2, 2, 2]
 
 
 @pytest.fixture

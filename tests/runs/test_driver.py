@@ -11,6 +11,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.outcome import ended, reason
 from rayfed.runs.serial import SerialStudy
 
 
@@ -142,7 +143,7 @@ def test_a_server_half_that_raises_fails_its_run_alone(mixed, tmp_path):
     good = {"name": "fedavg", "local": {"steps": 2}}
     result = rayfed.run(mixed(algorithms=[Clumsy(label="clumsy"), good]), out=tmp_path / "out")
     assert result.outcome == {"clumsy-seed3": "failed", "fedavg-seed3": "finished"}
-    assert api.reason(tmp_path / "out" / "clumsy-seed3") == "after round 0: KeyError: 'the map'"
+    assert reason(tmp_path / "out" / "clumsy-seed3") == "after round 0: KeyError: 'the map'"
     log = (tmp_path / "out" / "clumsy-seed3" / "log.txt").read_text()
     assert "Traceback" in log
     assert 'raise KeyError("the map")' in log
@@ -166,7 +167,7 @@ def test_whatever_went_wrong_is_one_line(plan, tmp_path, monkeypatch, error, lin
 
     monkeypatch.setattr(driver.executor, "open", broken)
     assert driver.execute() == "failed"
-    assert api.reason(tmp_path / plan.runs[0].folder) == f"after round 0: {line}"
+    assert reason(tmp_path / plan.runs[0].folder) == f"after round 0: {line}"
 
 
 def test_a_full_disk_fails_the_run_and_a_resume_goes_on(plan, tmp_path, assert_same, monkeypatch):
@@ -182,8 +183,8 @@ def test_a_full_disk_fails_the_run_and_a_resume_goes_on(plan, tmp_path, assert_s
     monkeypatch.setattr(os, "replace", full)
     assert driver.execute() == "failed"
     monkeypatch.undo()
-    assert "is the disk full" in api.reason(tmp_path / "full" / plan.runs[0].folder)
-    assert api.ended(plan, tmp_path / "full") == {}
+    assert "is the disk full" in reason(tmp_path / "full" / plan.runs[0].folder)
+    assert ended(tmp_path / "full", [run.folder for run in plan.runs]) == {}
     assert drive(plan, tmp_path / "full").execute(resume=True) == "finished"
     assert_same(tmp_path / "calm", tmp_path / "full")
 
@@ -192,9 +193,8 @@ def test_a_run_that_the_machine_let_down_says_why_and_is_tried_again(plan, tmp_p
     driver = drive(plan, tmp_path)
     monkeypatch.setattr(driver.records, "save", lambda *args: (tmp_path / "no" / "f").touch())
     assert driver.execute() == "failed"
-    reason = api.reason(tmp_path / plan.runs[0].folder)
-    assert reason.startswith("after round 0: FileNotFoundError:")
-    assert api.ended(plan, tmp_path) == {}
+    assert reason(tmp_path / plan.runs[0].folder).startswith("after round 0: FileNotFoundError:")
+    assert ended(tmp_path, [run.folder for run in plan.runs]) == {}
 
 
 def test_a_folder_that_cannot_be_made_fails_its_run_alone(mixed, tmp_path, monkeypatch):

@@ -11,13 +11,13 @@ import ray
 import yaml
 
 import rayfed
-from rayfed import api
 from rayfed.api import Result
 from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Layout, RayExecutor
 from rayfed.runs import ray as executor
+from rayfed.runs.outcome import reason
 from rayfed.runs.ray import RayStudy
 
 OWN = """
@@ -128,7 +128,7 @@ def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path,
     assert result.outcome == {
         "stays-seed3": "failed", "dies-seed3": "failed", "fedavg-seed3": "finished",
     }  # fmt: skip
-    why = {name: api.reason(tmp_path / "out" / name) for name in result.outcome}
+    why = {name: reason(tmp_path / "out" / name) for name in result.outcome}
     assert "no module named 'my_cluster_has_not'" in why["stays-seed3"]
     assert "its driver failed: it died 4 times" in why["dies-seed3"]
     assert "failed" in (tmp_path / "out" / "dies-seed3" / "log.txt").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.api import Result, results_in
+from rayfed.api import load
 from rayfed.datasets.base import Source
 from rayfed.datasets.fedexp import FedExPRegression
 from rayfed.reproduce.studies import begin, conclude, execute, find
@@ -26,7 +26,7 @@ def outcome(tmp_path_factory):
 @pytest.fixture(scope="module")
 def losses(outcome):
     folder = outcome.study.folder("main")
-    return Result(folder, results_in(folder)).rounds.set_index(["label", "round"])
+    return load(folder).rounds.set_index(["label", "round"])
 
 
 @pytest.fixture(scope="module")

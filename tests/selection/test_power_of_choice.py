@@ -9,7 +9,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
-from rayfed.messages import Reply
 from rayfed.selection import Uniform, View
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (
@@ -18,6 +17,7 @@ from rayfed.selection.power_of_choice import (
     ComputationEfficient,
     PowerOfD,
 )
+from rayfed.testing import choose, reply
 
 LOSS = np.array([0.5, 3.0, 1.0, 7.0, 2.0, 0.1, 4.0, 4.0])
 MODEL = np.arange(3.0)
@@ -30,27 +30,24 @@ def seen(wanted=3, count=8, round=1):
     )  # fmt: skip
 
 
-def reply(ids, losses):
-    ids = np.asarray(ids)
-    each = {"loss": np.asarray(losses, dtype=float)}
-    return Reply(ids, np.ones(len(ids)), {}, each, np.zeros(len(ids), int))
+def losses_of(ids, losses):
+    return reply(ids=ids, each={"loss": np.asarray(losses, dtype=float)})
 
 
 def polled(selection, view=None, losses=LOSS, answering=None):
     """Answer a poll; return its Ask, the ids that were chosen and the state."""
-    view = view or seen()
-    rule = selection.select(view, selection.init(view.count))
-    ask = next(rule)
-    ids = ask.clients if answering is None else np.intersect1d(ask.clients, answering)
-    with pytest.raises(StopIteration) as end:
-        rule.send(reply(ids, losses[ids]))
-    return ask, *end.value.value
+
+    def clients(ask):
+        ids = ask.clients if answering is None else np.intersect1d(ask.clients, answering)
+        return losses_of(ids, losses[ids])
+
+    ids, state, (ask,) = choose(selection, view or seen(), replies=clients)
+    return ask, ids, state
 
 
 def unasked(selection, view, state=None):
-    with pytest.raises(StopIteration) as end:
-        next(selection.select(view, selection.init(view.count) if state is None else state))
-    return end.value.value
+    ids, state, _ = choose(selection, view, state)
+    return ids, state
 
 
 @pytest.mark.parametrize("towards", ["high", "low"])
@@ -131,8 +128,8 @@ def test_twice_the_cohort_are_candidates_by_default():
 def test_rpow_d_asks_nobody_and_ranks_by_the_last_loss():
     selection = CommunicationEfficient(d=8)
     state = selection.init(8)
-    state = selection.learn(state, reply([1, 4, 6], [9.0, 1.0, 5.0]))
-    state = selection.learn(state, reply([0, 2, 3, 5, 6, 7], [2.0, 3.0, 4.0, 0.5, 8.0, 0.1]))
+    state = selection.learn(state, losses_of([1, 4, 6], [9.0, 1.0, 5.0]))
+    state = selection.learn(state, losses_of([0, 2, 3, 5, 6, 7], [2.0, 3.0, 4.0, 0.5, 8.0, 0.1]))
     assert state["client"].tolist() == list(range(8))
     assert state["loss"].tolist() == [2.0, 9.0, 3.0, 4.0, 1.0, 0.5, 8.0, 0.1]
     ids, after = unasked(selection, seen(), state)
@@ -143,7 +140,7 @@ def test_rpow_d_asks_nobody_and_ranks_by_the_last_loss():
 @pytest.mark.parametrize("towards", ["high", "low"])
 def test_rpow_d_takes_whom_it_never_saw_first(towards):
     selection = CommunicationEfficient(d=8, towards=towards)
-    state = selection.learn(selection.init(8), reply([0, 1, 2, 4, 6, 7], [1e9] * 6))
+    state = selection.learn(selection.init(8), losses_of([0, 1, 2, 4, 6, 7], [1e9] * 6))
     ids, _ = unasked(selection, seen(wanted=2), state)
     assert ids.tolist() == [3, 5]
     first, _ = unasked(selection, seen(wanted=2))

@@ -12,7 +12,9 @@ from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.serial import SerialStudy
+from rayfed.study import expand
 from rayfed.study.cost import ACTOR_BYTES, DRIVER_BYTES, Cost
+from rayfed.study.plan import make
 
 PACE = (1.0, 2.0, 3.0, 10.0)  # seconds of a step of clients 0 to 3
 P = 3  # two features and the intercept
@@ -437,7 +439,7 @@ class TestRuns:
 class TestCost:
     def placed(self, made, **executor):
         scenario = made(executor={"name": "ray", **executor}, algorithms=["local-only"])
-        return api.make(study := api.read(scenario), api.expand(study))
+        return make(study := api.read(scenario), expand(study))
 
     def test_actors_drivers_and_memory(self, made):
         """Eight rows of 3 numbers and a target; a model of 3 numbers for each of 4 clients."""

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from rayfed.clients.lengths import Length, State
+from rayfed.clients.sampling import Minibatch
 from rayfed.clients.solvers.budget import LENGTHS
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Draw
-from rayfed.problems.base import Batch, Problem
-
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
+from rayfed.problems.base import Oracle, Problem
 
 CACHE = 2**21
 """Bytes that a stack's local step should stay within; see `block`."""
 _FEWEST = 4
 
 
-GradientFn: TypeAlias = "Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]"
-"""A gradient that stands for that of F_i in local steps.
+StepOracle: TypeAlias = tuple[int, Oracle]
+"""How many clients take a local step, and their objectives in it.
 
-Called with the models (k, p) of clients at work, batches of their rows, and which of the K clients
-they are (k,); returns their losses (k,) and gradients (k, p), new arrays.
+The objectives are a function from the models (k, p) of the first k clients to their values (k,) and
+gradients (k, p), new arrays. A solver may call it more than once in a step.
 """
+AfterStep: TypeAlias = Callable[[Array], None]
+"""Called after every local step with the models (k, p) of the first k clients, who took it."""
 
 
 @dataclass(frozen=True)
@@ -98,29 +98,39 @@ class Solver:
         """
         return None
 
+    @property
+    def minibatch(self) -> Minibatch | None:
+        """What rows a local step reads; None if all rows in every step."""
+        return None
+
     def run(
         self,
-        clients: Clients,
+        oracles: Iterable[StepOracle],
         x: Array,
+        steps: Ints,
         *,
+        round: int,
         correction: Array | None = None,
-        gradient: GradientFn | None = None,
-        streams: int = 1,
+        after_step: AfterStep | None = None,
     ) -> Local:
-        """Take the local steps ``clients.steps`` from x (K, p).
+        """Take local steps from x (K, p).
+
+        Solvers know their clients as rows of arrays, and data by `oracles` alone.
 
         Parameters
         ----------
-        clients : Clients
-            Data, steps and keys of K clients.
+        oracles : iterable of (int, callable)
+            One for each local step; see `StepOracle`.
         x : (K, p) array of float
             Models at the start of the round; not written to.
+        steps : (K,) array of int
+            Steps of each client, not increasing: those still at work are always the first k.
+        round : int
+            The round, from 1: the learning rate may change.
         correction : (K, p) array of float, optional
-            Added to every gradient.
-        gradient : callable, optional
-            In place of the gradient of the minibatch objective; see `GradientFn`.
-        streams : int
-            Independent minibatches that `gradient` is given in every step.
+            Added to every gradient, in the type of x.
+        after_step : callable, optional
+            Called after every step, with what it must not write to; see `AfterStep`.
         """
         raise NotImplementedError
 

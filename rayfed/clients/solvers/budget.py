@@ -7,6 +7,7 @@ import numpy as np
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 
+_MOST = 2.0**62  # what int64 holds, though nobody waits for so many steps
 LENGTHS = ("steps", "epochs", "time_s")
 _SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
 
@@ -42,4 +43,4 @@ def in_passes(passes: Ints | Floats, sizes: Ints, batch: int | None) -> Ints:
 
 
 def _at_least_one(steps: Floats) -> Ints:
-    return np.asarray(np.maximum(1, steps), dtype=np.int64)
+    return np.asarray(np.clip(steps, 1, _MOST), dtype=np.int64)

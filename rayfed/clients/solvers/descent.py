@@ -1,28 +1,22 @@
-"""What all local solvers that descend along gradients share: batches, steps, learning rates."""
+"""What local solvers that descend along gradients share: settings, steps, learning rates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Gt
 
-from rayfed.clients import sampling
 from rayfed.clients.lengths import Length, State
+from rayfed.clients.sampling import How, Minibatch
 from rayfed.clients.schedules import Schedule
-from rayfed.clients.solvers.base import CACHE, GradientFn, Local, Solver
+from rayfed.clients.solvers.base import CACHE, AfterStep, Local, Solver, StepOracle
 from rayfed.clients.solvers.budget import LENGTHS, in_passes, in_seconds
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw
-from rayfed.problems.base import Batch, Oracle
-
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
 
 _LINE = 64  # bytes
 _STEPS = 10  # where nothing says how long
@@ -69,7 +63,7 @@ class Descent(Solver):
     weight_decay: Annotated[float, Ge(0)] = 0.0
     clip_norm: Annotated[float, Gt(0)] | None = None
     lr_decay: Annotated[float, Gt(0)] = 1.0
-    sampling: Literal["replacement", "shuffle"] = "replacement"
+    sampling: How = "replacement"
 
     def __post_init__(self) -> None:
         given = [name for name in LENGTHS if getattr(self, name) is not None]
@@ -147,48 +141,37 @@ class Descent(Solver):
             once = in_passes(once, sizes, None if self.batch == "full" else self.batch)
         return np.asarray(mean * once, dtype=np.float64)
 
+    @property
+    def minibatch(self) -> Minibatch | None:
+        """What rows a local step reads; None if all rows in every step."""
+        return None if self.batch == "full" else Minibatch(self.batch, self.sampling)
+
     def run(
         self,
-        clients: Clients,
+        oracles: Iterable[StepOracle],
         x: Array,
+        steps: Ints,
         *,
+        round: int,
         correction: Array | None = None,
-        gradient: GradientFn | None = None,
-        streams: int = 1,
+        after_step: AfterStep | None = None,
     ) -> Local:
         """Take the local steps; see `Solver.run`."""
-        steps, who = clients.steps, np.arange(len(clients.ids))
-        if (steps == steps[0]).all():
-            bend = None if gradient is None else _BoundGradient(gradient, streams, who)
-            return self._descend(clients, x, correction, bend)
-        order = np.argsort(-steps, kind="stable")  # those still at work come first
-        bend = None if gradient is None else _BoundGradient(gradient, streams, order)
-        added = None if correction is None else correction[order]
-        local = self._descend(clients.chosen(order), x[order], added, bend)
-        back = np.argsort(order)
-        return Local(local.x[back], local.loss[back])
-
-    def _descend(
-        self, clients: Clients, x0: Array, correction: Array | None, bend: _BoundGradient | None
-    ) -> Local:
-        """Take the local steps of clients whose numbers of steps do not increase."""
-        dtype = clients.shards.dtype
-        x = _aligned_copy(x0, dtype)
-        x0 = x0 if x0.dtype == dtype else x.copy()
-        added = None if correction is None else correction.astype(dtype, copy=False)
-        kept = [_aligned_copy(np.zeros_like(x), dtype) for _ in range(self.buffers())]
-        lr = self.rate(clients.round)
+        x0, x = x, _aligned_copy(x)
+        kept = [_aligned_copy(np.zeros_like(x)) for _ in range(self.buffers())]
+        lr = self.rate(round)
         total = np.zeros(len(x))
-        oracles = self._oracles(clients, x0) if bend is None else self._bent(clients, bend)
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
             for step, (k, oracle) in enumerate(oracles, 1):
                 now = x[:k]
                 loss, g = oracle(now)
                 total[:k] += loss
-                g = self._gradient(g, now, None if added is None else added[:k])
+                g = self._gradient(g, now, None if correction is None else correction[:k])
                 pull = self.mu * (now - x0[:k]) if self.mu else None
                 _move(now, self.direction(g, pull, [rows[:k] for rows in kept], step), lr)
-        return Local(x, total / clients.steps)
+                if after_step is not None:
+                    after_step(now)
+        return Local(x, total / steps)
 
     def _gradient(self, g: Array, x: Array, correction: Array | None) -> Array:
         """Return the gradient (k, p), clipped, corrected and decayed, in place."""
@@ -201,61 +184,6 @@ class Descent(Solver):
             g += self.weight_decay * x
         return g
 
-    def _oracles(self, clients: Clients, x0: Array) -> Iterator[tuple[int, Oracle]]:
-        """Yield for one step after another how many clients take it, and their objective."""
-        problem = clients.problem
-        if self.batch == "full":
-            k = len(clients.ids)
-            oracle = problem.near(x0, clients.data)
-            for now in sampling.active(clients.steps):
-                if now < k:
-                    k, oracle = now, problem.near(x0[:now], clients.data.head(now))
-                yield k, oracle
-            return
-        for batch in self._minibatches(clients, self.batch):
-            yield len(batch.w), partial(problem.value_and_gradient, batch=batch)
-
-    def _bent(self, clients: Clients, bend: _BoundGradient) -> Iterator[tuple[int, Oracle]]:
-        """Yield how many clients take a step, and what stands for their objective."""
-        if self.batch == "full":
-            for k in sampling.active(clients.steps):
-                yield k, bend.on([clients.data.head(k)] * bend.streams)
-            return
-        streams = [self._minibatches(clients, self.batch, j) for j in range(bend.streams)]
-        for batches in zip(*streams, strict=True):
-            yield len(batches[0].w), bend.on(batches)
-
-    def _minibatches(self, clients: Clients, size: int, stream: int = 0) -> Iterator[Batch]:
-        """Yield the minibatch of one step after another, for the clients that take it."""
-        drawn = sampling.minibatches(
-            self.sampling,
-            size,
-            clients.steps,
-            ids=clients.ids,
-            sizes=clients.sizes,
-            seed=clients.seed,
-            draw=clients.draws,
-            ask=clients.ask,
-            stream=stream,
-        )
-        for index, w in drawn:
-            if len(w) < len(clients.ids):
-                clients = clients.head(len(w))
-            yield clients.take(index, w)
-
-
-@dataclass(frozen=True)
-class _BoundGradient:
-    """A gradient that stands for that of F_i, and who the clients of the solver are."""
-
-    gradient: GradientFn
-    streams: int
-    who: Ints
-
-    def on(self, batches: Sequence[Batch]) -> Oracle:
-        """Return it as a function of the models alone."""
-        return lambda x: self.gradient(x, batches, self.who[: len(x)])
-
 
 def _move(x: Array, g: Array, lr: float) -> None:
     """Subtract lr g from x in place; client by client where all of them overflow the cache."""
@@ -264,11 +192,10 @@ def _move(x: Array, g: Array, lr: float) -> None:
         x_i -= g_i
 
 
-def _aligned_copy(x: Array, dtype: npt.DTypeLike) -> Array:
+def _aligned_copy(x: Array) -> Array:
     """Copy x to the start of a cache line: steps in place cost a third of what they do off it."""
-    size = x.size * np.dtype(dtype).itemsize
-    room = np.empty(size + _LINE, dtype=np.uint8)
+    room = np.empty(x.size * x.itemsize + _LINE, dtype=np.uint8)
     start = -room.ctypes.data % _LINE
-    out: Array = room[start : start + size].view(dtype).reshape(x.shape)
+    out: Array = room[start : start + x.size * x.itemsize].view(x.dtype).reshape(x.shape)
     out[...] = x
     return out

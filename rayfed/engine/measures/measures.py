@@ -16,7 +16,7 @@ from rayfed.engine.measures.evaluation import Evaluation, scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
 from rayfed.engine.run import Run
 from rayfed.executors.base import Gathered
-from rayfed.messages import Probe, Upload
+from rayfed.messages import Probe, State, Upload
 from rayfed.population.availability import Availability, Cyclic
 
 SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
@@ -61,7 +61,8 @@ def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability)
         BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
     }
     columns = (name for names, given in wanted.items() if given for name in names)
-    return (*columns, *algorithm.examined)
+    examiner = algorithm.examiner
+    return (*columns, *(examiner.columns if examiner else ()))
 
 
 class Measures:
@@ -124,8 +125,6 @@ class Measures:
                 row["distance"] = float(np.linalg.norm(x - run.measuring.optimum.x))
         if run.measuring.heterogeneity:
             row |= self.diagnosis.of(x, coming, when)
-        if run.training.algorithm.examined:
-            row |= run.training.algorithm.examine(coming.state, self._probe(when))
         if run.measuring.fairness:
             row |= fairness(told["accuracy"])
         if run.training.algorithm.personal:
@@ -142,15 +141,26 @@ class Measures:
         columns = {name: told.get(name, none) for name in COLUMNS}
         return {"round": np.full(len(ids), round), "client": ids, **columns}
 
-    def _probe(self, when: str) -> Probe:
-        """Return what lets the algorithm ask the clients about themselves."""
-        run, best = self.run, self.run.measuring.optimum
+    def examine(
+        self, known: State, coming: NextRound, when: str
+    ) -> tuple[Mapping[str, float], State]:
+        """Return the columns of the run's examiner and its new state, from what it knew before."""
+        examiner = self.run.measuring.examiner
+        if examiner is None or not examiner.columns:
+            return {}, known
+        return examiner.examine(known, coming.state, self._probe(coming.round - 1, when))
+
+    def _probe(self, round: int, when: str) -> Probe:
+        """Return what lets the examiner ask the clients about themselves, after a round."""
+        measuring = self.run.measuring
+        best = measuring.optimum
 
         def ask(work: str, send: Mapping[str, Array], up: Mapping[str, int]) -> Mapping[str, Array]:
-            request = uncharged("algorithm", work, up, run.measuring.evaluated)
+            request = uncharged("examiner", work, up, measuring.evaluated)
             return self.exchange(request, send, when).sums
 
-        return Probe(ask, None if best is None else best.value, run.federation.clients.count)
+        count = self.run.federation.clients.count
+        return Probe(ask, None if best is None else best.value, count, round)
 
     def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each, of their own models if they have any."""

@@ -196,7 +196,9 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     Figure
         With ``layout.meta["note"]``: what was left out, empty if nothing was.
     """
-    found = walked.visits(results.run(name, seed))
+    run = results.run(name, seed)
+    _held(run)
+    found = walked.visits(run)
     shown = found.iloc[:_BARS]
     at = np.arange(len(shown))
     figure = canvas(300, hovermode="closest", bargap=0.25)

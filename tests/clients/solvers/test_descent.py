@@ -321,6 +321,30 @@ def test_the_rows_of_a_full_batch_are_gathered_once():
     assert calls == [7]
 
 
+def test_a_solver_needs_no_clients_and_no_data():
+    # F(x) = x^2 / 2 and x^2: a step of 1/2 halves the first model and takes the second to 0
+    def oracle(x):
+        bend = np.array([1.0, 2.0])[: len(x), None]
+        return (bend * x * x / 2)[:, 0], bend * x
+
+    local = SGD(lr=0.5).run(
+        [(2, oracle), (1, oracle)], np.array([[8.0], [4.0]]), np.array([2, 1]), round=1
+    )
+    assert local.x.tolist() == [[2.0], [0.0]]
+    assert local.loss.tolist() == [(32 + 8) / 2, 16.0]
+
+
+def test_after_every_step_its_models_are_told_by_whom():
+    told = []
+    some = clients(many(), SGD(batch="full", lr=0.1), ids=[0, 1], steps=[1, 2])
+    local = some.solve(np.zeros(3), after_step=lambda x, who: told.append((x.copy(), who.tolist())))
+    assert [who for _, who in told] == [[1, 0], [1]]  # who takes more steps comes first
+    first = -0.1 * some.gradient(np.zeros(3))
+    np.testing.assert_allclose(told[0][0], first[[1, 0]], rtol=1e-15)
+    np.testing.assert_array_equal(told[1][0][0], local.x[1])
+    np.testing.assert_array_equal(told[0][0][1], local.x[0])
+
+
 def test_a_diverging_client_warns_nobody():
     some = clients(line(), SGD(steps=2000, batch="full", lr=1e6))
     with np.errstate(all="raise"):

@@ -1,0 +1,141 @@
+"""RWSADMM's theory: whether the penalty is large enough, and what the Lagrangian does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from rayfed.algorithms.examiner import Examiner
+from rayfed.algorithms.rwsadmm_room import pull, widths
+from rayfed.clients.curvature import curvature
+from rayfed.core.arrays import Array
+from rayfed.messages import Probe, State, Upload
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
+
+_SOON = 1e9  # multiplications
+_MOST_CLIENTS = 100_000  # each of whom takes some microseconds, however few its rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class PenaltyExaminer(Examiner):
+    """Warns if beta is smaller than the theory asks for.
+
+    Parameters
+    ----------
+    label : str
+        Name of the algorithm in the warning.
+    beta : float
+        Penalty of the algorithm.
+    beta_bound : float
+        ``2 L^2 + L + 2``, which beta should be above. Set by `bound`; NaN if L is not known.
+    """
+
+    label: str
+    beta: float
+    beta_bound: float = math.nan
+
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
+        """Return the examiner with its bound on beta, if that is soon found."""
+        if not soon(shards):
+            return self
+        return replace(self, beta_bound=beta_bound(shards, objective))
+
+    def warnings(self) -> list[str]:
+        """Say that beta is too small for the theory, if L is known."""
+        if not self.beta <= self.beta_bound:
+            return []
+        who = f"{self.label}: beta {self.beta:g}"
+        return [f"{who} is not above 2 L^2 + L + 2 = {self.beta_bound:.4g}, as the theory asks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagrangianExaminer(PenaltyExaminer):
+    """Measures the augmented Lagrangian of RWSADMM and its gradient.
+
+    Its state is the least norm of the gradient so far.
+
+    Parameters
+    ----------
+    epsilon : float or tuple of float
+        Room between x_j and y, for all clients or for each.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "lagrangian", "stationarity", "stationarity_best", "beta_bound",
+    )  # fmt: skip
+
+    epsilon: float | tuple[float, ...]
+
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
+        """Return the examiner with its bound on beta, however long that takes."""
+        return replace(self, beta_bound=beta_bound(shards, objective))
+
+    def init(self) -> State:
+        """Return a least norm that is not known."""
+        return {"best": np.array(math.nan)}
+
+    def lagrangian(self, clients: Clients, y: Array) -> Upload:
+        """Client half: value, squared gradient in x_j and z_j, and 1 (K, 3); gradient in y (K, p).
+
+        With P_j = S(z_j + beta (y - x_j)) they are F_j(x_j) + (||P_j||^2 - ||z_j||^2) / (2 beta),
+        ||grad F_j(x_j) - P_j||^2 + ||(P_j - z_j) / beta||^2, and P_j.
+        """
+        x, z = clients.state["x"], clients.state["z"]
+        P = pull(x, z, y, widths(self.epsilon, clients), self.beta)
+        value = clients.value(x) + (_squares(P) - _squares(z)) / (2 * self.beta)
+        slope = _squares(clients.gradient(x) - P) + _squares((P - z) / self.beta)
+        terms = np.stack([value, slope, np.ones_like(value)], axis=1)
+        return Upload({"terms": terms, "pull": P})
+
+    def examine(
+        self, known: State, server: State, probe: Probe
+    ) -> tuple[Mapping[str, float], State]:
+        """Return the Lagrangian, the norm of its gradient, the least so far, the bound on beta.
+
+        All but the last are NaN unless all clients are evaluated.
+        """
+        y = server["x"]
+        sums = probe.ask("lagrangian", {"y": y}, {"terms": 3, "pull": y.size})
+        value, slope, asked = sums["terms"].tolist()
+        mean, norm = math.nan, math.nan
+        if asked == probe.population:
+            mean = value / asked
+            norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
+        best = float(np.fmin(known["best"], norm))
+        row = dict(zip(self.columns, (mean, norm, best, self.beta_bound), strict=True))
+        return row, {"best": np.array(best)}
+
+
+def soon(shards: Shards) -> bool:
+    """Whether L is found in about a second: an eigenvalue of a matrix (d, d) for each client."""
+    width = shards.features + 1
+    if shards.clients > _MOST_CLIENTS or shards.clients * width**3 > _SOON:
+        return False
+    return bool(shards.sizes(np.arange(shards.clients)).sum() * width**2 <= _SOON)
+
+
+def beta_bound(shards: Shards, objective: Objective) -> float:
+    """Return ``2 L^2 + L + 2``, NaN if L is not known; all rows are read once.
+
+    L is the largest Lipschitz constant of the clients' gradients.
+    """
+    bounds = curvature(shards, objective)
+    if bounds is None:
+        return math.nan
+    steepest = float(bounds[1].max())
+    return 2 * steepest**2 + steepest + 2
+
+
+def _squares(v: Array) -> Array:
+    """Return ||v_j||^2 (K,)."""
+    squares: Array = np.vecdot(v, v).astype(np.float64)
+    return squares

@@ -1,0 +1,144 @@
+"""Figures by name, with their options checked and what is left out filled in."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+
+from rayfed.core.errors import ScenarioError, unknown
+from rayfed.report import figures
+from rayfed.report.figures.sweep import sweep_figures
+from rayfed.report.read import sweeps
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import clocks, first_column
+
+Draw = Callable[..., go.Figure]
+_KEYS = ("seed", "round", "client")
+"""Numeric columns that say which row it is, not what was measured."""
+
+
+def kinds() -> dict[str, Draw]:
+    """Return the functions that draw a result, by name.
+
+    Examples
+    --------
+    >>> sorted(kinds())[:3]
+    ['convergence', 'eigenvalues', 'fairness']
+    """
+    drawn: dict[str, Draw] = {"sweep": sweep}
+    for name in figures.__all__:
+        parameters = list(inspect.signature(getattr(figures, name)).parameters)
+        # Those that take a Sweep, which `sweep` finds, need no name of their own.
+        if parameters[0] == "results" and parameters[1:2] not in (["found"], ["sweep"]):
+            drawn[name] = getattr(figures, name)
+    return drawn
+
+
+def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure:
+    """Draw a figure of a result.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    kind : str
+        One of `kinds`.
+    options : mapping
+        Arguments of its function. Where a figure shows one run and ``name`` or ``seed`` is left
+        out, it is the first run that has what the figure shows; algorithms that are no baselines
+        come first.
+
+    Raises
+    ------
+    ScenarioError
+        If the figure, an option, a column, an algorithm or a seed is not known, or if no run has
+        what the figure shows. It names the nearest that is known.
+    """
+    _check("figure", kind, kinds())
+    draw = kinds()[kind]
+    parameters = [*inspect.signature(draw).parameters][1:]
+    for option in options:
+        _check(f"option of {kind}", option, parameters)
+    _check_columns(results, kind, options)
+    if "name" not in parameters:
+        if kind == "convergence":
+            options = {"y": first_column(results)} | dict(options)
+        return _drawn(draw, results, options)
+    return _of_run(kind, results, options)
+
+
+def sweep(results: Results, column: str | None = None, series: str | None = None) -> go.Figure:
+    """Draw the last values of a column over the one or two numbers that a study swept.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+    series : str, optional
+        The algorithm, where two numbers were swept and each algorithm has a map; the first if None.
+
+    Raises
+    ------
+    ValueError
+        If the study swept nothing, or there is no such algorithm.
+    """
+    swept = sweeps.find(results)
+    if swept is None:
+        raise ValueError("this study swept neither one number nor two; see `summary`")
+    if series is not None and series not in swept.series:
+        raise ValueError(unknown("series", series, swept.series))
+    drawn = sweep_figures(results, swept, column or first_column(results))
+    return drawn[swept.series.index(series) if series and len(drawn) > 1 else 0]
+
+
+def _of_run(kind: str, results: Results, options: Mapping[str, Any]) -> go.Figure:
+    """Draw the first of the runs that are asked for which has what the figure shows."""
+    others = {key: value for key, value in options.items() if key not in ("name", "seed")}
+    errors = []
+    for run in _asked(results, options.get("name"), options.get("seed")):
+        try:
+            return _drawn(kinds()[kind], results, {"name": run.name, "seed": run.seed, **others})
+        except ScenarioError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    raise ScenarioError("", f"no run has what '{kind}' shows; {errors[0]}") from errors[0]
+
+
+def _asked(results: Results, name: str | None, seed: int | None) -> Iterator[Run]:
+    if name is not None:
+        _check("algorithm", name, results.names)
+    names = dict.fromkeys((*results.rivals, *results.names)) if name is None else (name,)
+    runs = [run for each in names for run in results.of(each)]
+    seeds = dict.fromkeys(str(run.seed) for run in runs)
+    if seed is not None:
+        _check("seed", str(seed), seeds)
+    return (run for run in runs if seed in (None, run.seed))
+
+
+def _drawn(draw: Draw, results: Results, options: Mapping[str, Any]) -> go.Figure:
+    try:
+        return draw(results, **options)
+    except ValueError as error:
+        raise ScenarioError("", str(error)) from error
+
+
+def _check_columns(results: Results, kind: str, options: Mapping[str, Any]) -> None:
+    if options.get("x") is not None:
+        _check("clock", options["x"], clocks(results))
+    frame = results.clients if kind == "fairness" else results.rounds
+    known = [str(c) for c in frame.select_dtypes("number") if c not in _KEYS]
+    for option in ("y", "column"):
+        if options.get(option) is not None:
+            _check("column", options[option], known)
+
+
+def _check(what: str, name: Any, known: Iterable[str]) -> None:
+    names = list(known)
+    if name not in names:
+        raise ScenarioError("", unknown(what, str(name), names))

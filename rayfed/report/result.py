@@ -1,0 +1,247 @@
+"""A result as Python sees it: frames, tables and figures of one result folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rayfed.core.arrays import Floats
+from rayfed.core.errors import ScenarioError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from rayfed.report.read.results import Results
+
+_FIRST_COLUMNS = ("label", "seed", "setting")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a study recorded.
+
+    It shows itself as a table that compares the algorithms. Frames are read when they are first
+    asked for; to see what a running study has recorded since, `load` its folder again.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    outcome : dict of str to str
+        "finished", "failed" or "running" for every run folder.
+
+    Examples
+    --------
+    >>> result = rayfed.load("results/quickstart")  # doctest: +SKIP
+    >>> result.rounds.groupby("label").loss.last()  # doctest: +SKIP
+    >>> result.figure("convergence", x="time_s", y="loss")  # doctest: +SKIP
+    """
+
+    folder: Path
+    outcome: Mapping[str, str]
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """A row a round of every run; round 0 is the state before the first.
+
+        Examples
+        --------
+        >>> last = result.rounds.groupby(["label", "seed"]).last()  # doctest: +SKIP
+        >>> last[["time_s", "loss"]]  # doctest: +SKIP
+        """
+        return self._frame("rounds")
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """A row a client and request of every run: when it began, computed, answered.
+
+        Examples
+        --------
+        >>> used = result.events[result.events.status == "used"]  # doctest: +SKIP
+        >>> used.groupby("client").compute_s.mean()  # doctest: +SKIP
+        """
+        return self._frame("events")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """A row a client that took part or was evaluated, of every run that finished.
+
+        Examples
+        --------
+        >>> result.clients.groupby(["label", "straggler"]).used.mean()  # doctest: +SKIP
+        """
+        return self._frame("clients")
+
+    @cached_property
+    def personal(self) -> pd.DataFrame:
+        """A row a client and evaluation of every run whose clients have models of their own.
+
+        Examples
+        --------
+        >>> last = result.personal.groupby(["label", "client"]).last()  # doctest: +SKIP
+        >>> last.personal_accuracy.unstack("label").describe()  # doctest: +SKIP
+        """
+        return self._frame("personal")
+
+    def summary(
+        self,
+        by: Literal["run", "setting"] = "setting",
+        y: str | None = None,
+        target: float | None = None,
+    ) -> pd.DataFrame:
+        """Return final values and costs to a target as numbers, in tidy form.
+
+        Parameters
+        ----------
+        by : "setting" or "run"
+            A row for each setting of an algorithm, with means and sample standard deviations over
+            seeds, as in ``summary.csv`` (`rayfed.report.tables.summary`); or a row for each run
+            (`rayfed.report.summary.by_run`). Both have a column for each dotted key of the grid.
+        y : str, optional
+            The column that the target is set for. If None: the one that comes first on the page.
+        target : float, optional
+            If None: the value that ended runs or, without one, that of the worst run at its end.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such table or column; it names the nearest.
+
+        Examples
+        --------
+        >>> result.summary()[["name", "loss_mean", "loss_sd"]]  # doctest: +SKIP
+        >>> runs = result.summary(by="run")  # doctest: +SKIP
+        >>> runs.pivot(index="seed", columns="name", values="loss")  # doctest: +SKIP
+        """
+        from rayfed.report.summary import by_run, by_setting
+
+        tables = {"run": by_run, "setting": by_setting}
+        if by not in tables:
+            raise ScenarioError("", unknown("table", by, tables))
+        known = self._results.rounds.select_dtypes("number").columns
+        if y is not None and y not in known:
+            raise ScenarioError("", unknown("column", y, map(str, known)))
+        return tables[by](self._results, y, target)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The names of the figures that `figure` draws."""
+        from rayfed.report.gallery import kinds
+
+        return tuple(sorted(kinds()))
+
+    def figure(self, kind: str = "convergence", /, **options: Any) -> go.Figure:
+        """Draw a figure; a notebook shows it inline.
+
+        Parameters
+        ----------
+        kind : str
+            One of `figures`, a function of `rayfed.report.figures`.
+        **options
+            Its arguments, such as ``x``, ``y``, ``log`` and ``target`` of "convergence", ``column``
+            of "sweep", ``name`` (the algorithm) and ``seed`` of what shows one run. Without them
+            it is the first run that has what the figure shows.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            Any part of it may be changed, for example by ``update_layout(width=500)``.
+
+        Raises
+        ------
+        ScenarioError
+            If the figure, an option, a column, an algorithm or a seed is not known, with the
+            nearest that is; or if no run has what the figure shows.
+
+        Examples
+        --------
+        >>> result.figure("convergence", x="time_s", y="loss")  # doctest: +SKIP
+        >>> result.figure("timeline", name="FedAvg", seed=1)  # doctest: +SKIP
+        """
+        from rayfed.report.gallery import figure
+
+        return figure(self._results, kind, options)
+
+    def model(self, run: str) -> Floats:
+        """Return the final model (p,) of a run folder such as ``"fedavg-seed0"``.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such run, or it has no final model.
+
+        Examples
+        --------
+        >>> result.model("FedAvg-seed0").shape  # doctest: +SKIP
+        (118,)
+        """
+        if run not in self.outcome:
+            raise ScenarioError("", unknown("run", run, self.outcome))
+        path = self.folder / run / "model.npz"
+        if not path.is_file():
+            raise ScenarioError(str(path), f"is not there; the run is {self.outcome[run]}")
+        with np.load(path, allow_pickle=False) as arrays:
+            return np.asarray(arrays["x"])
+
+    def comparison(self, width: int | None = 80) -> pd.DataFrame:
+        """Return the table that compares the algorithms, as text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Characters of a line; columns are left out where that is too few. All if None.
+        """
+        from rayfed.report.tables import comparison
+
+        return comparison(self._results, width=width)
+
+    def report(self) -> Path:
+        """Write ``report.html`` and ``summary.csv`` and return the path of the page."""
+        from rayfed.report.page.report import write
+
+        return write(self.folder)
+
+    def __repr__(self) -> str:
+        if not self.outcome:
+            return f"{self.folder}: no run has begun"
+        table = self.comparison(get_terminal_size().columns)
+        return f"{self._title()}\n{table.to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        if not self.outcome:
+            return f"<p>{escape(repr(self))}</p>"
+        table = self.comparison(None).to_html(index=False, border=0)
+        return f"<p>{escape(self._title())}</p>\n{table}"
+
+    def _title(self) -> str:
+        states = list(self.outcome.values())
+        counts = (f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states)))
+        return f"{self._results.study} ({', '.join(counts)}) in {self.folder}"
+
+    @cached_property
+    def _results(self) -> Results:
+        from rayfed.report.read.results import Results
+
+        return Results.read(self.folder)
+
+    def _frame(self, what: str) -> pd.DataFrame:
+        """Return the tables of all runs, each row with its run's label, seed and setting."""
+        import pandas as pd
+
+        frames = []
+        for run in self._results.runs_found:
+            frame = getattr(run, what).copy()
+            about = (run.label, run.seed, str(run.info.get("setting") or ""))
+            for place, (column, value) in enumerate(zip(_FIRST_COLUMNS, about, strict=True)):
+                if len(frame.columns) and column not in frame:
+                    frame.insert(place, column, value)
+            frames += [frame] if len(frame.columns) else []
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

@@ -1,0 +1,123 @@
+"""Tidy tables of results: a row a run, or a row a setting of an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rayfed.report import tables
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import (
+    crossing,
+    default_target,
+    first_column,
+    history,
+    points,
+    y_columns,
+)
+from rayfed.report.read.settings import flat, tried
+
+COUNTS = ("participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps")
+"""Columns of the rounds that count, whose sum over the rounds is what a run took."""
+
+
+def by_run(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
+    """Return a row a run with all numbers at full precision.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    y : str, optional
+        The column that the target is set for. If None: `series.first_column`.
+    target : float, optional
+        If None: `series.default_target`.
+
+    Returns
+    -------
+    DataFrame
+        ``name`` (as in figures), ``label``, ``algorithm``, ``baseline``, ``setting`` and one
+        column for each dotted key of the grid, ``seed``, ``status``; ``rounds`` and ``time_s`` at
+        the end; totals of `COUNTS`; ``target_column``, ``target`` and ``..._to_target``, the totals
+        at the first evaluated round that is as good as the target, NaN if there was none; every
+        other column of the rounds at its last evaluated value.
+    """
+    y = first_column(results) if y is None else y
+    target = default_target(results, y) if target is None else target
+    columns = [column for column in y_columns(results) if column not in COUNTS]
+    grid = tried(results.scenario)
+    rows = [
+        _about(run)
+        | _swept(run, grid)
+        | {"seed": run.seed, "status": run.status}
+        | _totals(run.rounds)
+        | {"target_column": y, "target": np.nan if target is None else target}
+        | _to_target(history(run), y, target)
+        | {column: _last(run.rounds, column) for column in columns}
+        for run in results.runs_found
+    ]
+    return pd.DataFrame(rows)
+
+
+def by_setting(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
+    """Return a row a setting of an algorithm: `tables.summary`, and what the grid set.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    y, target : optional
+        As in `by_run`.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``summary.csv`` (see `tables.summary`); after ``name`` come ``label``,
+        ``setting`` and one column for each dotted key of the grid.
+    """
+    frame = tables.summary(results, y, target)
+    grid = tried(results.scenario)
+    runs = [results.of(str(name))[0] for name in frame["name"]]
+    settings = [{key: _about(run)[key] for key in ("label", "setting")} | _swept(run, grid)
+                for run in runs]  # fmt: skip
+    return pd.concat([frame[["name"]], pd.DataFrame(settings), frame.drop(columns="name")], axis=1)
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "label": run.label,
+        "algorithm": str(run.info.get("algorithm", run.label)),
+        "baseline": run.baseline,
+        "setting": str(run.info.get("setting") or ""),
+    }
+
+
+def _swept(run: Run, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the grid set in a run, by dotted key; a list becomes a text."""
+    setting = grid.get(str(run.info.get("setting") or ""), {})
+    return {key: str(v) if isinstance(v, list) else v for key, v in flat(setting).items()}
+
+
+def _totals(rounds: pd.DataFrame) -> dict[str, float]:
+    if not len(rounds):
+        return {"rounds": 0, "time_s": np.nan}
+    last = rounds.iloc[-1]
+    totals = {column: rounds[column].sum() for column in COUNTS if column in rounds}
+    return {"rounds": int(last["round"]), "time_s": float(last["time_s"])} | totals
+
+
+def _to_target(rounds: pd.DataFrame, y: str, target: float | None) -> dict[str, float]:
+    at = crossing(rounds, y, target) if target is not None and y in rounds else None
+    return {
+        cost: float(at[clock]) if at is not None and clock in at else np.nan
+        for cost, clock in tables.COSTS.items()
+    }
+
+
+def _last(rounds: pd.DataFrame, column: str) -> float:
+    values = points(rounds, "round", column)[1]
+    return float(values[-1]) if len(values) else np.nan

@@ -1,0 +1,46 @@
+"""The user's own modules, which actors on other machines need."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rayfed.engine.run import Run
+
+
+def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
+    """Return the user's modules that define plug-ins of the runs, and the modules beside them.
+
+    They are sent to the actors by value, so that the nodes of a cluster need no copy.
+    """
+    names = {type(plugin).__module__ for run in runs for plugin in _plugins(run)}
+    names -= {name for name in names if name.split(".")[0] in ("rayfed", "builtins", "numpy")}
+    folders = {Path(sys.modules[n].__file__ or "").parent for n in names if _is_users(n)}
+    return [
+        module
+        for name, module in sorted(sys.modules.items())
+        if _is_users(name) and Path(str(module.__file__)).parent in folders
+    ]
+
+
+def _is_users(name: str) -> bool:
+    path = getattr(sys.modules.get(name), "__file__", None)
+    return name != "__main__" and bool(path) and "site-packages" not in str(path)
+
+
+def _plugins(run: Run) -> list[Any]:
+    """Return the plug-ins of a run and the values they hold."""
+    training, population = run.training, run.federation.population
+    selection = run.participation.selection
+    plugins = (training.algorithm, training.problem, selection, *training.solvers, population)
+    held = [
+        getattr(plugin, field.name)
+        for plugin in plugins
+        if is_dataclass(plugin)
+        for field in fields(plugin)
+    ]
+    return [*plugins, *held]

@@ -1,0 +1,48 @@
+"""The scenarios that come with rayfed: in a wheel inside the package, in a checkout beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rayfed.core.errors import ScenarioError, unknown
+
+CLAIMS = ".claims.yaml"
+"""How the name of a file ends that holds the claims of a study, not a scenario."""
+
+
+def folder() -> Path:
+    """Return the folder of the scenarios that come with rayfed."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "scenarios"
+    return inside if inside.is_dir() else package.parent / "scenarios"
+
+
+def scenarios() -> dict[str, Path]:
+    """Return the scenario files that come with rayfed by name.
+
+    Examples
+    --------
+    >>> scenarios()["quickstart"].name
+    'quickstart.yaml'
+    """
+    paths = sorted(folder().glob("*.yaml"))
+    return {path.stem: path for path in paths if not path.name.endswith(CLAIMS)}
+
+
+def locate(scenario: str | Path) -> Path:
+    """Return the path of a scenario that is given by its path or, if it comes with rayfed, by name.
+
+    A file in the current folder comes before a scenario of that name.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such file, and the text is a single word that names no scenario either.
+    """
+    path = Path(scenario)
+    if path.exists() or path.name != str(scenario) or path.suffix:
+        return path
+    known = scenarios()
+    if path.name not in known:
+        raise ScenarioError("", unknown("scenario", path.name, known))
+    return known[path.name]

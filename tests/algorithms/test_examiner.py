@@ -1,0 +1,86 @@
+"""Examiners: what they keep from one evaluation to the next, and that a resume keeps it too."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.algorithms.fedhybrid_merit import MeritExaminer
+from rayfed.algorithms.rwsadmm_examiner import LagrangianExaminer
+from rayfed.executors.serial import SerialExecutor
+from rayfed.messages import Probe
+from rayfed.runs.driver import Driver, Interrupted
+
+
+def evaluate(examiner, known, round, sums, least=None, population=4):
+    """Evaluate a server at 0 whose clients' uploads add up to `sums`, by client half."""
+    probe = Probe(lambda work, send, up: sums[work], least, population, round)
+    return examiner.examine(known, {"x": np.zeros(1)}, probe)
+
+
+def measured(values):
+    """Return the column of contractions for values of Delta (NaN: F* is not known), by round.
+
+    sum_i e_i(z) = z^2 / 2 has the least value 0 at z = 0, and so Delta is 13 F* + L.
+    """
+    examiner, known, column = MeritExaminer(mu=1.0, multiple=1.0), None, []
+    for round, value in values.items():
+        sums = {
+            "envelope": {"terms": np.array([0.0, 0.0, 1.0])},
+            "lagrangian": {"terms": np.array([value])},
+        }
+        known = examiner.init() if known is None else known
+        row, known = evaluate(examiner, known, round, sums, None if math.isnan(value) else 0.0)
+        assert row["merit"] == pytest.approx(value, nan_ok=True)
+        column.append(row["contraction_measured"])
+    return column
+
+
+def test_a_contraction_is_that_of_one_round():
+    # from 8 in round 1 to 2 in round 3: a half in each of the two
+    assert measured({0: math.nan, 1: 8.0, 3: 2.0})[1:] == pytest.approx(
+        [math.nan, 0.5], nan_ok=True
+    )
+
+
+@pytest.mark.parametrize("values", [{0: 0.0, 1: 1.0}, {0: 1.0, 1: 0.0}, {0: 1.0, 1: math.nan}])
+def test_there_is_no_contraction_from_or_to_what_is_not_positive(values):
+    assert math.isnan(measured(values)[1])
+
+
+def test_the_best_is_the_least_of_all_evaluations_of_all_clients():
+    examiner = LagrangianExaminer(label="a", beta=1.0, epsilon=0.0)
+    known, rows = examiner.init(), []
+    for round, (norm, asked) in enumerate([(4.0, 4), (2.0, 4), (1.0, 3), (3.0, 4)]):
+        sums = {"lagrangian": {"terms": np.array([8.0, norm**2, asked]), "pull": np.zeros(1)}}
+        row, known = evaluate(examiner, known, round, sums)
+        rows.append([row[name] for name in ("lagrangian", "stationarity", "stationarity_best")])
+    np.testing.assert_array_equal(rows, [[2, 4, 4], [2, 2, 2], [math.nan, math.nan, 2], [2, 3, 2]])
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        {"name": "fedhybrid", "merit": True, "newton": 1, "alpha_newton": 0.5},
+        {"name": "rwsadmm", "watch": True, "beta": 0.2, "local": {"steps": 1, "batch": "full"}},
+    ],
+    ids=lambda algorithm: algorithm["name"],
+)
+def test_what_is_known_survives_a_resume(algorithm, tmp_path, assert_same):
+    scenario = {
+        "rounds": 6, "evaluate": {"every": 2}, "clients": {"count": 3}, "executor": "serial",
+        "problem": {"name": "least-squares", "dataset": "linear", "l2": 0.1},
+        "algorithms": [algorithm],
+    }  # fmt: skip
+    (run,) = (plan := api.prepare(api.read(scenario))).runs
+
+    def driver(folder):
+        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables))
+
+    driver("calm").execute()
+    stopped = driver("stopped")
+    with pytest.raises(Interrupted):
+        stopped.execute(report=lambda p: stopped.stop() if p.round == 3 else None)
+    assert driver("stopped").execute(resume=True) == "finished"
+    assert_same(tmp_path / "calm", tmp_path / "stopped")
