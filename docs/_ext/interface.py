@@ -35,7 +35,8 @@ def bases() -> str:
         "The base class of each kind, and what passes between the server half and the client half "
         "of an algorithm. [](../howto/own-algorithm.md) shows how they are used."
     )
-    return "\n\n".join([head, f"## Messages\n\n{messages}", *shown]) + "\n"
+    tests = f"## Testing\n\n{_directive('module', 'rayfed.testing')}"
+    return "\n\n".join([head, f"## Messages\n\n{messages}", *shown, tests]) + "\n"
 
 
 def _documented(module: str, name: str) -> str:
@@ -46,7 +47,7 @@ def _documented(module: str, name: str) -> str:
 
 
 def _directive(kind: str, path: str) -> str:
-    members = "   :members:\n" if kind == "class" else ""
+    members = "   :members:\n" if kind in ("class", "module") else ""
     return f"```{{eval-rst}}\n.. auto{kind}:: {path}\n{members}```"
 
 

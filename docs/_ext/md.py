@@ -162,5 +162,9 @@ def _mapping(schema: dict[str, Any], key: str) -> str:
 
 def _bounded(schema: dict[str, Any], kind: str) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "\\<"}
-    bounds = [f"{sign} {schema[name]}" for name, sign in signs.items() if name in schema]
+    bounds = [f"{sign} {_number(schema[name])}" for name, sign in signs.items() if name in schema]
     return " ".join([kind, ", ".join(bounds)]).strip()
+
+
+def _number(given: float) -> str:
+    return f"{given:g}" if isinstance(given, float) else str(given)
