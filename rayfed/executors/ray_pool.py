@@ -115,7 +115,7 @@ class RayExecutor:
         return parts
 
     def snapshot(self, key: str) -> dict[str, Array]:
-        """Return client state that changed since the last snapshot."""
+        """Return the client state that changed since the last snapshot."""
         return merged(_get([actor.snapshot.remote(key) for actor in self.actors]))
 
     def close(self, key: str) -> None:
@@ -155,10 +155,10 @@ def _get(refs: Sequence[Any]) -> list[Any]:
         If an actor died, or has come back empty.
     """
     try:
-        sent: list[Any] = ray.get(list(refs))
+        answers: list[Any] = ray.get(list(refs))
     except RayActorError as error:
         raise HostLost(f"a client actor was lost ({first_line(error)})") from error
-    results = [pickle.loads(each) if isinstance(each, bytes) else each for each in sent]
+    results = [pickle.loads(item) if isinstance(item, bytes) else item for item in answers]
     for result in results:
         if isinstance(result, UnknownRun):
             raise HostLost("a client actor was started anew and must be restored")
@@ -166,5 +166,5 @@ def _get(refs: Sequence[Any]) -> list[Any]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says first."""
+    """Return the first line of an error."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")

@@ -1,7 +1,7 @@
-"""The fit: what the final model of a run makes of some of the rows that it is scored on.
+"""The fit: predictions of a run's final model on some of the rows that it is scored on.
 
-It is made after the run, where the study was submitted and the data are; no simulated server could
-see these rows.
+It is computed after the run, by the process that submitted the study and has the data: a simulated
+server could not see these rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rayfed.runs.records import log, write_npz
 
 FIT = "fit.npz"
 MOST = 2000
-"""Rows that a picture shows, at most."""
+"""At most so many rows are in a picture."""
 
 
 def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
@@ -71,6 +71,6 @@ def some_rows(run: Run, tables: Mapping[str, Any]) -> tuple[Array, Array]:
 
 def _of_client(shards: Any, client: int, part: str, index: Array) -> tuple[Array, Array]:
     """Return some rows of one client, counted from its last."""
-    one = np.array([client])
-    X, y = shards.rows(one, int(shards.sizes(one, part)[0]), part)
+    ids = np.array([client])
+    X, y = shards.rows(ids, int(shards.sizes(ids, part)[0]), part)
     return X[0, index], y[0, index]
