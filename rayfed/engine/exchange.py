@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rayfed.clients.request import Request
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Draw
 from rayfed.engine.budgets import Budgets
@@ -61,6 +61,30 @@ class Drawn:
     def again(self, ids: Ints) -> Ints:
         """Return some of these clients, each as often as it was drawn."""
         return ids.repeat(self.counts[np.searchsorted(self.ids, ids)])
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work that an Ask is for its clients, as known before anything is computed.
+
+    Parameters
+    ----------
+    ask : Ask
+    owner : "algorithm" or "selection"
+        Who asks.
+    clients : Drawn
+        Whom.
+    traffic : Traffic
+        What travels.
+    timing : Timing
+        When they begin, when they are done, and when they leave.
+    """
+
+    ask: Ask
+    owner: Asker
+    clients: Drawn
+    traffic: Traffic
+    timing: Timing
 
 
 class Exchange:
@@ -115,13 +139,14 @@ class Exchange:
             raise NobodyToAsk
         traffic = self.traffic(ask, owner)
         timing = self.clock.timing(ask, traffic, stats, clients.ids)
+        work = Work(ask, owner, clients, traffic, timing)
         wait_s = self.run.participation.deadline_s
         deadline_s = None if wait_s is None else stats.start_s + wait_s
         status, close_s = settle(
             clients.ids, timing, stats.time_s, first=first, deadline_s=deadline_s
         )
-        reply = self._used(ask, owner, clients, timing, status, stats)
-        self.count(ask, owner, clients.ids, timing, status, traffic, reply, stats)
+        reply = self._used(work, status == USED, stats)
+        self.count(work, status, reply, stats)
         stats.time_s, stats.ask = close_s, stats.ask + 1
         if reply is None:
             raise NoReply
@@ -129,65 +154,40 @@ class Exchange:
             stats.heard.append(reply)
         return reply
 
-    def _used(
-        self,
-        ask: Ask,
-        owner: Asker,
-        clients: Drawn,
-        timing: Timing,
-        status: Array,
-        stats: RoundStats,
-    ) -> Reply | None:
+    def _used(self, work: Work, used: Bools, stats: RoundStats) -> Reply | None:
         """Return the reply of the clients whose work is used, computed now; None without any."""
-        used = status == USED
         if not used.any():
             return None
         request = self.request(
-            ask, owner, clients, timing.steps,
-            round_number=stats.round, draw=stats.round, ask_number=stats.ask,
-            sleep_s=self._sleep_s(timing),
-        )  # fmt: skip
+            work, round_number=stats.round, draw=stats.round, ask_number=stats.ask
+        )
         if not used.all():
             request = request.part(np.flatnonzero(used))
         when = f"round {stats.round}, time {stats.time_s:.6g} s"
-        gathered = self.compute(request, ask.send, when)
+        gathered = self.compute(request, work.ask.send, when)
         return reply_of(request, gathered, self.run.federation.population.count)
 
-    def request(
-        self,
-        ask: Ask,
-        owner: Asker,
-        clients: Drawn,
-        steps: Ints,
-        *,
-        round_number: int,
-        draw: Draw,
-        ask_number: int = 0,
-        sleep_s: Floats | None = None,
-    ) -> Request:
-        """Return an Ask as hosts get it.
+    def request(self, work: Work, *, round_number: int, draw: Draw, ask_number: int = 0) -> Request:
+        """Return work as hosts get it.
 
         Parameters
         ----------
-        steps : (K,) array of int
-            Local steps of the clients.
+        work : Work
         round_number : int
             The round that schedules go by.
         draw : int or (K,) array of int
             Coordinate of keyed draws: the round, or the number of each client's work.
         ask_number : int
             Number of the Ask within the round.
-        sleep_s : (K,) array of float, optional
-            Wall-clock seconds that the actors sleep.
         """
-        federation = self.run.federation
+        federation, ask, clients = self.run.federation, work.ask, work.clients
         weights = clients.counts.astype(np.float64)
         if self.run.training.weights == "size":
             weights = weights * federation.views.training.shards.mass(clients.ids)
         return Request(
-            owner, ask.work, ask.up, clients.ids, weights, steps,
+            work.owner, ask.work, ask.up, clients.ids, weights, work.timing.steps,
             federation.population.group_of(clients.ids), round_number, ask_number,
-            vectors=ask.vectors, sleep_s=sleep_s, plain=ask.plain, draw=draw,
+            vectors=ask.vectors, sleep_s=self._sleep_s(work.timing), plain=ask.plain, draw=draw,
         )  # fmt: skip
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
@@ -218,30 +218,31 @@ class Exchange:
         up = sum(itemsize * n if n > 1 else 8 * n for n in ask.up.values())
         return Traffic(down, up + 8 * self.listened(ask, owner))
 
-    def count(
-        self,
-        ask: Ask,
-        owner: Asker,
-        ids: Ints,
-        timing: Timing,
-        status: Array,
-        traffic: Traffic,
-        reply: Reply | None,
-        stats: RoundStats,
-    ) -> None:
-        """Add an Ask to the counts and the events of a round."""
+    def count(self, work: Work, status: Array, reply: Reply | None, stats: RoundStats) -> None:
+        """Add work to the counts and the events of a round.
+
+        Parameters
+        ----------
+        work : Work
+        status : (K,) array of int
+            What became of it at each client: `USED`, `LATE` or `DROPPED`.
+        reply : Reply, optional
+            That of the clients whose work was used; None without any.
+        stats : RoundStats
+        """
+        ids, timing, used = work.clients.ids, work.timing, status == USED
         answered, late, dropped = np.bincount(status, minlength=len(STATUS)).tolist()
         counts = stats.counts
-        if owner == "algorithm" and ask.clients is None:
+        if work.owner == "algorithm" and work.ask.clients is None:
             counts["participants"] = answered
         counts["late"] += late
         counts["dropped"] += dropped
-        counts["bytes_down"] += traffic.down * len(ids)
-        counts["bytes_up"] += traffic.up * (len(ids) - dropped)
-        counts["local_steps"] += int(timing.steps[status == USED].sum())
+        counts["bytes_down"] += work.traffic.down * len(ids)
+        counts["bytes_up"] += work.traffic.up * (len(ids) - dropped)
+        counts["local_steps"] += int(timing.steps[used].sum())
         loss = np.full(len(ids), np.nan)
         if reply is not None and "loss" in reply.each:
-            loss[status == USED] = reply.each["loss"]
+            loss[used] = reply.each["loss"]
         stats.events.append(
             {
                 "round": np.full(len(ids), stats.round),

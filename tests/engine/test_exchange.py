@@ -9,7 +9,8 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.exchange import Drawn, Exchange, NobodyToAsk, NoReply
+from rayfed.engine.clock import Timing, Traffic
+from rayfed.engine.exchange import Drawn, Exchange, NobodyToAsk, NoReply, Work
 from rayfed.engine.state import USED, RoundStats
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
@@ -112,11 +113,11 @@ def test_a_draw_for_each_client_gives_what_the_client_gives_alone(mixed):
     ask, _ = trained(exchange)
 
     def deltas(ids, draw):
-        clients, steps = Drawn.of(np.array(ids)), np.full(len(ids), 5)
-        request = exchange.request(
-            Ask(ask.work, ask.send, ask.up, vectors=True), "algorithm", clients, steps,
-            round_number=3, draw=draw,
-        )  # fmt: skip
+        k = len(ids)
+        timing = Timing(0.0, np.full(k, 5), np.ones(k), np.ones(k), np.ones(k))
+        vectors = Ask(ask.work, ask.send, ask.up, vectors=True)
+        work = Work(vectors, "algorithm", Drawn.of(np.array(ids)), Traffic(0, 0), timing)
+        request = exchange.request(work, round_number=3, draw=draw)
         return exchange.compute(request, ask.send, "now").each["delta"]
 
     ids, draws = [0, 4, 5, 9], np.array([8, 3, 1, 8])
