@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from annotated_types import Gt
@@ -42,6 +43,11 @@ class Geometric(Topology):
     every_s: Annotated[float, Gt(0)] = 1.0
     round_s: Annotated[float, Gt(0)] | None = None
     disconnected: Policy = "repair"
+
+    @classmethod
+    def example(cls, folder: Path) -> Geometric:
+        """Return a range that links some of 12 clients; see `rayfed.testing.examples`."""
+        return cls(range_m=400.0)
 
     def series(self, count: int, seed: int) -> Series:
         """Return the graphs of N = count clients."""

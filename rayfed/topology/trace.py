@@ -40,6 +40,14 @@ class Trace(Topology):
 
     path: FilePath
 
+    @classmethod
+    def example(cls, folder: Path) -> Trace:
+        """Return a trace of two graphs of 12 clients, for checks; see `rayfed.testing.examples`."""
+        rows = [f"{t},{i},{(i + 1 + t // 30) % 12}" for t in (0, 30) for i in range(12)]
+        file = folder / "contacts.csv"
+        file.write_text("\n".join(["time,u,v", *rows]), encoding="utf-8")
+        return cls(path=str(file))
+
     def series(self, count: int, seed: int) -> Series:
         """Read the file."""
         return _Frames(count, *_read(Path(self.path), count))

@@ -44,6 +44,15 @@ class Matrix(Walk):
 
     path: FilePath
 
+    @classmethod
+    def example(cls, folder: Path) -> Matrix:
+        """Return a lazy walk on a ring of 12 clients, for checks; see `rayfed.testing.examples`."""
+        stay = np.eye(12)
+        moves = 0.5 * stay + 0.25 * (np.roll(stay, 1, axis=1) + np.roll(stay, -1, axis=1))
+        file = folder / "moves.csv"
+        np.savetxt(file, moves, delimiter=",")
+        return cls(path=str(file))
+
     def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
         """Return the entries of the matrix."""
         codes, entries = self._entries

@@ -1,0 +1,99 @@
+"""What every algorithm must keep, in runs of a second each."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from pathlib import Path
+
+import numpy as np
+
+from rayfed import api
+from rayfed.algorithms.base import Algorithm
+from rayfed.engine.rounds import RoundLoop
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.outcome import reason
+from rayfed.runs.serial import SerialStudy
+from rayfed.testing.checks.common import frozen_copies, require, require_equal
+from rayfed.testing.compare import assert_same_results
+from rayfed.testing.studies import drive, mixed_for, stop_after
+
+
+def check_paper(cls: type[Algorithm], folder: Path) -> None:
+    """Check that it says where it comes from, what deviates, and shows an example."""
+    text = inspect.getdoc(cls) or ""
+    module = inspect.getdoc(inspect.getmodule(cls)) or ""
+    require(">>>" in text, f"{cls.__qualname__}: its docstring shows no example (>>>)")
+    if not cls.baseline:
+        require("Deviations from the paper" in text, f"{cls.__qualname__}: no 'Deviations from")
+        require("http" in module + text, f"{cls.__qualname__}: its module links to no paper")
+
+
+def check_stacks(cls: type[Algorithm], folder: Path) -> None:
+    """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
+    evaluate = {"every": 6, "heterogeneity": not cls.pooled}
+    plan = api.prepare(api.read(mixed_for(cls, evaluate=evaluate)))
+    for block in (1, 7):
+        drive(plan, folder / str(block), block=block)
+    assert_same_results(folder / "1", folder / "7")
+
+
+def check_resume(cls: type[Algorithm], folder: Path) -> None:
+    """Check that a run that is stopped goes on to the same bytes."""
+    plan = api.prepare(api.read(mixed_for(cls)))
+    drive(plan, folder / "calm")
+    stop_after(plan, folder / "stopped", rounds=4)
+    drive(plan, folder / "stopped", resume=True)
+    assert_same_results(folder / "calm", folder / "stopped")
+
+
+def check_learns(cls: type[Algorithm], folder: Path) -> None:
+    """Check that it lowers the loss and records its diagnostics in every round."""
+    everyone = {"select": "uniform", "cohort": 13}  # without the noise of small cohorts
+    scenario = mixed_for(cls, rounds=20, participation=everyone)
+    scenario["clients"] |= {"availability": "always"}
+    rows = _run(scenario, folder).rounds
+    first, last = rows.loss.iloc[0], rows.loss.iloc[-1]
+    require(last < first, f"{cls.__qualname__}: the loss went from {first:g} to {last:g}")
+    for column in cls.diagnostics:
+        require(math.isnan(rows[column].iloc[0]), f"'{column}' has a value before the first round")
+        require(np.isfinite(rows[column].iloc[1:]), f"'{column}' is not finite in every round")
+
+
+def check_float32(cls: type[Algorithm], folder: Path) -> None:
+    """Check that a model of float32 stays float32."""
+    result = _run(mixed_for(cls, dtype="float32", rounds=3), folder)
+    (run,) = result.outcome
+    dtype = result.model(run).dtype
+    require(dtype == np.float32, f"{cls.__qualname__}: a float32 model became {dtype}")
+
+
+def check_seeds(cls: type[Algorithm], folder: Path) -> None:
+    """Check that another seed gives another run."""
+    rounds = _run(mixed_for(cls, seeds=[0, 1], rounds=3), folder).rounds
+    losses = rounds.groupby("seed").loss.last()
+    require(losses[0] != losses[1], f"{cls.__qualname__}: two seeds end with the same loss")
+
+
+def check_state(cls: type[Algorithm], folder: Path) -> None:
+    """Check that a round changes neither the server's state in place nor what it was sent."""
+    plan = api.prepare(api.read(mixed_for(cls)))
+    (run,) = plan.runs
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    loop = RoundLoop(run, executor)
+    now, _ = loop.start()
+    for _ in range(3):
+        before = frozen_copies(now.state)
+        after, _, _ = loop.step(now)
+        for name, array in before.items():
+            require_equal(now.state[name], array, f"{cls.__qualname__} changed '{name}' in place")
+        now = after
+
+
+def _run(scenario: dict[str, object], folder: Path) -> api.Result:
+    plan = api.prepare(api.read(scenario))
+    outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
+    for run, ended in outcome.items():
+        require(ended == "finished", f"{run} {ended}: {reason(folder / run)}")
+    return api.Result(folder, outcome)

@@ -1,0 +1,85 @@
+"""What every selection must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from rayfed import api
+from rayfed.core.plugins import find
+from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.run import Run
+from rayfed.executors.serial import SerialExecutor
+from rayfed.selection import Selection
+from rayfed.testing.checks.common import frozen_copies, require, require_equal
+from rayfed.testing.compare import assert_same_results
+from rayfed.testing.studies import drive, mixed_under, stop_after
+
+
+def check_stacks(cls: type[Selection], folder: Path) -> None:
+    """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
+    plan = api.prepare(api.read(mixed_under(cls)))
+    for block in (1, 7):
+        drive(plan, folder / str(block), block=block)
+    assert_same_results(folder / "1", folder / "7")
+
+
+def check_resume(cls: type[Selection], folder: Path) -> None:
+    """Check that a run that is stopped goes on to the same bytes."""
+    plan = api.prepare(api.read(mixed_under(cls)))
+    drive(plan, folder / "calm")
+    stop_after(plan, folder / "stopped", rounds=4)
+    drive(plan, folder / "stopped", resume=True)
+    assert_same_results(folder / "calm", folder / "stopped")
+
+
+def check_cohorts(cls: type[Selection], folder: Path) -> None:
+    """Check that it names clients that are there, each once, and in time more than one cohort."""
+    ((run, loop),) = _loops(cls)
+    now, _ = loop.start()
+    seen: list[int] = []
+    for number in range(1, 7):
+        start = now.time_s
+        now, _, events = loop.step(now)
+        ids = events[-1]["client"]
+        there = run.federation.population.available(ids, start, number)
+        require(there, f"{cls.__qualname__}: clients {ids[~there].tolist()} are not available")
+        require(np.diff(ids) > 0, f"{cls.__qualname__}: the events do not hold each client once")
+        require(len(ids) >= 1, f"{cls.__qualname__} names nobody")
+        require(cls.own_cohort or len(ids) <= 6, f"{cls.__qualname__}: {len(ids)} clients of 6")
+        seen += ids.tolist()
+    require(len(set(seen)) > 6, f"{cls.__qualname__} names {sorted(set(seen))} for ever")
+
+
+def check_state(cls: type[Selection], folder: Path) -> None:
+    """Check that a round never changes the selection's state in place."""
+    ((_, loop),) = _loops(cls)
+    now, _ = loop.start()
+    for _ in range(3):
+        before = frozen_copies(now.selection)
+        after, _, _ = loop.step(now)
+        for name, array in before.items():
+            changed = f"{cls.__qualname__} changed '{name}' in place"
+            require_equal(now.selection[name], array, changed)
+        now = after
+
+
+def check_algorithms(cls: type[Selection], folder: Path) -> None:
+    """Check that every algorithm that is found runs under it."""
+    names = [name for name, algorithm in find("algorithms").items() if not algorithm.pooled]
+    for run, loop in _loops(cls, algorithms=[{"name": name} for name in names]):
+        now, _ = loop.start()
+        for _ in range(2):
+            now, row, _ = loop.step(now)
+        require(np.isfinite(row["loss"]), f"{run.label}: the loss is {row['loss']}")
+        require(row["participants"] > 0, f"{run.label}: nobody takes part")
+
+
+def _loops(cls: type[Selection], **changes: object) -> Iterator[tuple[Run, RoundLoop]]:
+    plan = api.prepare(api.read(mixed_under(cls, **changes)))
+    for run in plan.runs:
+        executor = SerialExecutor(plan.tables)
+        executor.open(run.folder, run.setup())
+        yield run, RoundLoop(run, executor)

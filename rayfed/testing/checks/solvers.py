@@ -1,0 +1,84 @@
+"""What every local solver must keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.clients import Clients
+from rayfed.clients.solvers import Solver
+from rayfed.datasets.base import Table
+from rayfed.problems.least_squares import LeastSquares
+from rayfed.testing.checks.common import require, require_equal
+from rayfed.testing.examples import examples
+from rayfed.testing.toy import clients_of
+
+SIZES = np.array([6, 3, 1, 5, 6, 2, 4])
+_FEATURES = 3
+
+
+def check_budget(cls: type[Solver], folder: Path) -> None:
+    """Check that everybody gets a whole number of steps, at least 1, whoever else is asked."""
+    for solver in examples(cls, folder):
+        ids = np.arange(len(SIZES))
+        steps = solver.budget(SIZES, np.ones(7), ids=ids, seed=2, round=3)
+        require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")
+        require(steps >= 1, f"{solver}: somebody gets {steps.min()} steps")
+        alone = [
+            solver.budget(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, round=3)[0]
+            for k in range(7)
+        ]
+        require_equal(np.array(alone), steps, f"{solver}: neighbours change the steps")
+
+
+def check_stacks(cls: type[Solver], folder: Path) -> None:
+    """Check that a client alone ends at the bits that it ends at in a stack of seven."""
+    for solver in examples(cls, folder):
+        for dtype in (np.float64, np.float32):
+            clients = _clients(solver, dtype)
+            x = _start(clients, dtype)
+            whole = clients.solve(x)
+            require(whole.x.dtype == dtype, f"{solver}: {np.dtype(dtype)} became {whole.x.dtype}")
+            for k in range(len(SIZES)):
+                alone = clients.only(k).solve(x[k : k + 1])
+                text = f"{solver}, {np.dtype(dtype)}: client {k} alone"
+                require_equal(alone.x[0], whole.x[k], f"{text} ends elsewhere")
+                require_equal(alone.loss[0], whole.loss[k], f"{text} has another loss")
+
+
+def check_pure(cls: type[Solver], folder: Path) -> None:
+    """Check that the first model is not written to, and that the same steps end alike."""
+    for solver in examples(cls, folder):
+        clients = _clients(solver)
+        x = _start(clients)
+        x.flags.writeable = False
+        first, again = clients.solve(x), clients.solve(x)
+        require_equal(again.x, first.x, f"{solver}: the same steps end elsewhere")
+        require((first.x != x).any(), f"{solver} does not move")
+
+
+def check_descent(cls: type[Solver], folder: Path) -> None:
+    """Check that local steps lower every client's objective, summed over clients."""
+    for solver in examples(cls, folder):
+        clients = _clients(solver)
+        x = _start(clients)
+        before, after = clients.value(x).sum(), clients.value(clients.solve(x).x).sum()
+        require(after < before, f"{solver}: the objectives went from {before:g} to {after:g}")
+
+
+def _clients(solver: Solver, dtype: npt.DTypeLike = np.float64) -> Clients:
+    rng = np.random.default_rng(6)
+    n = int(SIZES.sum())
+    table = Table(
+        rng.standard_normal((n, _FEATURES)),
+        rng.standard_normal(n),
+        client=np.repeat(np.arange(len(SIZES)), SIZES),
+    )
+    return clients_of(table, LeastSquares(), solver=solver, seed=1, dtype=dtype)
+
+
+def _start(clients: Clients, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
+    rng = np.random.default_rng(7)
+    return 3 * rng.standard_normal((len(SIZES), clients.p)).astype(dtype)

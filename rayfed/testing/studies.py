@@ -1,0 +1,102 @@
+"""A small study in which everything that could disturb a run happens, and how it is driven."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rayfed.core.plugins import name_of
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.outcome import reason
+from rayfed.selection import All
+from rayfed.study.plan import Plan
+
+LOCAL: Mapping[str, Any] = {"steps": 5, "batch": 4, "lr": 0.1}
+MIXED: Mapping[str, Any] = {
+    "name": "mixed",
+    "seeds": [3],
+    "rounds": 12,
+    "problem": {
+        "name": "softmax-regression",
+        "dataset": {"name": "synthetic", "features": 5, "classes": 3, "samples": 12},
+        "l2": 1e-2,
+        "test": 0.25,
+    },
+    "clients": {
+        "count": 13,
+        "delay": {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5},
+        "stragglers": {"fraction": 0.2, "slowdown": 8},
+        "network": {"down_mbps": 20, "up_mbps": 5},
+        "availability": {"name": "cyclic", "groups": 3, "rounds": 1},
+        "groups": [{"name": "phones", "fraction": 0.3, "local": {"steps": 3, "lr": 0.05}}],
+    },
+    "participation": {
+        "cohort": 4, "select": {"name": "uniform"}, "over_select": 1.3, "deadline_s": 100,
+    },
+    "checkpoint": {"every_s": 0},
+    "algorithms": [{"name": "fedavg", "local": dict(LOCAL)}],
+    "executor": {"name": "serial"},
+}  # fmt: skip
+"""Minibatches, stragglers, cyclic availability, groups, over-selection and a deadline."""
+
+
+def mixed(**changes: Any) -> dict[str, Any]:
+    """Return a copy of the scenario `MIXED` with other sections."""
+    return copy.deepcopy(dict(MIXED)) | changes
+
+
+def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
+    """Return `MIXED` for an algorithm class; one that pools the data gets a table to pool."""
+    scenario = mixed(algorithms=[{"name": name_of(cls), "local": dict(LOCAL)}], **changes)
+    if cls.pooled:
+        scenario["problem"] |= {"dataset": {"name": "mushroom"}}
+        scenario["partition"] = {"name": "dirichlet", "alpha": 0.5}
+    return scenario
+
+
+def mixed_under(cls: type[Any], **changes: Any) -> dict[str, Any]:
+    """Return `MIXED` for a selection class, with a topology where it needs one."""
+    scenario = mixed(**changes)
+    scenario["participation"] |= {"select": {"name": name_of(cls)}}
+    if cls.own_cohort or issubclass(cls, All):
+        scenario["participation"] |= {"cohort": None}
+    if cls.needs_graphs:
+        scenario["topology"] = {"name": "random", "p": 0.3, "disconnected": "repair", "every": 2}
+        scenario["clients"] |= {"availability": "always"}  # a whole neighbourhood may be away
+    return scenario
+
+
+def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = False) -> None:
+    """Run the only run of a plan in this process.
+
+    Parameters
+    ----------
+    block : int, optional
+        Clients to a stack, in place of the plan's choice.
+
+    Raises
+    ------
+    AssertionError
+        If the run fails; it says why.
+    """
+    (run,) = plan.runs
+    if block is not None:
+        run = replace(run, block=block)
+    ended = Driver(run, folder, SerialExecutor(plan.tables)).execute(resume)
+    if ended != "finished":
+        raise AssertionError(f"{run.folder} {ended}: {reason(folder / run.folder)}")
+
+
+def stop_after(plan: Plan, folder: Path, rounds: int) -> None:
+    """Run the only run of a plan until a round has ended, and leave a checkpoint."""
+    (run,) = plan.runs
+    driver = Driver(run, folder, SerialExecutor(plan.tables))
+    try:
+        driver.execute(report=lambda now: driver.stop() if now.round == rounds else None)
+    except Interrupted:
+        return
+    raise AssertionError(f"{run.folder} ended before round {rounds}")
