@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.exchange import Asker, Drawn, Exchange, NobodyToAsk, NoReply
 from rayfed.engine.measures.measures import Measures
@@ -119,7 +120,7 @@ class RoundLoop:
             stats.round, stats.time_s, state, selection, lengths, window,
             examined=before.examined, personal=before.personal,
         )  # fmt: skip
-        place = {name: float(selection[name]) for name in rule.diagnostics}
+        place = {name: float(selection[name]) for name in names(rule.diagnostics)}
         return after, {**diagnostics, **skew, **place}, answered
 
     def _learn(self, selection: State, lengths: State, stats: RoundStats) -> tuple[State, State]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from rayfed.clients.solvers import Descent
+from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.measures.diagnosis import NextRound
 from rayfed.engine.measures.measures import SCORES, Measures
@@ -35,8 +36,8 @@ class Rows:
         self.columns = (
             *measures.columns,
             *run.ending.stop.columns,
-            *run.participation.selection.diagnostics,
-            *run.training.algorithm.diagnostics,
+            *names(run.participation.selection.diagnostics),
+            *names(run.training.algorithm.diagnostics),
         )
 
     def due(self, run_state: RunState, moved: float) -> bool:
@@ -97,7 +98,7 @@ class Rows:
             If the algorithm does not declare it.
         """
         algorithm = self.run.training.algorithm
-        undeclared = sorted(diagnostics.keys() - algorithm.diagnostics)
+        undeclared = sorted(diagnostics.keys() - names(algorithm.diagnostics))
         if undeclared:
             raise RunFailed(
                 f"round {round_number}: '{algorithm.name}' returns {', '.join(undeclared)}, which "

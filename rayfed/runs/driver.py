@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.core.errors import RunFailed
+from rayfed.engine import columns
 from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
@@ -43,7 +44,8 @@ class Driver:
 
     def __init__(self, run: Run, out: Path, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.records = Records(out / run.folder, thinning=run.thinning)
+        declared = columns.diagnostics(run.training.algorithm, run.participation.selection)
+        self.records = Records(out / run.folder, thinning=run.thinning, declared=declared)
         self.loop = RoundLoop(run, executor)
         self.started = time.time()
         self.saved = time.monotonic()

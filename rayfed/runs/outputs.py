@@ -7,6 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import names
+from rayfed.core.parquet import schema
+from rayfed.engine import columns
 from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import STATUS, USED, RunState
@@ -41,9 +44,9 @@ def write_outputs(run: Run, records: Records, measures: Measures, last: RunState
 def algorithm_warnings(run: Run, records: Records) -> list[str]:
     """Return what readers should beware of: by the algorithm's diagnostics, and by theory."""
     algorithm, examiner = run.training.algorithm, run.measuring.examiner
-    names = list(algorithm.diagnostics)
-    rows = pq.read_table(records.folder / "rounds.parquet", columns=names)
-    warnings = algorithm.warnings({name: rows[name].to_numpy() for name in names})
+    diagnostics = names(algorithm.diagnostics)
+    rows = pq.read_table(records.folder / "rounds.parquet", columns=list(diagnostics))
+    warnings = algorithm.warnings({name: rows[name].to_numpy() for name in diagnostics})
     return [*warnings, *(examiner.warnings() if examiner else [])]
 
 
@@ -68,7 +71,8 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
             "used": used,
             "loss": scores.get("loss", unknown),
             "accuracy": scores.get("accuracy", unknown),
-        }
+        },
+        schema=schema(columns.CLIENTS),
     )
 
 
@@ -89,7 +93,8 @@ def away_table(run: Run, records: Records) -> pa.Table:
     clients = pq.read_table(records.folder / "clients.parquet", columns=["client"])
     rounds = pq.read_table(records.folder / "rounds.parquet", columns=["time_s"])
     ids = clients["client"].to_numpy()[:AWAY_CLIENTS]
-    return pa.table(away(run.federation.population, ids, rounds["time_s"].to_numpy()))
+    intervals = away(run.federation.population, ids, rounds["time_s"].to_numpy())
+    return pa.table(intervals, schema=schema(columns.AWAY))
 
 
 def write_walk(run: Run, records: Records) -> None:
