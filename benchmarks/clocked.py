@@ -16,10 +16,14 @@ import numpy as np
 from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+
+ASKED_S = Column("asked_s", "when the Ask was made", "s", about="Monotonic clock of the machine.")
+COMPUTE_S = Column("compute_s", "computing time", "s", about="Of the process that took longest.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class Clocked(FedAvg):
     """FedAvg whose rows tell when the round's Ask was made, ``asked_s``."""
 
     name: ClassVar[str] = "clocked"
-    diagnostics: ClassVar[tuple[str, ...]] = ("asked_s",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (ASKED_S,)
 
     def round(self, state: State) -> Round:
         """Server half of FedAvg, between two looks at the clock."""
@@ -45,7 +49,7 @@ class Metered(FedAvg):
     """
 
     name: ClassVar[str] = "metered"
-    diagnostics: ClassVar[tuple[str, ...]] = ("asked_s", "compute_s")
+    diagnostics: ClassVar[tuple[Column, ...]] = (ASKED_S, COMPUTE_S)
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client half of FedAvg; upload its seconds, in equal shares (K,), and its process."""

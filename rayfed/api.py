@@ -21,6 +21,7 @@ from rayfed.study import load as load_study
 from rayfed.study.dotted import Overrides, pairs
 from rayfed.study.plan import Plan, make
 from rayfed.study.shipped import locate
+from rayfed.study.yamlfile import check_regular
 
 if TYPE_CHECKING:
     from rayfed.engine.run import Run
@@ -137,7 +138,8 @@ def read(
     if isinstance(scenario, Mapping):
         return Study.parse(apply_overrides(scenario, overrides))
     path = locate(scenario)
-    for home in (str(Path.cwd()), str(path.resolve().parent)):
+    check_regular(path)
+    for home in (str(Path.cwd()), str(path.resolve().parent)):  # the user's own modules
         if home not in sys.path:
             sys.path.insert(0, home)
     return load_study(path, overrides)

@@ -1,4 +1,4 @@
-"""What passes between the halves: Asks, uploads, replies, and what a selection yields to wait."""
+"""What passes between server halves and client halves: Asks, uploads and replies."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class Upload:
 
 @dataclass(frozen=True)
 class Groups:
-    """What the server learns from clients that said which group they belong to.
+    """What the server learns from clients that uploaded their group.
 
     Parameters
     ----------
     labels : (G,) array of int
-        The groups that somebody belongs to, ascending.
+        The groups with at least one client, ascending.
     counts : (G,) array of int
         Clients of each that answered.
     weights : (G,) array of float
@@ -110,7 +110,7 @@ class Groups:
 
     @classmethod
     def nobody(cls) -> Groups:
-        """Return no groups at all."""
+        """Return an empty value: no client has a group."""
         none = np.empty(0, dtype=np.int64)
         return cls(none, none, none.astype(np.float64), {})
 
@@ -136,7 +136,7 @@ class Reply:
     population : int
         Number N of clients, of whom K answered; tests of algorithms that need it give it.
     groups : Groups
-        The means by group, where the clients said which group they belong to.
+        The means by group, if the clients uploaded their group.
     round : int
         The round, from 1: the local learning rate may change with it.
     """
@@ -177,6 +177,6 @@ class Probe:
 
 @dataclass(frozen=True)
 class Wait:
-    """What a selection yields to let virtual seconds pass; nothing comes back."""
+    """Yielded by a selection to let virtual seconds pass; no reply is sent."""
 
     seconds: float

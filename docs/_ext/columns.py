@@ -1,23 +1,38 @@
-"""The page of columns."""
+"""The page of columns, from what tables and plug-ins declare."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import md
 from sphinx.application import Sphinx
 
-RESULTS = Path(__file__).parents[1] / "reference" / "results.md"
+from rayfed.engine.columns import Entry, catalogue
+
+HEAD = """# Columns
+
+"Better" says which direction is better, if one is. "Of" says what a table has the column for: every run, a key of the scenario, or a plug-in.
+
+Each field of a Parquet file carries `title`, `unit`, `better` and `about` as metadata (`pyarrow.parquet.read_schema`). `rayfed list columns` prints this page on a terminal."""  # noqa: E501
 
 
 def columns_page() -> str:
     """Return the page that lists what the columns of every result table hold."""
-    text = RESULTS.read_text("utf-8").partition("(columns-tables)=")[2]
-    tables = re.split(r"^### `(\w+)`\n", text, flags=re.M)
-    head = "# Columns\n\n" + tables[0].partition("## Columns\n")[2].strip()
-    pairs = zip(tables[1::2], tables[2::2], strict=True)
-    return "\n\n".join([head, *(f"## `{name}`\n\n{body.strip()}" for name, body in pairs)]) + "\n"
+    entries = catalogue()
+    tables = dict.fromkeys(entry.table for entry in entries)
+    return "\n\n".join([HEAD, *(_table(name, entries) for name in tables)]) + "\n"
+
+
+def _table(name: str, entries: tuple[Entry, ...]) -> str:
+    head = ("column", "dtype", "unit", "better", "meaning", "of")
+    rows = [_row(entry) for entry in entries if entry.table == name]
+    return f"## `{name}`\n\n{md.table(head, rows)}"
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    column = entry.column
+    texts = (column.dtype, column.unit, column.better or "", md.escaped(column.about))
+    return (f"`{column.name}`", *texts, md.escaped(", ".join(entry.declared_by)))
 
 
 def _generate(app: Sphinx) -> None:

@@ -12,6 +12,8 @@ import md
 import sources
 from sphinx.application import Sphinx
 
+from rayfed.core.columns import names
+
 FORMULAS = Path(__file__).parents[1] / "formulas.toml"
 """LaTeX of plug-ins whose docstrings write their formulas in plain characters, by kind and name."""
 
@@ -57,7 +59,7 @@ def _plugin(kind: str, name: str, parts: dict[str, Any], tex: dict[str, str]) ->
         shown.append(md.settings(schema, own))
     columns = getattr(cls, "diagnostics", ())
     if columns:
-        shown.append(f"Adds the columns {', '.join(map(_named, columns))}.")
+        shown.append(f"Adds the columns {', '.join(f'`{column}`' for column in names(columns))}.")
     paper = _paper(cls)
     if paper and paper not in text[""]:
         shown.append(f"Source: {md.escaped(paper)}")
@@ -65,11 +67,6 @@ def _plugin(kind: str, name: str, parts: dict[str, Any], tex: dict[str, str]) ->
         if title in text:
             shown.append(f"```{{rubric}} {title}\n```\n\n{md.prose(text[title])}")
     return "\n\n".join(part for part in shown if part)
-
-
-def _named(column: Any) -> str:
-    """Return the name of a column, which a plug-in may declare in full."""
-    return f"`{getattr(column, 'name', column)}`"
 
 
 def _summary(cls: type[Any]) -> str:

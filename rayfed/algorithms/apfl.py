@@ -62,7 +62,7 @@ class APFL(FedAvg):
         need_sgd(solver, self.name)
 
     def client_state(self, x0: Array) -> State:
-        """Every client's own model v_i (p,) and its share alpha_i (1,)."""
+        """Return every client's first model v_i = x0 (p,) and share alpha_i (1,)."""
         return {"v": x0, "alpha": np.full(1, self.alpha, dtype=x0.dtype)}
 
     def train(self, clients: Clients, x: Array) -> Upload:
@@ -86,7 +86,7 @@ class APFL(FedAvg):
 
     @property
     def gradients_a_step(self) -> float:
-        """One at the mixture and one at w."""
+        """2: one at the mixture and one at w."""
         return 2.0
 
     def models(self, clients: Clients, x: Array) -> Array:

@@ -16,6 +16,7 @@ from annotated_types import Ge
 from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
+from rayfed.core.columns import Column
 from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
 
@@ -42,20 +43,22 @@ class Algorithm:
     evaluate_last : int
         Evaluate the mean of the last k iterates; training goes on from the last one.
     select : Selection, optional
-        Who takes part, where that is not as ``participation.select`` says for all algorithms.
+        Who takes part; ``participation.select`` of the study if None.
     local : Solver
         What a client does with its local steps.
 
     Attributes
     ----------
-    diagnostics : tuple of str
-        Numbers that `round` returns, columns of every row.
+    diagnostics : tuple of Column
+        Numbers that `round` returns; each is a column of `rounds`.
+    examiners : tuple of type
+        Subclasses of `Examiner` of which `examiner` may be one.
     sees_vectors : bool
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
-        It is compared with, and never wins.
+        It is a baseline: reports compare with it and never rank it first.
     pooled : bool
-        All rows are in one place.
+        One machine holds all rows; there are no clients.
     personal : bool
         Clients have models of their own, `models`, which evaluations score beside ``x``.
     has_global : bool
@@ -65,7 +68,8 @@ class Algorithm:
     """
 
     name: ClassVar[str]
-    diagnostics: ClassVar[tuple[str, ...]] = ()
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
+    examiners: ClassVar[tuple[type[Examiner], ...]] = ()
     sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
@@ -92,8 +96,14 @@ class Algorithm:
         """
         return
 
-    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
-        """Return what readers should beware of, from its diagnostics of all rounds (T + 1,)."""
+    def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
+        """Return what readers of the results should beware of.
+
+        Parameters
+        ----------
+        reported : mapping of str to (T + 1,) array
+            The diagnostics of all T rounds, by name; row 0 is before the first.
+        """
         return []
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Algorithm:

@@ -22,6 +22,8 @@ class Centralised(FedAvg):
 
     Notes
     -----
+    No paper: it is folklore, and so there are no deviations from one.
+
     Every row must weigh the same in F (the default normalisation does this; ``weighting:
     uniform`` with clients of different sizes does not, and is refused). Data made on demand
     cannot be pooled.

@@ -1,4 +1,4 @@
-"""Control variates: what a client and the server know of gradients, against client drift.
+"""Control variates: estimates of gradients at clients and server, which undo client drift.
 
 They are SCAFFOLD's (Karimireddy et al. 2020); FedNova and FedExP can be combined with them. Client
 i keeps c_i (p,), the server c (p,), both zero at the start.
@@ -6,6 +6,7 @@ i keeps c_i (p,), the server c (p,), both zero at the start.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from rayfed.clients.solvers import SGD, Local, Solver
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
-from rayfed.messages import Reply, State
+from rayfed.messages import Ask, Reply, State
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -23,10 +24,32 @@ CHANGE = "control"
 """What the change of the control variates is called in an `Upload`."""
 
 
+def zeros(x0: Array, used: bool = True) -> dict[str, Array]:
+    """Return the first control variate of a client or of the server; nothing if none is used."""
+    return {"c": np.zeros_like(x0)} if used else {}
+
+
+def ask(state: State, up: Mapping[str, int]) -> Ask:
+    """Return the Ask for the client half `train` from x (p,), and from c (p,) if there is one.
+
+    Parameters
+    ----------
+    state : mapping of str to array
+        The server's: "x", and "c" if control variates are used.
+    up : mapping of str to int
+        What clients upload beside the change of their control variates.
+    """
+    x = state["x"]
+    if "c" not in state:
+        return Ask("train", send={"x": x}, up=up)
+    send = {"x": x, "c": state["c"]}
+    return Ask("train", send=send, up={**up, CHANGE: x.size}, plain=(CHANGE,))
+
+
 def solve(
-    clients: Clients, x: Array, c: Array, option: Option = 2
+    clients: Clients, x: Array, c: Array | None, option: Option = 2
 ) -> tuple[Local, dict[str, Array], State]:
-    """Take local steps along g - c_i + c, and renew c_i.
+    """Take local steps along g - c_i + c, and renew c_i; along g alone if c is None.
 
     The server's c is the mean of the c_i with the weights that F gives the F_i, an estimate of
     grad F. So what travels is c_i+ - c_i times N w_i / sum_j w_j, 1 where all weigh the same.
@@ -35,8 +58,10 @@ def solve(
     ----------
     clients : Clients
         K clients with the state "c".
-    x, c : (p,) array
-        The broadcast model and the server's control variate.
+    x : (p,) array
+        The broadcast model.
+    c : (p,) array, optional
+        The server's control variate.
     option : 1 or 2
         The new c_i: the gradient of F_i at x, or what the local steps went along,
         c_i - c + (x - x_i) / (lr_t ||a_i||_1); ||a_i||_1 is the number of steps of plain SGD.
@@ -45,16 +70,18 @@ def solve(
     -------
     local : Local
     values : mapping
-        The change (K, p), to be uploaded under the name `CHANGE`.
+        The change (K, p), to be uploaded under the name `CHANGE`; empty if c is None.
     state : mapping
-        The new c_i (K, p), to be kept.
+        The new c_i (K, p), to be kept; empty if c is None.
     """
-    own = clients.state["c"]
-    local = clients.solve(x, correction=c - own)
-    renewed = clients.gradient(x) if option == 1 else own - c + gradients(clients, x - local.x)
-    renewed = renewed.astype(own.dtype, copy=False)
-    share = _shares(clients)[:, None].astype(own.dtype)
-    return local, {CHANGE: share * (renewed - own)}, {"c": renewed}
+    if c is None:
+        return clients.solve(x), {}, {}
+    c_i = clients.state["c"]
+    local = clients.solve(x, correction=c - c_i)
+    after = clients.gradient(x) if option == 1 else c_i - c + gradients(clients, x - local.x)
+    after = after.astype(c_i.dtype, copy=False)
+    share = _shares(clients)[:, None].astype(c_i.dtype)
+    return local, {CHANGE: share * (after - c_i)}, {"c": after}
 
 
 def gradients(clients: Clients, delta: Array) -> Array:
@@ -66,10 +93,11 @@ def gradients(clients: Clients, delta: Array) -> Array:
     return mean
 
 
-def renewed(c: Array, reply: Reply) -> Array:
-    """Return the server's new control variate: c + (1/N) sum over S of what changed."""
-    moved: Array = c + len(reply.ids) / reply.population * reply.mean[CHANGE]
-    return moved
+def renewed(state: State, reply: Reply) -> dict[str, Array]:
+    """Return the server's new control variate, c + (1/N) sum over S of what changed, if any."""
+    if "c" not in state:
+        return {}
+    return {"c": state["c"] + len(reply.ids) / reply.population * reply.mean[CHANGE]}
 
 
 def need_sgd(solver: Solver, name: str) -> None:

@@ -51,7 +51,7 @@ class Ditto(FedAvg):
     lam: Annotated[float, Ge(0)] = 1.0
 
     def client_state(self, x0: Array) -> State:
-        """Every client's personal model v_k (p,)."""
+        """Return every client's first personal model v_k = x0 (p,)."""
         return {"v": x0}
 
     def train(self, clients: Clients, x: Array) -> Upload:
@@ -63,12 +63,12 @@ class Ditto(FedAvg):
             g += self.lam * (v - x)
             return loss, g
 
-        own = clients.solve(clients.state["v"], gradient=pulled)
-        return replace(super().train(clients, x), state={"v": own.x})
+        personal = clients.solve(clients.state["v"], gradient=pulled)
+        return replace(super().train(clients, x), state={"v": personal.x})
 
     @property
     def gradients_a_step(self) -> float:
-        """One for w and one for v."""
+        """2: one for w and one for v."""
         return 2.0
 
     def models(self, clients: Clients, x: Array) -> Array:

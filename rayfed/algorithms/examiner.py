@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from rayfed.core.columns import Column
 from rayfed.messages import Probe, State
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ class Examiner:
 
     Attributes
     ----------
-    columns : tuple of str
+    columns : tuple of Column
         Columns of evaluated rows that `examine` fills. If there are none, it is not called.
     needs_optimum : bool
         Whether `examine` needs F*.
     """
 
-    columns: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[Column, ...]] = ()
     needs_optimum: ClassVar[bool] = False
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:

@@ -14,9 +14,11 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.columns import SERVER_LR
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
-from rayfed.messages import Ask, State, Upload
+from rayfed.core.columns import Column
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -73,7 +75,7 @@ class FedExP(Algorithm):
     """
 
     name: ClassVar[str] = "fedexp"
-    diagnostics: ClassVar[tuple[str, ...]] = ("server_lr",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (SERVER_LR,)
 
     epsilon: Annotated[float, Ge(0)] = 1e-3
     epsilon_decay: Annotated[float, Gt(0)] = 1.0
@@ -91,41 +93,32 @@ class FedExP(Algorithm):
         state = {"x": x0, "epsilon": np.array(self.epsilon)}
         if self.server_momentum:
             state["m"] = np.zeros_like(x0)
-        if self.variance_reduction:
-            state["c"] = np.zeros_like(x0)
-        return state
+        return state | control.zeros(x0, self.variance_reduction)
 
     def client_state(self, x0: Array) -> State:
-        """Every client's control variate c_i (p,), where there are any."""
-        return {"c": np.zeros_like(x0)} if self.variance_reduction else {}
+        """Return every client's first control variate c_i = 0 (p,), if it is used."""
+        return control.zeros(x0, self.variance_reduction)
 
-    def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta (K, p) and its squared norm (K,)."""
-        local = clients.solve(x)
-        return Upload(_with_norm(x - local.x), loss=local.loss)
+    def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
+        """Client half: local steps from x (p,); upload Delta (K, p) and its squared norm (K,).
 
-    def train_controlled(self, clients: Clients, x: Array, c: Array) -> Upload:
-        """Client half with variance reduction: upload c_i+ - c_i (K, p) too."""
+        With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
+        """
         local, change, kept = control.solve(clients, x, c)
-        return Upload(_with_norm(x - local.x) | change, state=kept, loss=local.loss)
+        delta = x - local.x
+        values = {"delta": delta, "norm2": np.sum(delta * delta, axis=1), **change}
+        return Upload(values, state=kept, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: extrapolate along the mean pseudo-gradient, or its momentum."""
         x = state["x"]
-        up = {"delta": x.size, "norm2": 1}
-        if self.variance_reduction:
-            up |= {control.CHANGE: x.size}
-            send = {"x": x, "c": state["c"]}
-            reply = yield Ask("train_controlled", send=send, up=up, plain=(control.CHANGE,))
-        else:
-            reply = yield Ask("train", send={"x": x}, up=up)
+        reply = yield control.ask(state, {"delta": x.size, "norm2": 1})
         mean = direction = reply.mean["delta"]
         eta_g = self._step(mean, float(reply.mean["norm2"]), float(state["epsilon"]))
         after = {"epsilon": state["epsilon"] * self.epsilon_decay}
         if self.server_momentum:
             after["m"] = direction = self.server_momentum * state["m"] + mean
-        if self.variance_reduction:
-            after["c"] = control.renewed(state["c"], reply)
+        after |= control.renewed(state, reply)
         return {"x": x - eta_g * direction, **after}, {"server_lr": eta_g}
 
     def _step(self, mean: Array, norm2: float, epsilon: float) -> float:
@@ -134,7 +127,3 @@ class FedExP(Algorithm):
         # Nobody moved: every step gives the same model
         eta_g = norm2 / denominator if denominator else 1.0
         return max(1.0, eta_g) if self.max_one else eta_g
-
-
-def _with_norm(delta: Array) -> dict[str, Array]:
-    return {"delta": delta, "norm2": np.sum(delta * delta, axis=1)}

@@ -16,7 +16,8 @@ from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm, Round
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array
-from rayfed.messages import Ask, Reply, State, Upload
+from rayfed.core.columns import Column
+from rayfed.messages import Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -71,7 +72,12 @@ class FedNova(Algorithm):
     """
 
     name: ClassVar[str] = "fednova"
-    diagnostics: ClassVar[tuple[str, ...]] = ("tau_eff",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "tau_eff", "effective local steps",
+            about="Local steps that the server's step stands for: tau_eff of the paper.",
+        ),
+    )  # fmt: skip
 
     server_momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.0
     tau_eff: Literal["norms", "steps"] = "norms"
@@ -87,41 +93,30 @@ class FedNova(Algorithm):
         state = {"x": x0}
         if self.server_momentum:
             state["change"] = np.zeros_like(x0)
-        if self.variance_reduction:
-            state["c"] = np.zeros_like(x0)
-        return state
+        return state | control.zeros(x0, self.variance_reduction)
 
     def client_state(self, x0: Array) -> State:
-        """Every client's control variate c_i (p,), where there are any."""
-        return {"c": np.zeros_like(x0)} if self.variance_reduction else {}
+        """Return every client's first control variate c_i = 0 (p,), if it is used."""
+        return control.zeros(x0, self.variance_reduction)
 
-    def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta / ||a||_1 (K, p), ||a||_1 (K,)."""
-        local = clients.solve(x)
-        return Upload(_normalised(clients, x - local.x), loss=local.loss)
+    def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
+        """Client half: local steps from x (p,); upload Delta / ||a||_1 (K, p), ||a||_1 (K,).
 
-    def train_controlled(self, clients: Clients, x: Array, c: Array) -> Upload:
-        """Client half with variance reduction: upload c_i+ - c_i (K, p) too."""
+        With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
+        """
         local, change, state = control.solve(clients, x, c)
         return Upload(_normalised(clients, x - local.x) | change, state=state, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: tau_eff steps along the mean of the normalised directions."""
         x = state["x"]
-        up = {"direction": x.size, "norm": 1}
-        if self.variance_reduction:
-            up |= {control.CHANGE: x.size}
-            send = {"x": x, "c": state["c"]}
-            reply = yield Ask("train_controlled", send=send, up=up, plain=(control.CHANGE,))
-        else:
-            reply = yield Ask("train", send={"x": x}, up=up)
+        reply = yield control.ask(state, {"direction": x.size, "norm": 1})
         tau_eff = self._effective_steps(reply)
         change = tau_eff * reply.mean["direction"]
         after: dict[str, Array] = {}
         if self.server_momentum:
             after["change"] = change = self.server_momentum * state["change"] + change
-        if self.variance_reduction:
-            after["c"] = control.renewed(state["c"], reply)
+        after |= control.renewed(state, reply)
         return {"x": x - change, **after}, {"tau_eff": tau_eff}
 
     def _effective_steps(self, reply: Reply) -> float:

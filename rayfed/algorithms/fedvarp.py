@@ -73,11 +73,11 @@ class FedVARP(Algorithm):
         memory.refuse_sizes(self)
 
     def init(self, x0: Array) -> State:
-        """Nobody is remembered."""
+        """Return the model (p,) and the memory (p,), which starts at zero."""
         return {"x": x0, "memory": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """y_i = 0, which keeps the first v unbiased."""
+        """Return y_i = 0 (p,), which keeps the first v unbiased."""
         return {"y": np.zeros_like(x0)}
 
     def train(self, clients: Clients, x: Array) -> Upload:

@@ -14,8 +14,10 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Round
+from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM, SERVER_LR
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.core.errors import RayfedError
 from rayfed.messages import Ask, Reply, State, Upload
 
@@ -68,7 +70,7 @@ class GIANT(Whole):
     """
 
     name: ClassVar[str] = "giant"
-    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "server_lr", "communications")
+    diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM, SERVER_LR, COMMUNICATIONS)
     curved: ClassVar[bool] = True
 
     step: Annotated[float, Gt(0)] = 1.0
@@ -77,8 +79,8 @@ class GIANT(Whole):
 
     def direction(self, clients: Clients, g: Array) -> Upload:
         """Client half: (H_i + ridge I)^-1 g for g (p,); upload (K, p)."""
-        told = terms(clients, hessian=clients.hessian(clients.state["x"]))
-        H = told["hessian"] / told[SHARE].astype(g.dtype)[:, None, None]
+        weighted = terms(clients, hessian=clients.hessian(clients.state["x"]))
+        H = weighted["hessian"] / weighted[SHARE].astype(g.dtype)[:, None, None]
         H += g.dtype.type(self.ridge) * np.eye(g.size, dtype=g.dtype)
         right = np.broadcast_to(g[:, None], (len(H), g.size, 1))
         try:
@@ -119,8 +121,8 @@ class GIANT(Whole):
         """Return the first trial step along v (p,) with enough decrease, or 0."""
         up = {"values": 1 + len(self._trials), SHARE: 1}
         reply = yield Ask("values", send={"v": v}, up=up, cost=0, passes=5)
-        now, *found = total(reply, "values").tolist()
-        for t, value in zip(self._trials, found, strict=True):
+        now, *after = total(reply, "values").tolist()
+        for t, value in zip(self._trials, after, strict=True):
             if value <= now - _SUFFICIENT * t * slope:
                 return t
         return 0.0

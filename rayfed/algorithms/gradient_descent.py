@@ -13,7 +13,9 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms.base import Round
+from rayfed.algorithms.columns import GRADIENT_NORM
 from rayfed.algorithms.whole import SHARE, Whole, total
+from rayfed.core.columns import Column
 from rayfed.messages import Ask, State
 
 
@@ -53,7 +55,7 @@ class GradientDescent(Whole):
     """
 
     name: ClassVar[str] = "gradient-descent"
-    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM,)
 
     lr: Annotated[float, Gt(0)] = 0.1
 

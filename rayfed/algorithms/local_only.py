@@ -1,4 +1,4 @@
-"""Local-only: nobody talks, the baseline that federated learning must beat to be of use."""
+"""Local-only: every client trains alone, the baseline that federated learning must beat."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class LocalOnly(Algorithm):
 
     Notes
     -----
+    No paper: it is folklore, and so there are no deviations from one.
+
     Clients train when the selection picks them, as in every other algorithm of the study. Where
     the server alone holds test rows there is nothing to score on them: ``accuracy`` is NaN.
 
@@ -42,7 +44,7 @@ class LocalOnly(Algorithm):
     has_global: ClassVar[bool] = False
 
     def client_state(self, x0: Array) -> State:
-        """Every client starts from the same model as the other algorithms."""
+        """Return every client's first model (p,), the same as of all other algorithms."""
         return {"model": x0}
 
     def train(self, clients: Clients) -> Upload:

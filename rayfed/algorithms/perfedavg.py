@@ -96,7 +96,7 @@ class PerFedAvg(FedAvg):
 
     @property
     def gradients_a_step(self) -> float:
-        """Those of the variant."""
+        """2, 4 or 3: those of the variant."""
         return _GRADIENTS[self.variant]
 
     def models(self, clients: Clients, x: Array) -> Array:

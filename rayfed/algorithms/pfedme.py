@@ -81,7 +81,7 @@ class PFedMe(FedAvg):
 
     @property
     def gradients_a_step(self) -> float:
-        """The K inner steps."""
+        """K: one for each inner step."""
         return float(self.inner_steps)
 
     def models(self, clients: Clients, x: Array) -> Array:

@@ -6,17 +6,16 @@ Federated Learning", ICML 2020, https://arxiv.org/abs/1910.06378, Algorithm 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm, Round
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
-from rayfed.messages import Ask, State, Upload
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -74,11 +73,11 @@ class Scaffold(Algorithm):
 
     def init(self, x0: Array) -> State:
         """Return the server's model and control variate (p,)."""
-        return {"x": x0, "c": np.zeros_like(x0)}
+        return {"x": x0, **control.zeros(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Every client's control variate c_i (p,)."""
-        return {"c": np.zeros_like(x0)}
+        """Return every client's first control variate c_i = 0 (p,)."""
+        return control.zeros(x0)
 
     def train(self, clients: Clients, x: Array, c: Array) -> Upload:
         """Client half: corrected local steps; upload Delta (K, p) and c_i+ - c_i (K, p)."""
@@ -87,14 +86,8 @@ class Scaffold(Algorithm):
 
     def round(self, state: State) -> Round:
         """Server half: x <- x - server_lr mean Delta_i, c <- c + (1/N) sum (c_i+ - c_i)."""
-        x, c = state["x"], state["c"]
-        up = {"delta": x.size, control.CHANGE: x.size}
-        reply = yield Ask(
-            "train",
-            send={"x": x, "c": c},
-            up=up,
-            plain=(control.CHANGE,),
-            passes=1.0 if self.option == 1 else 0.0,  # its gradient of F_i at x
-        )
+        x = state["x"]
+        passes = 1.0 if self.option == 1 else 0.0  # its gradient of F_i at x
+        reply = yield replace(control.ask(state, {"delta": x.size}), passes=passes)
         x = x - self.server_lr * reply.mean["delta"]
-        return {"x": x, "c": control.renewed(c, reply)}, {}
+        return {"x": x, **control.renewed(state, reply)}, {}

@@ -41,11 +41,11 @@ def terms(clients: Clients, **rows: Array) -> dict[str, Array]:
         The rows with the weights of F, and `SHARE` (K,).
     """
     weight, share = clients.objective.per_mass(clients.mass)
-    told = {
+    weighted = {
         name: weight.reshape(-1, *[1] * (r.ndim - 1)).astype(r.dtype) * r
         for name, r in rows.items()
     }
-    return {**told, SHARE: share}
+    return {**weighted, SHARE: share}
 
 
 def total(reply: Reply, name: str) -> Array:

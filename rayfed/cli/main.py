@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import signal
@@ -15,8 +16,8 @@ import typer
 from rich.console import Console
 
 from rayfed.cli import tables
-from rayfed.core.errors import DataMissing, RayfedError, ScenarioError, unknown
-from rayfed.core.plugins import KINDS
+from rayfed.core.errors import DataMissing, RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.plugins import KINDS, raised, users_frames
 from rayfed.runs.outcome import differences, ended, reason, warnings
 
 app = typer.Typer(
@@ -26,8 +27,26 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console()
-err = Console(stderr=True)
+LISTED = (*KINDS, "columns")
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
+MOST_GRAPHS = 1000
+"""Of the command `topology`."""
+MOST_EPOCHS = 100_000
+"""Number of the last graph; those of moving clients are reached one after the other."""
+
+
+def _readable(folder: Path) -> Path:
+    """Return a folder whose path the system takes; whether it exists is asked elsewhere."""
+    try:
+        folder.stat()
+    except FileNotFoundError:
+        return folder
+    except OSError as error:
+        text = f"cannot be read ({(error.strerror or str(error)).lower()})"
+        raise ScenarioError(str(folder), text) from error
+    return folder
+
 
 ScenarioFile = Annotated[
     Path,
@@ -35,7 +54,7 @@ ScenarioFile = Annotated[
         help="A scenario file (YAML), or the name of one that comes with rayfed.", metavar="FILE"
     ),
 ]
-Folder = Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR")]
+Folder = Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR", callback=_readable)]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -76,7 +95,7 @@ def run(
     from rayfed import api
     from rayfed.cli.progress import watch
 
-    plan = api.prepare(api.read(scenario, set_ or (), address))
+    plan = _prepared(scenario, set_, address)
     folder = api.begin(plan, out_)
     _say(_headline(plan))
     _end(folder, lambda: api.execute(plan, folder, watch=watch(len(plan.runs), err)))
@@ -96,7 +115,7 @@ def resume(folder: Folder) -> None:
     for warning in differences(folder, runs):
         _say(f"warning: {warning}", err, style="yellow")
     waiting = len(runs) - len(ended(folder, runs))
-    _say(f"{plan.study.name}: {waiting} of {len(plan.runs)} runs to go on with")
+    _say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
     _end(folder, lambda: api.execute(plan, folder, resume=True, watch=watch(waiting, err)))
 
 
@@ -157,7 +176,7 @@ def check(scenario: ScenarioFile, set_: Overrides = None) -> None:
     """Validate a scenario, its data included, and print what it will run and cost."""
     from rayfed import api
 
-    plan = api.prepare(api.read(scenario, set_ or ()))
+    plan = _prepared(scenario, set_)
     _say(_headline(plan))
     out.print(tables.runs(plan))
     cost = plan.cost(api.cpus())
@@ -181,7 +200,8 @@ def topology(
     scenario: ScenarioFile,
     set_: Overrides = None,
     frames: Annotated[
-        int, typer.Option(min=1, help="Graphs at most, spaced evenly over the run.")
+        int,
+        typer.Option(min=1, max=MOST_GRAPHS, help="Graphs, spaced evenly over the run."),
     ] = 5,
     until: Annotated[
         float | None,
@@ -200,14 +220,19 @@ def topology(
     expected moves from a client to another, where they are most; bounds of those to all clients.
     Of more than 500 clients moves are bounds, and those to all are not told.
     """
-    from rayfed import api
+    from rayfed.study.bounds import LONGEST_S
     from rayfed.study.plan import walks_of
     from rayfed.topology import summary
 
-    plan = api.prepare(api.read(scenario, set_ or ()))
+    plan = _prepared(scenario, set_)
     study, graphs = plan.study, plan.graphs()
     own = walks_of(study, graphs)
     last_s = until if until is not None else study.stop.time_s or 3600.0
+    if not last_s <= LONGEST_S:
+        raise ScenarioError("--until", f"found {last_s:g}; give at most {LONGEST_S:g} seconds")
+    if graphs.epoch(study.rounds or 1, last_s) > MOST_EPOCHS:
+        text = f"the last graph would be number {graphs.epoch(study.rounds or 1, last_s):,}"
+        raise ScenarioError("--until", f"{text}, of at most {MOST_EPOCHS:,}; give fewer seconds")
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     _say(summary.line(graphs))
     for table in summary.tables(summary.regimes(graphs, moments, own)):
@@ -218,18 +243,24 @@ def topology(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(KINDS)}; without, all names.", metavar="KIND"),
+        typer.Argument(help=f"One of: {', '.join(LISTED)}; without, all names.", metavar="KIND"),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, in detail.")] = None,
 ) -> None:
-    """Print the algorithms, problems, data sets and so on that were found."""
+    """Print the algorithms, problems, data sets and so on that were found.
+
+    With "columns": the columns of the result tables, those of plug-ins included.
+    """
     from rayfed.cli.catalogue import details, kinds, overview
 
     if kind is None:
         out.print(kinds())
         return
-    if kind not in KINDS:
-        raise ScenarioError("", unknown("kind", kind, KINDS))
+    if kind not in LISTED:
+        raise ScenarioError("", unknown("kind", kind, LISTED))
+    if kind == "columns":
+        _list_columns(name)
+        return
     if name is None:
         out.print(overview(kind))
         return
@@ -237,6 +268,17 @@ def list_(
     out.print(text, highlight=False, markup=False)
     out.print()
     out.print(settings)
+
+
+def _list_columns(name: str | None) -> None:
+    from rayfed.cli.columns import column, columns
+
+    if name is not None:
+        out.print(column(name), highlight=False, markup=False)
+        return
+    for table in columns():
+        out.print(table)
+        out.print()
 
 
 @app.command()
@@ -304,12 +346,30 @@ def main() -> None:
     """Run the command line; every error of the user's is one line."""
     signal.signal(signal.SIGTERM, _terminated)
     sys.path.insert(0, "")  # a user's own modules beside the scenario or in this folder
+    for stream in (sys.stdout, sys.stderr):  # names may hold what a terminal cannot show
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app(prog_name="rayfed")
     except ScenarioError as error:
         _fail(error, 2)
     except RayfedError as error:
         _fail(error, 1)
+    except Exception as error:
+        if not users_frames(error):
+            raise  # ours: the whole trace tells where
+        _fail(clipped(f"a plug-in failed: {raised(error)}"), 2)
+
+
+def _prepared(scenario: Path, changes: list[str] | None, address: str | None = None) -> Any:
+    """Return the plan of a scenario file; errors have the lines of the file on which they stand."""
+    from rayfed import api
+    from rayfed.study.study import locate
+
+    try:
+        return api.prepare(api.read(scenario, changes or (), address))
+    except ScenarioError as error:
+        raise locate(error, scenario, changes or ()) from error
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -377,7 +437,7 @@ def _headline(plan: Any) -> str:
     algorithms = {run.label for run in plan.runs}
     rounds = f"{study.rounds} rounds" if study.rounds else "rounds until a rule under stop is met"
     return (
-        f"{study.name}: {len(plan.runs)} runs ({len(algorithms)} algorithms, "
+        f"{clipped(study.name, 80)}: {len(plan.runs)} runs ({len(algorithms)} algorithms, "
         f"{len(study.seeds)} seeds), {plan.clients} clients, {rounds}; {placed}"
     )
 
@@ -387,6 +447,6 @@ def _say(line: str, console: Console = out, style: str | None = None) -> None:
     console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
-def _fail(error: Exception, status: int) -> None:
+def _fail(error: object, status: int) -> None:
     _say(f"rayfed: {error}", err, style="red")
     sys.exit(status)

@@ -24,12 +24,12 @@ def curvature(shards: Shards, objective: Objective) -> tuple[Floats, Floats] | N
     """
     ids, low, high = [], [], []
     for stack in _stacks(shards):
-        found = _bounds(shards, objective, stack)
-        if found is None:
+        bounds = _bounds(shards, objective, stack)
+        if bounds is None:
             return None
         ids.append(stack)
-        low.append(found[0].astype(np.float64))
-        high.append(found[1].astype(np.float64))
+        low.append(bounds[0].astype(np.float64))
+        high.append(bounds[1].astype(np.float64))
     order = np.argsort(np.concatenate(ids))
     return np.concatenate(low)[order], np.concatenate(high)[order]
 

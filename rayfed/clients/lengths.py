@@ -25,8 +25,8 @@ class Length:
     Attributes
     ----------
     listens : bool
-        It learns from the mean loss of the participants' local steps, which is one number more
-        in every upload after local steps.
+        `learn` is given the mean loss of the participants' local steps. Every upload after local
+        steps is one number longer.
     """
 
     name: ClassVar[str]
@@ -37,7 +37,7 @@ class Length:
         return {}
 
     def draw(self, ids: Ints, *, seed: int, round: int, state: State | None = None) -> Ints:
-        """Return the numbers (K,) of clients in a round, at least 1; no neighbour changes them.
+        """Return the numbers (K,) of clients in a round, at least 1; each depends on its id alone.
 
         The state is that before the first round if None.
         """
@@ -48,7 +48,7 @@ class Length:
         return None
 
     def learn(self, state: State, loss: float, *, round: int, time_s: float) -> State:
-        """Return the state after a round; asked only where it `listens`.
+        """Return the state after a round; called only if `listens`.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Between(Length):
             raise ScenarioError("", found)
 
     def draw(self, ids: Ints, *, seed: int, round: int, state: State | None = None) -> Ints:
-        """Return the numbers (K,) of clients in a round; no neighbour changes them."""
+        """Return the numbers (K,) of clients in a round; each depends on its id alone."""
         span = np.full(len(ids), self.high - self.low + 1)
         return self.low + Key(seed, "length").integers(ids, span, 1, round=round)[:, 0]
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, TypeAlias
 
-from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, clipped, unknown
 
 
 @dataclass(frozen=True)
@@ -64,15 +68,50 @@ def load(path: str) -> Any:
     Raises
     ------
     ScenarioError
-        If the module or the name cannot be found.
+        If the module or the name cannot be found, or the module raises an error on import; the
+        message names the user's own files and lines.
     """
     module, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise ScenarioError(clipped(path, 60), "is no name; write package.module:Class")
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         raise ScenarioError(path, f"no module '{error.name}'; is it on the path?") from error
     except AttributeError as error:
-        raise ScenarioError(path, f"module '{module}' has no '{name}'") from error
+        if module in sys.modules:  # it was imported, and the name is what lacks
+            raise ScenarioError(path, f"module '{module}' has no '{name}'") from error
+        raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
+    except (Exception, SystemExit) as error:  # whatever the user's module does
+        raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
+
+
+def raised(error: BaseException) -> str:
+    """Return what a user's code raised, and where in the user's own files, on one line."""
+    line = clipped(f"{type(error).__name__}: {error}".rstrip(": "), 140)
+    hint = "; add frozen=True to its @dataclass" if "non-frozen dataclass" in str(error) else ""
+    if isinstance(error, SyntaxError) and error.filename:
+        line = clipped(f"SyntaxError: {error.msg}", 140)
+        return f"{line} ({_at(error.filename, error.lineno)})"
+    where = " <- ".join(_at(f.filename, f.lineno) for f in reversed(users_frames(error)[-3:]))
+    return f"{line}{hint}" + (f" ({where})" if where else "")
+
+
+def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of an error's trace that lie in the user's own files."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if _is_users(frame.filename)]
+
+
+def _is_users(filename: str) -> bool:
+    """Return whether a file is neither ours, nor installed, nor Python's own."""
+    ours = str(Path(__file__).resolve().parent.parent)
+    others = (ours, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
+    return not filename.startswith(others)
+
+
+def _at(filename: str, line: int | None) -> str:
+    return clipped(f"{Path(filename).name}:{line}", 60)
 
 
 def base(kind: str) -> type[Any]:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import gzip
+import zlib
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.base import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_NAMES = (str, int, float, np.number, np.bool_, Decimal, date, UUID)
+"""Types of cells that can name a client or a class."""
+
 Task: TypeAlias = Literal["regression", "binary", "multiclass"]
 
 CLIENT = "client"
+MOST_COLUMNS = 20_000
+"""Of a user's table; pandas takes minutes for a million."""
+_LONGEST_HEADER = 2**21  # bytes
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
@@ -73,16 +84,45 @@ def load_file(path: Path, target: str | None, task: Task, like: Table | None = N
 def _frame(path: Path) -> pd.DataFrame:
     import pandas as pd  # here: a client actor reads no files and stays small
 
-    if not path.is_file():
-        raise ScenarioError(str(path), "no such file; problem.dataset is relative to the scenario")
+    _check_regular(path)
+    parquet = path.suffix == ".parquet"
     try:
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        return pd.read_csv(path, low_memory=False)
-    except (ValueError, OSError, EOFError) as error:  # the readers' own errors are ValueErrors
-        line = str(error).partition("\n")[0]
-        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+        width = _parquet_columns(path) if parquet else _csv_columns(path)
+        if width > MOST_COLUMNS:
+            text = f"has {width:,} columns or more; at most {MOST_COLUMNS:,} can be read"
+            raise ScenarioError(str(path), text)
+        return pd.read_parquet(path) if parquet else pd.read_csv(path, low_memory=False)
+    except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:  # or subclasses
+        line = clipped(str(error).partition("\n")[0].replace(str(path), path.name), 120)
+        kind = "Parquet" if parquet else "CSV"
         raise ScenarioError(str(path), f"cannot be read as {kind} ({line})") from error
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse what is no regular file: to read a pipe or a device may never end."""
+    try:
+        there = path.exists()
+        regular = path.is_file()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(str(path), f"cannot be read: {reason}") from error
+    if there and not regular:
+        raise ScenarioError(str(path), "is no regular file; give the path of a CSV or Parquet file")
+    if not there:
+        text = "no such file; problem.dataset is relative to the scenario"
+        raise ScenarioError(str(path), text)
+
+
+def _parquet_columns(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return len(pq.read_schema(path))
+
+
+def _csv_columns(path: Path) -> int:
+    """Return the number of columns of a CSV file by its first line, of which a part may do."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        return file.readline(_LONGEST_HEADER).count(b",") + 1
 
 
 class _Reader:
@@ -132,7 +172,7 @@ class _Reader:
                 float(cell)
             except (TypeError, ValueError) as error:
                 raise self.error(
-                    f"column '{name}', row {row} holds {str(cell)!r}; "
+                    f"column '{name}', row {row} holds '{clipped(cell, 40)}'; "
                     "turn it into a number, or drop the column"
                 ) from error
         return cells.to_numpy(dtype=np.float64)
@@ -154,6 +194,10 @@ class _Reader:
         """Return the different values of a column, sorted, and the number of each row's."""
         column = self.frame[name].to_numpy()
         if column.dtype == object:  # text, or mixed values that cannot be compared
+            for row, cell in enumerate(column, start=1):
+                if not isinstance(cell, _NAMES):
+                    found = f"column '{name}', row {row} holds a {type(cell).__name__}"
+                    raise self.error(f"{found}; turn it into a number or a text")
             column = column.astype(str)
         values, index = np.unique(column, return_inverse=True)
         return tuple(values.tolist()), index.astype(np.int64)

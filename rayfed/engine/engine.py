@@ -16,6 +16,7 @@ import numpy as np
 from rayfed.clients.host import Request
 from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock
@@ -105,7 +106,7 @@ class Engine:
         after = RunState(
             number, tally.time_s, state, selection, lengths, window, examined=moment.examined
         )
-        place = {name: float(selection[name]) for name in run.selection.diagnostics}
+        place = {name: float(selection[name]) for name in names(run.selection.diagnostics)}
         told = {**self._declared(after, diagnostics), **skew, **place}
         moved = math.nan
         if "model_change" in run.stop.columns and state is not moment.state:
@@ -320,8 +321,8 @@ class Engine:
             "round": moment.round, "time_s": moment.time_s, **dict.fromkeys(SCORES, math.nan),
             **tally.counts,
             **dict.fromkeys((*self.measures.columns, *run.stop.columns), math.nan),
-            **dict.fromkeys(run.selection.diagnostics, math.nan),
-            **dict.fromkeys(run.algorithm.diagnostics, math.nan),
+            **dict.fromkeys(names(run.selection.diagnostics), math.nan),
+            **dict.fromkeys(names(run.algorithm.diagnostics), math.nan),
         }  # fmt: skip
         row |= {k: float(v) for k, v in diagnostics.items()}
         if due:
@@ -334,7 +335,7 @@ class Engine:
     def _declared(self, moment: RunState, diagnostics: Mapping[str, float]) -> Mapping[str, float]:
         """Refuse a diagnostic that would be lost: the table's columns are those of its row 0."""
         algorithm = self.run.algorithm
-        extra = sorted(diagnostics.keys() - algorithm.diagnostics)
+        extra = sorted(diagnostics.keys() - names(algorithm.diagnostics))
         if extra:
             raise RunFailed(
                 f"round {moment.round}: '{algorithm.name}' returns {', '.join(extra)}, which its "

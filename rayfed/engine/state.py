@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from rayfed.core.arrays import Array
+from rayfed.core.columns import names
+from rayfed.engine import columns
 from rayfed.engine.stopping import Last
 from rayfed.messages import Reply
 
 Row = dict[str, Any]
 Events = dict[str, Array]
 
-COUNTS = ("participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps")
+COUNTS = names(columns.COUNTS)
 STATUS = ("used", "late", "dropped")
 
 

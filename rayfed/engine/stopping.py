@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from rayfed.core.arrays import Array
+from rayfed.core.columns import names
+from rayfed.engine import columns
 
 AT_MOST = ("loss", "loss_gap", "loss_change", "model_change")
-CHANGES = ("loss_change", "model_change")
+CHANGES = names(columns.CHANGES)
 """Columns that rows have only where a rule asks for them."""
 
 

@@ -16,7 +16,7 @@ import yaml
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results, Run
-from rayfed.report.read.series import crossing, history, more_is_better
+from rayfed.report.read.series import crossing, history
 from rayfed.report.read.settings import tried
 from rayfed.study.dotted import setting_name
 
@@ -36,11 +36,14 @@ class Aim:
         Round at which it is read: the last value until then; the last of all if None.
     target : float, optional
         The fewest rounds to this value are best, not the best value.
+    higher : bool
+        Whether higher values of the column are better.
     """
 
     column: str
     at: int | None = None
     target: float | None = None
+    higher: bool = False
 
     @classmethod
     def of(cls, results: Results, column: str | None, at: int | None, target: str | None) -> Aim:
@@ -67,16 +70,16 @@ class Aim:
 
     def _checked(self, results: Results, option: str) -> Aim:
         rounds = results.rounds
-        scores = [c for c in rounds.columns if more_is_better(c) is not None]
+        scores = [c for c in rounds.columns if results.column(c).better is not None]
         held = [c for c in scores if rounds[c].notna().any()]
         if self.column not in held:
             raise ScenarioError(option, unknown("score", self.column, held))
-        return self
+        return changed(self, higher=results.column(self.column).better == "higher")
 
     @property
     def sign(self) -> float:
         """1 where little is good, -1 where much is."""
-        return -1.0 if more_is_better(self.column) else 1.0
+        return -1.0 if self.higher else 1.0
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,8 @@ class Best:
         found = Candidate(algorithm, setting, runs, value)
         if self.aim.target is None:
             return changed(found, rounds=0.0)
-        at = [crossing(f, self.aim.column, self.aim.target) for f in frames if self.aim.column in f]
+        column = self.results.column(self.aim.column)
+        at = [crossing(f, column, self.aim.target) for f in frames if column.name in f]
         rounds = [math.inf if row is None else float(row["round"]) for row in at]
         return changed(found, rounds=_mean(rounds) if rounds else math.inf)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.core.columns import Column
 from rayfed.report import tables
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import (
@@ -55,7 +56,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
         | {"seed": run.seed, "status": run.status}
         | _totals(run.rounds)
         | {"target_column": y, "target": np.nan if target is None else target}
-        | _to_target(history(run), y, target)
+        | _to_target(history(run), results.column(y), target)
         | {column: _last(run.rounds, column) for column in columns}
         for run in results.runs_found
     ]
@@ -110,8 +111,8 @@ def _totals(rounds: pd.DataFrame) -> dict[str, float]:
     return {"rounds": int(last["round"]), "time_s": float(last["time_s"])} | totals
 
 
-def _to_target(rounds: pd.DataFrame, y: str, target: float | None) -> dict[str, float]:
-    at = crossing(rounds, y, target) if target is not None and y in rounds else None
+def _to_target(rounds: pd.DataFrame, y: Column, target: float | None) -> dict[str, float]:
+    at = crossing(rounds, y, target) if target is not None and y.name in rounds else None
     return {
         cost: float(at[clock]) if at is not None and clock in at else np.nan
         for cost, clock in tables.COSTS.items()

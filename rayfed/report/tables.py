@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.core import columns
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
@@ -16,9 +17,7 @@ from rayfed.report.read.series import (
     default_target,
     first_column,
     history,
-    more_is_better,
     points,
-    y_title,
 )
 
 NEVER = units.MISSING
@@ -78,7 +77,7 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
         "target_column": y,
         "target": np.nan if target is None else target,
     }
-    row |= _to_target(histories, y, target)
+    row |= _to_target(histories, results.column(y), target)
     for column in _FINALS:
         last = _last_values(histories, column)
         row[f"{column}_mean"] = float(np.mean(last)) if last else np.nan
@@ -90,8 +89,10 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     return row
 
 
-def _to_target(histories: Sequence[pd.DataFrame], y: str, target: float | None) -> dict[str, Any]:
-    at = [crossing(f, y, target) for f in histories if y in f] if target is not None else []
+def _to_target(
+    histories: Sequence[pd.DataFrame], y: columns.Column, target: float | None
+) -> dict[str, Any]:
+    at = [crossing(f, y, target) for f in histories if y.name in f] if target is not None else []
     reached = [row for row in at if row is not None]
     every = bool(reached) and len(reached) == len(histories)
     costs = {
@@ -107,7 +108,7 @@ def _last_values(histories: Sequence[pd.DataFrame], column: str) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """One column of a table, ready to be shown.
 
     Parameters
@@ -131,23 +132,26 @@ class Column:
     clock: str = ""
 
 
-def columns(frame: pd.DataFrame) -> list[Column]:
-    """Return a `summary` as columns of text, the algorithms' names first."""
+def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
+    """Return the `summary` of results as columns of text, the algorithms' names first."""
     nobody = (False,) * len(frame)
     names = tuple(str(name) for name in frame["name"])
-    found = [Column("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
+    found = [TextColumn("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
     if frame["target"].notna().any():
-        found += [_cost(frame, *entry) for entry in _cost_titles(frame)]
+        found += [_cost(frame, *entry) for entry in _cost_titles(results, frame)]
     # What only a baseline has, such as local-only's personal models, compares nothing.
     rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
         if f"{name}_mean" in frame and rivals[f"{name}_mean"].notna().any():
-            found.append(_final(frame, name))
+            found.append(_final(frame, results.column(name)))
     return found
 
 
-def _cost_titles(frame: pd.DataFrame) -> list[tuple[str, str, Callable[[float], str]]]:
-    goal = f"{y_title(frame['target_column'].iloc[0])} {units.number(frame['target'].iloc[0])}"
+def _cost_titles(
+    results: Results, frame: pd.DataFrame
+) -> list[tuple[str, str, Callable[[float], str]]]:
+    title = results.column(frame["target_column"].iloc[0]).title
+    goal = f"{title} {units.number(frame['target'].iloc[0])}"
     return [
         ("rounds_to_target", f"rounds to {goal}", units.count),
         ("time_to_target_s", "simulated time", units.duration),
@@ -156,7 +160,7 @@ def _cost_titles(frame: pd.DataFrame) -> list[tuple[str, str, Callable[[float], 
     ]
 
 
-def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], str]) -> Column:
+def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], str]) -> TextColumn:
     # A baseline that exchanges nothing, or nothing that is recorded, has no cost to compare.
     none = frame["baseline"] & (frame[name] == 0)
     values = tuple(frame[name].where(~none).astype(float))
@@ -167,15 +171,16 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
             words if np.isfinite(value) or of < 2 else f"{NEVER} ({hit} of {of} seeds)"
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
-    return Column(title, tuple(shown), values, _best(frame, values, more=False), COSTS[name])
+    best = _best(frame, values, "lower")
+    return TextColumn(title, tuple(shown), values, best, COSTS[name])
 
 
-def _final(frame: pd.DataFrame, name: str) -> Column:
-    means = tuple(frame[f"{name}_mean"].astype(float))
+def _final(frame: pd.DataFrame, column: columns.Column) -> TextColumn:
+    means = tuple(frame[f"{column.name}_mean"].astype(float))
     none = np.full(len(frame), np.nan)
-    spreads = tuple(frame.get(f"{name}_sd", none))
+    spreads = tuple(frame.get(f"{column.name}_sd", none))
     texts = _finals(frame, means, spreads)
-    return Column(f"final {y_title(name)}", texts, means, _best(frame, means, more_is_better(name)))
+    return TextColumn(f"final {column.title}", texts, means, _best(frame, means, column.better))
 
 
 def _finals(
@@ -209,12 +214,14 @@ def with_spread(mean: float, spread: float) -> str:
     return f"{mean:,.{places}f} ± {shown}"
 
 
-def _best(frame: pd.DataFrame, values: Sequence[float], more: bool | None) -> tuple[bool, ...]:
+def _best(
+    frame: pd.DataFrame, values: Sequence[float], better: columns.Better | None
+) -> tuple[bool, ...]:
     compete = ~frame["baseline"].to_numpy(bool)
     mine = np.where(compete, np.asarray(values, float), np.nan)
-    if more is None or compete.sum() < 2 or not np.isfinite(mine).any():
+    if better is None or compete.sum() < 2 or not np.isfinite(mine).any():
         return (False,) * len(frame)
-    best = np.nanmax(mine) if more else np.nanmin(mine)
+    best = np.nanmax(mine) if better == "higher" else np.nanmin(mine)
     return tuple(bool(value == best) for value in mine)
 
 
@@ -239,7 +246,7 @@ def comparison(
     """
     frame = summary(results, y, target)
     for spreads, left_out in ((2, 0), (1, 0), (0, 0), (0, 1), (0, 2), (0, 3)):
-        shown = _glance(frame, spreads).drop(columns=[*_LEAST[:left_out]], errors="ignore")
+        shown = _glance(results, frame, spreads).drop(columns=[*_LEAST[:left_out]], errors="ignore")
         if width is None or _width(shown) <= width:
             break
     return shown
@@ -248,10 +255,10 @@ def comparison(
 _LEAST = ("bytes up", "accuracy", "simulated time")  # the first to go where there is little room
 
 
-def _glance(frame: pd.DataFrame, spreads: int) -> pd.DataFrame:
+def _glance(results: Results, frame: pd.DataFrame, spreads: int) -> pd.DataFrame:
     """Return the few columns that answer who won; those that hold nothing are left out."""
     shown = {"algorithm": [str(name) for name in frame["name"]]}
-    costs = {column.clock: column for column in columns(frame) if column.clock}
+    costs = {column.clock: column for column in text_columns(results, frame) if column.clock}
     if costs:
         goal = costs["round"].title.removeprefix("rounds ")
         shown[goal] = [_rounds(row) for _, row in frame.iterrows()]

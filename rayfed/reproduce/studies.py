@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed import api
+from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.engine.measures.measures import evaluated
 from rayfed.engine.state import COUNTS
@@ -326,12 +327,12 @@ def _check_where(where: Where, whole: Study) -> None:
     settings = dict(expand(whole))
     name = where.setting if where.setting is not None or len(settings) > 1 else next(iter(settings))
     if name is None:
-        raise ScenarioError("setting", f"nothing found; give one of: {'; '.join(settings)}")
+        raise ScenarioError("setting", f"is missing; give one of: {'; '.join(settings)}")
     if name not in settings:
         raise ScenarioError("setting", unknown("setting", name, settings))
     study = settings[name]
     if where.of is None and len(study.labels) > 1:
-        raise ScenarioError("of", f"nothing found; give one of: {', '.join(study.labels)}")
+        raise ScenarioError("of", f"is missing; give one of: {', '.join(study.labels)}")
     if where.of is not None and where.of not in study.labels:
         raise ScenarioError("of", unknown("label", where.of, study.labels))
     if where.seed is not None and where.seed not in study.seeds:
@@ -348,7 +349,7 @@ def _check_value(value: Value, study: Study) -> None:
     scored = evaluated(asked, algorithm, availability=availability)
     stops = Stop(**dict(study.stop)).columns
     select = algorithm.select or study.participation.select
-    told = (*stops, *select.diagnostics, *algorithm.diagnostics)
+    told = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
     columns = ("round", "time_s", *COUNTS, *scored, *told)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"

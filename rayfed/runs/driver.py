@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array
 from rayfed.core.errors import RayfedError, RunFailed
+from rayfed.core.parquet import schema
+from rayfed.engine import columns
 from rayfed.engine.engine import Engine
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState, at
@@ -53,7 +55,8 @@ class Driver:
 
     def __init__(self, run: Run, out: Path, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.records = Records(out / run.folder, thinning=run.thinning)
+        declared = columns.diagnostics(run.algorithm, run.selection)
+        self.records = Records(out / run.folder, thinning=run.thinning, declared=declared)
         self.engine = Engine(run, executor)
         self.started = time.time()
         self.saved = time.monotonic()
@@ -188,7 +191,7 @@ class Driver:
 
     def _warnings(self) -> list[str]:
         """Return what readers should beware of: by the diagnostics, and by theory."""
-        names = list(self.run.algorithm.diagnostics)
+        names = [column.name for column in self.run.algorithm.diagnostics]
         rows = pq.read_table(self.records.folder / "rounds.parquet", columns=names)
         warnings = self.run.algorithm.warnings({name: rows[name].to_numpy() for name in names})
         return [*warnings, *(self.run.examiner.warnings() if self.run.examiner else [])]
@@ -221,7 +224,8 @@ class Driver:
                 "used": times,
                 "loss": each.get("loss", none),
                 "accuracy": each.get("accuracy", none),
-            }
+            },
+            schema=schema(columns.CLIENTS),
         )
 
     def _away(self) -> pa.Table:
@@ -229,7 +233,8 @@ class Driver:
         ids = pq.read_table(self.records.folder / "clients.parquet", columns=["client"])["client"]
         rounds = pq.read_table(self.records.folder / "rounds.parquet", columns=["time_s"])
         few = ids.to_numpy()[:AWAY_CLIENTS]
-        return pa.table(away(self.run.population, few, rounds["time_s"].to_numpy()))
+        intervals = away(self.run.population, few, rounds["time_s"].to_numpy())
+        return pa.table(intervals, schema=schema(columns.AWAY))
 
     def _walk(self) -> None:
         """Write where a walking server went; a failure is a line in the log, not the run's end."""

@@ -1,8 +1,8 @@
-"""The result folder of one run: rows as they happen, checkpoints, what was run.
+"""The result folder of one run: its tables, its checkpoints and its log.
 
 Parquet files cannot be appended to, so ``rounds.parquet``, ``events.parquet`` and
-``personal.parquet`` are folders of parts with one schema. Everything is written under a temporary
-name and renamed, so that a reader or a crash never meets half a file.
+``personal.parquet`` are folders of parts with one schema. Every file is written under a temporary
+name and then renamed, so that neither a reader nor a crash leaves half a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -22,32 +22,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array
-from rayfed.engine.measures.personal import COLUMNS, Thinning
+from rayfed.core.columns import Column, by_name
+from rayfed.core.parquet import schema
+from rayfed.engine import columns
+from rayfed.engine.measures.personal import Thinning
 from rayfed.engine.state import STATUS, Events, Row, RunState
 from rayfed.engine.stopping import Last
 from rayfed.executors.base import merged
 
-EVENTS = pa.schema(
-    [
-        ("round", pa.int64()), ("ask", pa.int64()), ("client", pa.int64()),
-        ("start_s", pa.float64()), ("compute_s", pa.float64()), ("end_s", pa.float64()),
-        ("status", pa.dictionary(pa.int8(), pa.string())), ("loss", pa.float64()),
-        ("steps", pa.int64()),
-    ]
-)  # fmt: skip
-OWN = pa.schema(
-    [("round", pa.int64()), ("client", pa.int64()), *((name, pa.float64()) for name in COLUMNS)]
-)
-_TEXT = ("algorithm", "label")
-_WHOLE = (
-    "seed", "round", "participants", "dropped", "late", "bytes_down", "bytes_up", "local_steps",
-)  # fmt: skip
-
-
-def rounds_schema(row: Row) -> pa.Schema:
-    """Return the schema of the rounds of a run from its first row."""
-    kinds = {**dict.fromkeys(_TEXT, pa.string()), **dict.fromkeys(_WHOLE, pa.int64())}
-    return pa.schema([(name, kinds.get(name, pa.float64())) for name in row])
+EVENTS = schema(columns.EVENTS)
+PERSONAL = schema(columns.OWN_MODELS)
 
 
 class Table:
@@ -56,9 +40,9 @@ class Table:
     Parameters
     ----------
     folder : Path
-        As ``rounds.parquet``.
+        The folder, such as ``rounds.parquet``; it is made if it does not exist.
     make : callable
-        From what was added to an Arrow table.
+        Turns the list of added items into an Arrow table.
     """
 
     def __init__(self, folder: Path, make: Callable[[list[Any]], pa.Table]) -> None:
@@ -69,7 +53,7 @@ class Table:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, item: Any, rows: int = 1) -> None:
-        """Keep rows until the next `flush`."""
+        """Keep an item of so many rows until the next `flush`."""
         self.waiting.append(item)
         self.rows += rows
 
@@ -81,14 +65,14 @@ class Table:
         self.waiting, self.written = [], self.rows
 
     def cut(self, rows: int) -> None:
-        """Forget everything after the first `rows` rows; a part must end there."""
+        """Delete all rows after the first `rows`; a part must end there."""
         for part in self.folder.glob("*"):
             if part.suffix != ".parquet" or int(part.stem.split("-")[1]) >= rows:
                 part.unlink()
         self.waiting, self.rows, self.written = [], rows, rows
 
     def compact(self, change: Callable[[pa.Table], pa.Table] = lambda whole: whole) -> None:
-        """Put all parts into one, whose rows may be chosen anew."""
+        """Merge all parts into one, after `change` has been applied to the whole table."""
         self.flush()
         new, old = (self.folder.with_suffix(s) for s in (".new", ".old"))
         shutil.rmtree(new, ignore_errors=True)
@@ -100,8 +84,8 @@ class Table:
         shutil.rmtree(old)
 
     @staticmethod
-    def mend(folder: Path) -> None:
-        """Put back what a crash in the middle of `compact` left."""
+    def recover(folder: Path) -> None:
+        """Restore a folder after a crash in the middle of `compact`."""
         new, old = folder.with_suffix(".new"), folder.with_suffix(".old")
         if not folder.exists() and old.exists():
             old.rename(folder)
@@ -115,34 +99,41 @@ class Records:
     Parameters
     ----------
     folder : Path
-        ``<results>/<label>-seed<k>``; made where it is missing.
+        ``<results>/<label>-seed<k>``; it is made if it does not exist.
     every_s : float
-        Wall-clock seconds after which rows that wait are written.
+        Wall-clock seconds after which waiting rows are written.
     thinning : Thinning, optional
-        Which evaluations of the clients' own models are kept; None where clients have none.
+        Which evaluations of the clients' own models are kept; None if clients have none.
+    declared : iterable of Column
+        Columns of ``rounds`` that the plug-ins of the run declare.
     """
 
     def __init__(
-        self, folder: Path, every_s: float = 0.9, thinning: Thinning | None = None
+        self,
+        folder: Path,
+        every_s: float = 0.9,
+        thinning: Thinning | None = None,
+        declared: Iterable[Column] = (),
     ) -> None:
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
         self.checkpoints = folder / "checkpoint"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
-        # In the order in which they are written: no row may lack what belongs to its round.
+        # A row of `rounds` is written last, so that no row lacks its events or personal models.
         makes: dict[str, Callable[[list[Any]], pa.Table]] = {
-            "events": _events_table, "personal": _own_table, "rounds": _rounds_table,
+            "events": _events_table, "personal": _personal_table, "rounds": RoundsTable(declared),
         }  # fmt: skip
         if thinning is None:
             del makes["personal"]
         self.tables = {}
         for name, make in makes.items():
-            Table.mend(folder / f"{name}.parquet")
+            Table.recover(folder / f"{name}.parquet")
             self.tables[name] = Table(folder / f"{name}.parquet", make)
         self.rounds, self.events = self.tables["rounds"], self.tables["events"]
         self.flushed = time.monotonic()
 
     def clear(self) -> None:
-        """Begin from nothing; without its manifest a checkpoint is none."""
+        """Delete all rows and checkpoints."""
+        # The manifest goes first: without it, what is left of a checkpoint is never read.
         (self.checkpoints / "manifest.json").unlink(missing_ok=True)
         for table in self.tables.values():
             table.cut(0)
@@ -150,33 +141,37 @@ class Records:
             old.unlink()
 
     def add(
-        self, row: Row, events: Sequence[Events], own: Mapping[str, Array] | None = None
+        self, row: Row, events: Sequence[Events], personal: Mapping[str, Array] | None = None
     ) -> None:
-        """Add a row and its events; write if the last write is long ago.
+        """Add a row and its events; write if the last write was more than `every_s` ago.
 
         Parameters
         ----------
-        own : mapping of str to (K,) array, optional
-            What the newest evaluation told of the clients' own models, of this round or before.
+        row : dict
+            A row of ``rounds``.
+        events : sequence of mapping of str to (K,) array
+            Rows of ``events``, one mapping for each Ask of the round.
+        personal : mapping of str to (K,) array, optional
+            Rows of ``personal`` from the newest evaluation, of this round or an earlier one.
         """
         self.rounds.add(row)
         for part in events:
             self.events.add(part, len(part["client"]))
         number = row["round"]
         kept = self.thinning is not None and self.thinning.keeps(number, last=number)
-        if kept and own and own["round"][0] == number:
-            self.tables["personal"].add(own, len(own["client"]))
+        if kept and personal and personal["round"][0] == number:
+            self.tables["personal"].add(personal, len(personal["client"]))
         if time.monotonic() - self.flushed > self.every_s:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything that waits."""
+        """Write all waiting rows."""
         for table in self.tables.values():
             table.flush()
         self.flushed = time.monotonic()
 
     def last_row(self) -> Row:
-        """Return the last row that is written."""
+        """Return the last row of ``rounds`` that is written."""
         parts = sorted(self.rounds.folder.glob("part-*.parquet"))
         table = pq.read_table(parts[-1])
         row: Row = table.slice(table.num_rows - 1).to_pylist()[0]
@@ -190,19 +185,19 @@ class Records:
         """Replace ``run.json``."""
         status(self.folder, record)
 
-    def finish(self, own: Mapping[str, Array] | None = None) -> None:
+    def finish(self, personal: Mapping[str, Array] | None = None) -> None:
         """Compact the tables.
 
         Parameters
         ----------
-        own : mapping of str to (K,) array, optional
-            What the last evaluation told of the clients' own models; it stays, whichever go.
+        personal : mapping of str to (K,) array, optional
+            Rows of ``personal`` from the last evaluation, which are always kept.
         """
         self.flush()
         self.rounds.compact()
         self.events.compact()
-        if self.thinning and own:
-            self.tables["personal"].compact(partial(_thinned, self.thinning, own))
+        if self.thinning and personal:
+            self.tables["personal"].compact(partial(_thinned, self.thinning, personal))
 
     # -- checkpoints -----------------------------------------------------------------------
 
@@ -213,8 +208,9 @@ class Records:
         ----------
         moment : RunState
             The state between two rounds.
-        changed : mapping
-            Client state rows that changed since the last checkpoint.
+        changed : mapping of str to array
+            ``ids`` (K,) of the clients whose state has changed since the last checkpoint, and the
+            rows of each of their arrays.
         """
         self.flush()
         parts = list(self._manifest().get("clients", []))
@@ -239,30 +235,38 @@ class Records:
                 old.unlink()
 
     def load(self) -> tuple[RunState, dict[str, Array]] | None:
-        """Return the last checkpoint and cut the tables back to it; None where there is none."""
+        """Return the last checkpoint and cut the tables back to it; None if there is none.
+
+        Returns
+        -------
+        RunState
+            The state between two rounds.
+        dict of str to array
+            ``ids`` (K,) of the clients that have state, and the rows of each of their arrays.
+        """
         manifest = self._manifest()
         if not manifest:
             return None
         for name, table in self.tables.items():
             table.cut(manifest[name])
         with np.load(self.checkpoints / manifest["server"], allow_pickle=False) as arrays:
-            held = {name: arrays[name] for name in arrays.files}
-        window = sorted((k for k in held if k.startswith("window.")), key=lambda k: int(k[7:]))
+            server = {name: arrays[name] for name in arrays.files}
+        window = _with_prefix(server, "window.")
         moment = RunState(
             round=manifest["round"],
             time_s=manifest["time_s"],
-            state=_within(held, "state."),
-            selection=_within(held, "selection."),
-            lengths=_within(held, "lengths."),
-            window=tuple(held[k] for k in window),
+            state=_with_prefix(server, "state."),
+            selection=_with_prefix(server, "selection."),
+            lengths=_with_prefix(server, "lengths."),
+            window=tuple(window[str(k)] for k in range(len(window))),
             last=Last(**manifest["last"]),
-            own=_within(held, "own."),
-            examined=_within(held, "examined."),
+            own=_with_prefix(server, "own."),
+            examined=_with_prefix(server, "examined."),
         )
         return moment, self._clients(manifest["clients"])
 
     def checkpoint_round(self) -> int | None:
-        """Return the round of the last checkpoint."""
+        """Return the round of the last checkpoint, None if there is none."""
         return self._manifest().get("round")
 
     def _manifest(self) -> dict[str, Any]:
@@ -273,7 +277,7 @@ class Records:
         return manifest
 
     def _add_part(self, parts: list[str], changed: Mapping[str, Array], round: int) -> list[str]:
-        """Write changed rows as a part of their own; put many parts together."""
+        """Write changed rows as a new part; merge the parts if there are many."""
         name = f"clients-{round}.npz"
         if len(parts) >= 8:
             changed, parts = newest([self._clients(parts), changed]), []
@@ -301,44 +305,61 @@ def status(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def newest(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Put state rows together; a later part replaces the rows of an earlier one."""
+    """Merge the state rows of clients; rows of a later part replace those of an earlier one."""
     kept: list[dict[str, Array]] = []
     for k, part in enumerate(parts):
         later = [p["ids"] for p in parts[k + 1 :]]
-        stays = ~np.isin(part["ids"], np.concatenate([[], *later]))
-        kept.append({name: rows[stays] for name, rows in part.items()})
+        newest_rows = ~np.isin(part["ids"], np.concatenate([[], *later]))
+        kept.append({name: rows[newest_rows] for name, rows in part.items()})
     return merged(kept)
 
 
-def _within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+def _with_prefix(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
 
 
-def _rounds_table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=rounds_schema(rows[0]))
+class RoundsTable:
+    """Makes the table of rounds from rows; the keys of the first row are its columns.
+
+    Parameters
+    ----------
+    declared : iterable of Column
+        Columns that the plug-ins of the run declare.
+    """
+
+    def __init__(self, declared: Iterable[Column] = ()) -> None:
+        tables_own = (column for group in columns.ROUNDS.values() for column in group)
+        self.declared = by_name((*tables_own, *declared))
+        self.schema: pa.Schema | None = None
+
+    def __call__(self, rows: list[Row]) -> pa.Table:
+        """Return rows as a table."""
+        if self.schema is None:
+            self.schema = schema(self.declared.get(name, Column(name)) for name in rows[0])
+        return pa.Table.from_pylist(rows, schema=self.schema)
 
 
 def _events_table(events: list[Events]) -> pa.Table:
     if not events:
         return EVENTS.empty_table()
-    columns = {name: np.concatenate([e[name] for e in events]) for name in EVENTS.names}
-    status = pa.DictionaryArray.from_arrays(columns["status"].astype(np.int8), list(STATUS))
-    arrays = [status if name == "status" else pa.array(c) for name, c in columns.items()]
-    return pa.Table.from_arrays(arrays, schema=EVENTS)
+    arrays = {name: np.concatenate([part[name] for part in events]) for name in EVENTS.names}
+    status = pa.DictionaryArray.from_arrays(arrays["status"].astype(np.int8), list(STATUS))
+    fields = [status if name == "status" else pa.array(a) for name, a in arrays.items()]
+    return pa.Table.from_arrays(fields, schema=EVENTS)
 
 
-def _own_table(parts: list[Mapping[str, Array]]) -> pa.Table:
+def _personal_table(parts: list[Mapping[str, Array]]) -> pa.Table:
     if not parts:
-        return OWN.empty_table()
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in OWN.names}
-    return pa.Table.from_pydict(columns, schema=OWN)
+        return PERSONAL.empty_table()
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in PERSONAL.names}
+    return pa.Table.from_pydict(arrays, schema=PERSONAL)
 
 
-def _thinned(thinning: Thinning, own: Mapping[str, Array], whole: pa.Table) -> pa.Table:
-    """Add the last evaluation where it is missing, and thin; a second time nothing changes."""
-    last = int(own["round"][0])
+def _thinned(thinning: Thinning, newest: Mapping[str, Array], whole: pa.Table) -> pa.Table:
+    """Add the newest evaluation if it is missing, then thin; applying it twice changes nothing."""
+    last = int(newest["round"][0])
     if last not in whole["round"].to_numpy():
-        whole = pa.concat_tables([whole, _own_table([own])])
+        whole = pa.concat_tables([whole, _personal_table([newest])])
     return whole.filter(thinning.of(whole["round"].to_numpy(), last))
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.columns import Column
 from rayfed.messages import Ask, Reply, State, Wait
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
@@ -80,14 +81,14 @@ class Selection:
     size_weighted : bool
         Large clients are drawn more often, so the mean over participants is uniform by default.
     listens : bool
-        It learns from the mean loss of each participant's local steps, which is one number more
-        in every upload after local steps.
+        `learn` is given the mean loss of each participant's local steps. Every upload after local
+        steps is one number longer.
     own_cohort : bool
-        It says itself how many take part; ``participation.cohort`` does not.
+        The selection decides how many clients take part, not ``participation.cohort``.
     needs_graphs : bool
         The scenario must have a topology.
-    diagnostics : tuple of str
-        Numbers of its state that every row tells.
+    diagnostics : tuple of Column
+        Numbers of its state that are columns of `rounds`.
     """
 
     name: ClassVar[str]
@@ -95,7 +96,7 @@ class Selection:
     listens: ClassVar[bool] = False
     own_cohort: ClassVar[bool] = False
     needs_graphs: ClassVar[bool] = False
-    diagnostics: ClassVar[tuple[str, ...]] = ()
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
 
     def check(self, wanted: int, count: int) -> None:
         """Refuse settings that do not fit.
@@ -113,12 +114,12 @@ class Selection:
         return
 
     def check_graphs(self, graphs: Graphs) -> None:
-        """Refuse a topology that it cannot be on; asked only where it `needs_graphs`.
+        """Refuse a topology that does not fit; called only if `needs_graphs`.
 
         Raises
         ------
         ScenarioError
-            If it cannot.
+            If it does not fit.
         """
         return
 
@@ -138,7 +139,7 @@ class Selection:
         raise NotImplementedError
 
     def learn(self, state: State, reply: Reply) -> State:
-        """Return the state after local steps of this round; asked only where it `listens`.
+        """Return the state after the local steps of this round; called only if `listens`.
 
         Parameters
         ----------

@@ -85,7 +85,7 @@ class PowerOfD(Selection):
     def losses(
         self, view: View, state: State, ids: Ints
     ) -> Generator[Ask, Reply, tuple[Ints, Floats]]:
-        """Return who tells a loss (K,), and the losses (K,) of candidates that ascend."""
+        """Return which candidates uploaded a loss (K,), ascending, and the losses (K,)."""
         cost = view.steps(ids, self.rows)
         reply = yield Ask("poll", send={"x": view.x}, up={"loss": 1}, cost=cost, clients=ids)
         return reply.ids, reply.each["loss"].astype(np.float64)
@@ -116,6 +116,10 @@ class ComputationEfficient(PowerOfD):
         Whether candidates are drawn in the first round too, or its cohort uniformly.
     batch : int
         Rows that a candidate looks at.
+
+    Notes
+    -----
+    Deviations from the paper: none.
     """
 
     name: ClassVar[str] = "cpow-d"
@@ -140,7 +144,7 @@ class ComputationEfficient(PowerOfD):
 
 @dataclass(frozen=True, kw_only=True)
 class CommunicationEfficient(PowerOfD):
-    """rpow-d: candidates are ranked by the last loss they told (Cho et al. 2022).
+    """rpow-d: candidates are ranked by the last loss that they uploaded (Cho et al. 2022).
 
     Nobody is asked: a participant's upload holds one number more, the mean loss of its local
     steps. Candidates that never took part come first.
@@ -163,7 +167,7 @@ class CommunicationEfficient(PowerOfD):
     listens: ClassVar[bool] = True
 
     def init(self, count: int) -> State:
-        """Nobody has told anything."""
+        """Return an empty table of losses."""
         return {"client": np.empty(0, dtype=np.int64), "loss": np.empty(0)}
 
     def losses(
@@ -179,7 +183,7 @@ class CommunicationEfficient(PowerOfD):
         return ids, losses
 
     def learn(self, state: State, reply: Reply) -> State:
-        """Remember what the participants told."""
+        """Return the table with the losses of this round's participants."""
         silent = ~np.isin(state["client"], reply.ids)
         ids = np.concatenate([state["client"][silent], reply.ids])
         losses = np.concatenate([state["loss"][silent], reply.each["loss"]])
@@ -221,7 +225,7 @@ class AdaptivePowerOfD(PowerOfD):
     last: Annotated[int, Ge(0)] | None = None
 
     def candidates(self, view: View) -> int:
-        """Return the number of candidates in a round."""
+        """Return the number of candidates in a round, at least the cohort."""
         first = view.count if self.d is None else min(self.d, view.count)
         if self.last is not None and view.round > self.last:
             return view.wanted

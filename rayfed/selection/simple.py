@@ -1,4 +1,4 @@
-"""Selections that ask nobody: everyone, a uniform draw, a draw by size."""
+"""Selections that poll no clients: everyone, a uniform draw, a draw by size."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import State, Wait
 from rayfed.selection.base import Choice, Selection, View
@@ -39,15 +40,17 @@ class Walking(Selection):
 
     Notes
     -----
-    A neighbour that is away is left out. Where nobody of the neighbourhood is there, the server
-    waits on the spot until somebody's availability changes; where that depends on the round and
-    not on the clock, the round passes without anybody.
+    A neighbour that is away is left out. If no client of the neighbourhood is available, the server
+    waits until the availability of any client changes; if availability depends on the round and
+    not on the clock, the round passes without participants.
     """
 
     name: ClassVar[str] = "walk"
     own_cohort: ClassVar[bool] = True
     needs_graphs: ClassVar[bool] = True
-    diagnostics: ClassVar[tuple[str, ...]] = ("position",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column("position", about="Id of the client that the server visits."),
+    )
 
     rule: Walk = field(default_factory=Metropolis)
     start: Annotated[int, Ge(0)] | None = None
@@ -71,11 +74,11 @@ class Walking(Selection):
         return self.rule.resolved(graphs)
 
     def init(self, count: int) -> State:
-        """Return no place yet, and no round in which the server has come there."""
+        """Return the state of a server that has no position yet."""
         return _state(_NOWHERE, 0)
 
     def select(self, view: View, state: State) -> Choice:
-        """Move, and return whoever is there, ascending."""
+        """Move, and return the available clients of the neighbourhood (K,), ascending."""
         walker = self._walker(view)
         here, now = int(state["position"]), view.time_s
         if here == _NOWHERE:

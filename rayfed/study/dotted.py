@@ -1,7 +1,8 @@
 """Dotted keys: changing one place of a scenario, and sweeping several.
 
-A key names a place by its keys and its indices in lists, ``algorithms.0.local.lr``; ``*`` stands
-for every entry of a list. A place that a scenario leaves out is made on the way.
+A key names a place by its keys and its indices in lists, ``algorithms.0.local.lr``; the label or
+the name of an entry does as well, ``algorithms.fedavg.local.lr``, and ``*`` stands for every entry
+of a list. A place that a scenario leaves out is made on the way.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from rayfed.core.errors import ScenarioError
-from rayfed.study.yamlfile import parse_yaml
+from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.study.yamlfile import DEEPEST, parse_yaml, problem_of
 
 Overrides = Mapping[str, Any] | Iterable[str | tuple[str, Any]]
 """Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML."""
@@ -61,12 +62,16 @@ def pairs(overrides: Overrides) -> list[tuple[str, Any]]:
 
 def _pair(override: str) -> tuple[str, Any]:
     key, equals, text = override.partition("=")
+    place = f"--set {clipped(override, 80)}"
     if not (equals and key.strip()):
-        raise ScenarioError(f"--set {override}", "found no key=value; write dotted.key=value")
+        raise ScenarioError(place, "found no key=value; write dotted.key=value")
+    if key.count(".") >= DEEPEST:
+        raise ScenarioError(place, f"the key has {key.count('.') + 1:,} parts; no place is so deep")
     try:
         return key.strip(), parse_yaml(text)
     except yaml.YAMLError as error:
-        raise ScenarioError(f"--set {override}", "the value is no valid YAML") from error
+        text = f"the value is no valid YAML: {problem_of(error)}"
+        raise ScenarioError(place, text) from error
 
 
 def put(raw: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
@@ -91,7 +96,8 @@ def setting_name(setting: Mapping[str, Any]) -> str:
     """
     short = [key.rpartition(".")[2] for key in setting]
     names = short if len(set(short)) == len(short) else list(setting)
-    return ", ".join(f"{name}={_text(v)}" for name, v in zip(names, setting.values(), strict=True))
+    texts = (clipped(_text(value), 80) for value in setting.values())
+    return ", ".join(f"{name}={text}" for name, text in zip(names, texts, strict=True))
 
 
 def matches(key: str, place: str) -> bool:
@@ -132,11 +138,60 @@ def _indices(node: list[Any] | tuple[Any, ...], head: str, key: str) -> range:
     """Return which entries of a list a part of a key names."""
     if head == "*":
         return range(len(node))
-    if not head.isdecimal():
-        raise ScenarioError(key, f"found '{head}' where a list is; give an index or *")
-    if int(head) >= len(node):
-        raise ScenarioError(key, f"found index {head} in a list of {len(node)}; count from 0")
+    named = _named(node, head)
+    if len(named) == 1:
+        return range(named[0], named[0] + 1)
+    if not (head.isdecimal() and head.isascii()):
+        known = [name for name in map(_label, node) if name]
+        hint = f"; known: {listed(known)}" if known else ""
+        text = f"found '{clipped(head, 40)}' where a list is; give an index or *"
+        raise ScenarioError(key, text + hint)
+    if int(head[:9]) >= len(node):
+        raise ScenarioError(
+            key, f"found index {clipped(head, 20)} in a list of {len(node)}; count from 0"
+        )
     return range(int(head), int(head) + 1)
+
+
+def resolved(raw: Any, key: str) -> str:
+    """Return a dotted key with indices in place of the labels and names of entries of lists.
+
+    Examples
+    --------
+    >>> resolved({"algorithms": ["fedavg", {"name": "fedexp"}]}, "algorithms.fedexp.local.lr")
+    'algorithms.1.local.lr'
+    """
+    parts, node = key.split("."), raw
+    for k, part in enumerate(parts):
+        if isinstance(node, (list, tuple)):
+            named = _named(node, part)
+            if len(named) == 1:
+                parts[k] = str(named[0])
+            index = parts[k]
+            inside = index.isdecimal() and index.isascii() and int(index[:9]) < len(node)
+            node = node[int(index)] if inside else None
+        else:
+            node = node.get(part) if isinstance(node, Mapping) else None
+    return ".".join(parts)
+
+
+def _named(node: list[Any] | tuple[Any, ...], head: str) -> list[int]:
+    """Return the indices of the entries of a list that have a label, or else a name."""
+    labels = [k for k, entry in enumerate(node) if _label(entry) == head]
+    return labels or [k for k, entry in enumerate(node) if _name(entry) == head]
+
+
+def _label(entry: Any) -> str:
+    """Return what an entry of a list is called: its label, or its name without one."""
+    if isinstance(entry, Mapping):
+        return str(entry.get("label") or _name(entry))
+    return str(getattr(entry, "label", None) or _name(entry))
+
+
+def _name(entry: Any) -> str:
+    given = entry.get("name") if isinstance(entry, Mapping) else entry
+    name = given if isinstance(given, str) else getattr(given, "name", None)
+    return name if isinstance(name, str) else ""
 
 
 def _settings(node: Any) -> dict[str, Any]:

@@ -48,10 +48,10 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from rayfed.clients.solvers import override
 from rayfed.core import plugins
-from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.study.bounds import bounded
 from rayfed.study.docstrings import described, summary
-from rayfed.study.invalid import BRANCHES, short
+from rayfed.study.invalid import BRANCHES, Refused, short
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
 BESIDE = "x-beside"  # which keys stand beside the settings of a plug-in
@@ -63,6 +63,16 @@ def fail(text: str, found: Any, *place: str | int) -> NoReturn:
     error = PydanticCustomError("scenario", "{text}", {"text": text})
     details: InitErrorDetails = {"type": error, "loc": place, "input": found}
     raise ValidationError.from_exception_data("scenario", [details])
+
+
+def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
+    """Raise a pydantic error with messages of our own, each at its dotted key."""
+    details: list[InitErrorDetails] = []
+    for error in errors:
+        kind = PydanticCustomError("scenario", "{text}", {"text": error.problem})
+        place = tuple(int(p) if p.isdecimal() else p for p in error.place.split("."))
+        details.append({"type": kind, "loc": place, "input": found})
+    raise ValidationError.from_exception_data("scenario", details)
 
 
 class Settings(BaseModel):
@@ -80,12 +90,13 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _keys(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            refuse_unknown(given, cls.model_fields)
-            for key, value in given.items():
-                if isinstance(value, bool) and not _takes_bool(cls.model_fields[key].annotation):
-                    fail(f"found {short(value)}; give a value, not yes or no", value, key)
-        return given
+        if not isinstance(given, Mapping):
+            return given
+        marked = mark_unknown(given, cls.model_fields, _beside(cls))
+        for key, value in marked.items():
+            if isinstance(value, bool) and not _takes_bool(cls.model_fields[key].annotation):
+                marked[key] = Refused(f"found {short(value)}; give a value, not yes or no")
+        return marked
 
     def given(self) -> dict[str, Any]:
         """Return the keys as a scenario gives them, with plug-ins as values."""
@@ -295,12 +306,47 @@ def absolute(path: str, info: ValidationInfo) -> str:
     return os.path.abspath(os.path.join(root, os.path.expanduser(path)))
 
 
-def refuse_unknown(given: Mapping[Any, Any], known: Iterable[str]) -> None:
-    """Raise a pydantic error at the first key that does not exist, with the nearest that does."""
-    names = list(known)
-    for key in given:
-        if key not in names:
-            fail(unknown("key", str(key), names), given[key], str(key))
+def mark_unknown(
+    given: Mapping[Any, Any], known: Iterable[str], inside: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return settings in which the values of keys that do not exist are `Refused`.
+
+    Parameters
+    ----------
+    given : mapping
+    known : iterable of str
+        The keys that exist.
+    inside : mapping of str to str, optional
+        Where keys stand that are often written one level too high, by key.
+    """
+    names, places = list(known), inside or {}
+    marked = {}
+    for key, value in given.items():
+        name = key if isinstance(key, str) else str(short(key))
+        if key not in names and not isinstance(value, Refused):
+            value = Refused(unknown("key", name, names))
+            if name in places:
+                place = clipped(places[name], 60)
+                value = Refused(f"unknown key '{name}'; write it as {place}")
+        marked[name] = value
+    return marked
+
+
+def _beside(cls: type[Settings]) -> dict[str, str]:
+    """Return the settings of the parts of a part, each with its place: ``{"mu": "local.mu"}``."""
+    places: dict[str, str] = {}
+    for name, field in cls.model_fields.items():
+        held = field.get_default(call_default_factory=False)
+        inner: Iterable[str] = ()
+        if isinstance(held, Settings):
+            inner = type(held).model_fields
+        elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+            inner = settings_of(held)
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
+            inner = field.annotation.model_fields
+        for key in inner:
+            places.setdefault(key, f"{name}.{key}")
+    return places
 
 
 def _class(kind: str, name: Any, *place: str) -> type[Any]:
@@ -315,7 +361,7 @@ def _class(kind: str, name: Any, *place: str) -> type[Any]:
 
 
 def _known(kind: str) -> str:
-    return f"give one of: {', '.join(plugins.find(kind))}"
+    return f"give one of: {listed(plugins.find(kind))}"
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -1,50 +1,114 @@
-"""What pydantic finds wrong with a scenario, as one line that says what to change."""
+"""What is wrong with a scenario: every mistake on a line that says what to change."""
 
 from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, clipped
 
 Error = Mapping[str, Any]
 
 BRANCHES = ("(mapping)", "(other)")
 """Our own names of the branches of a union, in the paths of pydantic's errors."""
+_BRANCH_NAMES = (*BRANCHES, "bool", "float", "int", "none", "str")
+MOST_LINES = 20
+"""Mistakes that are printed; the others are counted."""
+MISSING = "is missing; give it"
 _MAPPING = "a mapping of keys and values"
 _WANTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": _MAPPING,
+    "finite_number": "a finite number",
     "float_parsing": "a number",
     "float_type": "a number",
     "greater_than_equal": "at least {ge}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
     "int_type": "a whole number",
     "less_than_equal": "at most {le}",
     "list_type": "a list",
     "model_type": _MAPPING,
     "string_type": "a text",
     "string_too_short": "a text that is not empty",
+    "string_unicode": "a text",
     "too_short": "a list of at least {min_length}",
     "tuple_type": "a list",
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Refused:
+    """Stands for a value that is wrong where it is, so that the rest is checked all the same."""
+
+    text: str
+
+
+class Mistakes(ScenarioError):
+    """All that is wrong with a scenario, each with the line of the file that it stands on.
+
+    Parameters
+    ----------
+    errors : sequence of ScenarioError
+        At least one. `place` and `problem` are those of the first.
+    lines : sequence of str
+        Where in a file each of them is, such as ``study.yaml:3``; empty where it is in none.
+    """
+
+    def __init__(self, errors: Sequence[ScenarioError], lines: Sequence[str] = ()) -> None:
+        self.errors = tuple(errors)
+        self.lines = tuple(lines) or ("",) * len(self.errors)
+        super().__init__(self.errors[0].place, self.errors[0].problem)
+        self.args = (self._text(),)
+
+    def _text(self) -> str:
+        texts = [
+            clipped(f"{line}: {error}" if line else error)
+            for line, error in zip(self.lines, self.errors, strict=True)
+        ]
+        if len(texts) == 1:
+            return texts[0]
+        more = [f"and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
+        return "\n  ".join([f"{len(texts)} mistakes", *texts[:MOST_LINES], *more])
+
+    def under(self, place: str) -> ScenarioError:
+        """Return the errors with their places below a dotted key of the scenario."""
+        return Mistakes([error.under(place) for error in self.errors], self.lines)
+
+    def __reduce__(self) -> tuple[type, Any]:
+        return type(self), (self.errors, self.lines)
+
+
+def together(errors: Iterable[ScenarioError]) -> ScenarioError:
+    """Return errors as one, each text once."""
+    different = list({str(error): error for error in errors}.values())
+    return different[0] if len(different) == 1 else Mistakes(different)
+
+
+def errors_of(error: ScenarioError) -> tuple[ScenarioError, ...]:
+    """Return the single errors that an error stands for."""
+    return error.errors if isinstance(error, Mistakes) else (error,)
+
+
 def complaint(error: ValidationError, raw: Any) -> ScenarioError:
-    """Return pydantic's error as one line: the place, what was found, what to change.
+    """Return pydantic's errors, each with the place, what was found and what to change.
 
     Parameters
     ----------
     error : ValidationError
-        May hold several; the first place is named and the others are counted.
     raw : mapping
         What was validated: it tells which parts of pydantic's path are places of the scenario.
+
+    Returns
+    -------
+    ScenarioError
+        `Mistakes` if there are several.
     """
     places: dict[str, list[Error]] = {}
     for one in error.errors(include_url=False):
@@ -52,12 +116,12 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
         inside = any(other.startswith(f"{place}.") for other in places)
         if not (inside and one["type"] == "too_short"):  # it only lacks what was wrong inside
             places.setdefault(place, []).append(one)
-    places = {
-        place: errors for place, errors in places.items() if not _outside(errors, place, places)
-    }
-    place, first = next(iter(places.items()))
-    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-    return ScenarioError(place, _sentence(first) + more)
+    return together(
+        ScenarioError(place, text)
+        for place, group in places.items()
+        if not _outside(group, place, places)
+        for text in _sentences(group)
+    )
 
 
 def _outside(errors: list[Error], place: str, places: Iterable[str]) -> bool:
@@ -74,10 +138,21 @@ def _place(error: Error, raw: Any) -> str:
         if inside:
             kept.append(str(part))
             node = below
-    last = [part for part in error["loc"] if part not in BRANCHES][-1:]
-    if error["type"] in ("missing", "scenario") and last and str(last[0]) not in kept[-1:]:
+    last = [part for part in error["loc"] if not _is_branch(part)][-1:]
+    if (
+        error["type"] in ("missing", "scenario", "extra_forbidden")
+        and last
+        and str(last[0]) not in kept[-1:]
+    ):
         kept.append(str(last[0]))
     return ".".join(kept)
+
+
+def _is_branch(part: str | int) -> bool:
+    """Return whether a part of pydantic's path names a branch of a union, and no key."""
+    if isinstance(part, int):
+        return False
+    return part in _BRANCH_NAMES or part.startswith("constrained-") or bool({"[", "("} & set(part))
 
 
 def _below(node: Any, part: str | int) -> tuple[bool, Any]:
@@ -92,15 +167,19 @@ def _below(node: Any, part: str | int) -> tuple[bool, Any]:
     return False, None
 
 
-def _sentence(errors: list[Error]) -> str:
+def _sentences(errors: list[Error]) -> list[str]:
     """Return what was found at one place and what to change, of all branches of a union."""
     first = errors[0]
+    if isinstance(first["input"], Refused):
+        return [first["input"].text]
     if first["type"] == "missing":
-        return "nothing found; give it"
+        return [MISSING]
+    union = any(_is_branch(part) for error in errors for part in error["loc"])
     if first["type"] == "scenario":
-        return str(first["msg"])
+        ours = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
+        return ours[:1] if union else list(dict.fromkeys(ours))
     wanted = dict.fromkeys(_wanted(error) for error in errors)
-    return f"found {short(first['input'])}; it should be {' or '.join(wanted)}"
+    return [f"found {short(first['input'])}; it should be {' or '.join(wanted)}"]
 
 
 def _wanted(error: Error) -> str:
@@ -109,12 +188,31 @@ def _wanted(error: Error) -> str:
         bounds = error.get("ctx", {})
         shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
         return _WANTED[error["type"]].format(**shown)
+    if error["type"] == "scenario":  # of a branch that takes something else
+        return str(error["msg"]).rpartition("; give ")[2]
     text = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     return text.partition(", unable to parse")[0].partition(", got a number with")[0]
 
 
+class _Short(reprlib.Repr):
+    """A representation of modest length, however deep or long the value is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxset = 3, 4, 4, 4
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return a whole number; Python does not print those of thousands of digits."""
+        if x.bit_length() > 2000:
+            return f"a whole number of about {int(x.bit_length() * 0.30103):,} digits"
+        return super().repr_int(x, level)
+
+
+_SHORT = _Short()
+
+
 def short(value: Any) -> str:
-    """Return what was found on one line of modest length."""
+    """Return what was found on one line of at most 80 characters."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
-    return " ".join(reprlib.repr(value).split())
+    return clipped(" ".join(_SHORT.repr(value).split()), 80)

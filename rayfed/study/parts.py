@@ -271,7 +271,7 @@ class Clients(Settings):
         """
         count = self.count if count is None else count
         if count is None:
-            raise ScenarioError("clients.count", "nothing found; give the number of clients")
+            raise ScenarioError("clients.count", "is missing; say how many clients there are")
         return Population(
             count, seed, self.delay, self.stragglers, self.network, self.availability,
             tuple(part.group(i, count) for i, part in enumerate(self.groups)),
@@ -319,7 +319,8 @@ class Task(Settings):
         if not isinstance(given, Mapping):
             return {"kernels": fields.build("problems", given)}
         problem, settings = fields.split("problems", given)
-        fields.refuse_unknown(given, ["name", *fields.model_of(problem).model_fields, *own])
+        known = [*fields.model_of(problem).model_fields, *own]
+        settings = fields.mark_unknown(settings, known)
         data = {key: settings.pop(key) for key in own if key in settings}
         return {"kernels": {"name": problem, **settings}, **data}
 

@@ -26,6 +26,7 @@ from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
 from rayfed.selection import All
 from rayfed.study import Study, plain
+from rayfed.study.firstmodel import read_model
 from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
@@ -73,7 +74,7 @@ class Plan:
             If the scenario has no topology.
         """
         if self.study.topology is None:
-            text = "nothing found; say who is linked with whom, for example topology: ring"
+            text = "is missing; say who is linked with whom, for example topology: ring"
             raise ScenarioError("topology", text)
         return Graphs(self.study.topology, self.clients, self.study.seeds[0])
 
@@ -301,7 +302,7 @@ class _Seed:
             first = self.problem.initial(kind, shards.features, shards.classes, key)
             return first.astype(self.dtype)
         p = self.problem.size(shards.features, shards.classes)
-        return _read_model(Path(kind), p).astype(self.dtype)
+        return read_model(Path(kind), p).astype(self.dtype)
 
     def _evaluated(self) -> Ints:
         """Return whom evaluations ask: all, or a fixed keyed sample, ascending."""
@@ -337,19 +338,6 @@ def _check_end(run: Run) -> None:
     if not any(s.any() for s in (run.population.mean_seconds_per_step(ids), *transfers)):
         text = f"alone ends '{run.label}', and its clock stands still; give rounds, or a delay"
         raise ScenarioError("stop.time_s", text)
-
-
-def _read_model(path: Path, p: int) -> Array:
-    """Read the first model from ``model.npz`` of another run, or from an ``.npy`` file."""
-    try:
-        held = np.load(path, allow_pickle=False)
-        x = held if isinstance(held, np.ndarray) else held["x"]
-    except (OSError, ValueError, KeyError) as error:
-        text = f"'{path.name}' is no model; give zeros, normal, or a model.npz or .npy file"
-        raise ScenarioError("problem.init", text) from error
-    if x.size != p:
-        raise ScenarioError("problem.init", f"'{path.name}' has {x.size} numbers, not {p}")
-    return np.asarray(x).ravel()
 
 
 def walks_of(study: Study, graphs: Graphs) -> list[Walk]:

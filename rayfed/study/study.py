@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,14 +14,24 @@ from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.solvers import Solver, override
-from rayfed.core.errors import ScenarioError
+from rayfed.core.columns import names
+from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.partitions import Partition
 from rayfed.selection import All, Selection
 from rayfed.study import fields
 from rayfed.study.bounds import Count, Seed, check_runs_number
-from rayfed.study.dotted import Overrides, apply_overrides, combinations, matches, put, setting_name
-from rayfed.study.fields import Plugin, Settings, fail
-from rayfed.study.invalid import complaint
+from rayfed.study.dotted import (
+    Overrides,
+    apply_overrides,
+    combinations,
+    matches,
+    pairs,
+    put,
+    resolved,
+    setting_name,
+)
+from rayfed.study.fields import Plugin, Settings, refuse
+from rayfed.study.invalid import Mistakes, complaint, errors_of, short, together
 from rayfed.study.names import comparable, distinct_settings, slug
 from rayfed.study.parts import (
     Checkpoint,
@@ -34,7 +44,8 @@ from rayfed.study.parts import (
     Task,
 )
 from rayfed.study.schema import whole
-from rayfed.study.yamlfile import read_yaml
+from rayfed.study.values import check_values
+from rayfed.study.yamlfile import Lines, read_with_lines
 from rayfed.topology.base import Topology
 
 
@@ -109,6 +120,7 @@ class Study(Settings):
         """
         if not isinstance(raw, Mapping):
             raise ScenarioError("", "a scenario is a mapping of keys, such as problem: ...")
+        check_values(raw)
         try:
             return cls.model_validate(dict(raw), context={"root": root})
         except ValidationError as error:
@@ -154,7 +166,7 @@ class Study(Settings):
             if algorithm.select is not None:
                 self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
             select = algorithm.select or part.select
-            if algorithm.needs_walk and "position" not in select.diagnostics:
+            if algorithm.needs_walk and "position" not in names(select.diagnostics):
                 found = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
                 place = f"algorithms.{index}"
                 raise ScenarioError(place, f"{found}, which visits nobody; give select: walk")
@@ -192,43 +204,64 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Check what no part knows alone."""
+        """Check what no part knows alone; all that is wrong is told at once."""
+        wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
+        if wrong:
+            refuse(wrong, self)
+        return self
+
+    def _check_counts(self) -> Iterator[ScenarioError]:
         if self.rounds is None and self.stop == Stop():
-            fail("nothing found; give rounds, or a rule under stop", None, "rounds")
-        sizes = (len(values) for values in self.grid.values())
+            yield ScenarioError("rounds", "is missing; give rounds, or a rule under stop")
+        if len(set(self.seeds)) < len(self.seeds):
+            yield ScenarioError("seeds", f"found {short(list(self.seeds))}; give each seed once")
+        for key in self.grid:
+            if key.partition(".")[0] == "grid":
+                text = "a grid cannot sweep a grid; list the keys side by side"
+                yield ScenarioError(f"grid.{key}", text)
+        sizes = [len(values) for values in self.grid.values()]
         try:
             check_runs_number(sizes, len(self.algorithms), len(self.seeds))
         except ScenarioError as error:
-            fail(error.problem, self, error.place)
-        if len(set(self.seeds)) < len(self.seeds):
-            fail(f"found {list(self.seeds)}; give each seed once", self.seeds, "seeds")
+            yield error
         if self.clients.count is not None:
-            self.check_cohort(self.clients.count)
-        self._check_labels()
-        self._check_groups()
-        return self
+            try:
+                self.check_cohort(self.clients.count)
+            except ScenarioError as error:
+                yield error
 
-    def _check_labels(self) -> None:
+    def _check_labels(self) -> Iterator[ScenarioError]:
         seen: dict[str, int] = {}
         for index, label in enumerate(self.labels):
             first = seen.setdefault(comparable(slug(label)), index)
             if first != index:
-                text = f"'{label}' is taken by algorithms.{first}; set label to tell them apart"
-                fail(text, label, "algorithms", index, "label")
+                text = f"'{clipped(label, 60)}' is taken by algorithms.{first}"
+                place = f"algorithms.{index}.label"
+                yield ScenarioError(place, f"{text}; set label to tell them apart")
 
-    def _check_groups(self) -> None:
+    def _check_groups(self) -> Iterator[ScenarioError]:
         for index, group in enumerate(self.clients.groups):
+            place = f"clients.groups.{index}.local"
             for algorithm, label in zip(self.algorithms, self.labels, strict=True):
-                try:
-                    algorithm.check_solver(_changed(algorithm.local, group.local))
-                except ScenarioError as error:
-                    text = f"{error.problem} (local of '{label}')"
-                    fail(text, group.local, "clients", "groups", index, "local")
-                except ValidationError as error:
-                    wrong = complaint(error, group.local)
-                    place = wrong.place.split(".") if wrong.place else []
-                    text = f"{wrong.problem} (local of '{label}')"
-                    fail(text, group.local, "clients", "groups", index, "local", *place)
+                wrong = _wrong_solver(algorithm, group.local)
+                if wrong:  # of the first algorithm; the others complain of the same
+                    text = f"(local of '{clipped(label, 40)}')"
+                    yield from (
+                        ScenarioError(error.under(place).place, f"{error.problem} {text}")
+                        for error in wrong
+                    )
+                    break
+
+
+def _wrong_solver(algorithm: Algorithm, local: Mapping[str, Any]) -> Sequence[ScenarioError]:
+    """Return what is wrong with the local solver of an algorithm that a group changes."""
+    try:
+        algorithm.check_solver(_changed(algorithm.local, local))
+    except ScenarioError as error:
+        return [ScenarioError("", error.problem)]
+    except ValidationError as error:
+        return errors_of(complaint(error, local))
+    return []
 
 
 def load(path: Path | str, overrides: Overrides = ()) -> Study:
@@ -247,10 +280,51 @@ def load(path: Path | str, overrides: Overrides = ()) -> Study:
         If it cannot be read or is wrong, in one line.
     """
     path = Path(path)
-    raw = read_yaml(path)
+    raw, lines = read_with_lines(path)
     if not isinstance(raw, Mapping):
         raise ScenarioError(str(path), "holds no mapping; write keys such as problem: ...")
-    return Study.parse({"name": path.stem} | apply_overrides(raw, overrides), path.parent)
+    changes = pairs(overrides)
+    try:
+        changed = apply_overrides(raw, changes)
+        return Study.parse({"name": path.stem} | changed, path.parent)
+    except ScenarioError as error:
+        keys = [resolved(raw, key) for key, _ in changes]
+        raise located(error, path, lines, keys) from None
+
+
+def located(
+    error: ScenarioError, path: Path, lines: Lines, overridden: Iterable[str] = ()
+) -> ScenarioError:
+    """Return an error with the lines of a scenario file on which it stands.
+
+    Parameters
+    ----------
+    lines : Lines
+        Of the file.
+    overridden : iterable of str
+        Dotted keys whose values come from elsewhere.
+    """
+    keys, found = list(overridden), []
+    for each in errors_of(error):
+        elsewhere = any(matches(key, each.place) for key in keys)
+        found.append((None if elsewhere else lines.of(each.place), each))
+    found.sort(key=lambda pair: (pair[0] is None, pair[0] or 0))
+    where = ["" if line is None else f"{clipped(path, 100)}:{line}" for line, _ in found]
+    return Mistakes([each for _, each in found], where) if any(where) else error
+
+
+def locate(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
+    """Return an error that was found after a scenario file was read, with its lines in the file.
+
+    The error is returned as it is where the file cannot be read any more.
+    """
+    try:
+        raw, lines = read_with_lines(Path(path))
+        keys = [resolved(raw, key) for key, _ in pairs(overrides)]
+    except ScenarioError:
+        return error
+    known = isinstance(error, Mistakes) and any(error.lines)
+    return error if known else located(error, Path(path), lines, keys)
 
 
 def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tuple[str, Study]]:
@@ -287,10 +361,17 @@ def _set(base: Mapping[str, Any], setting: Mapping[str, Any]) -> Study:
             raw = put(raw, key, value)
         return Study.parse(raw)
     except ScenarioError as error:
-        for key in setting:
-            if matches(key, error.place):
-                raise ScenarioError(f"grid.{key}", error.problem) from None
-        raise
+        raise together(_blamed(each, setting, base) for each in errors_of(error)) from None
+
+
+def _blamed(
+    error: ScenarioError, setting: Mapping[str, Any], base: Mapping[str, Any]
+) -> ScenarioError:
+    """Return an error with the grid's key that it comes from, if it comes from one."""
+    for key in setting:
+        if matches(resolved(base, key), error.place):
+            return ScenarioError(f"grid.{key}", error.problem)
+    return error
 
 
 def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:

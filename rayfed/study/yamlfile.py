@@ -3,28 +3,118 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, clipped
 
 POWER = r"^\d+\^[-+]?\d+$"
 """What a power such as ``2^-7`` looks like."""
+MOST_BYTES = 2**23
+"""Of a file; the resolved scenario of a study with many clients in groups is long."""
+MOST_VALUES = 100_000
+"""Values in a file, those that aliases repeat included."""
+DEEPEST = 50
+"""Lists and mappings within each other."""
+MOST_DIGITS = 100
+"""Characters of a number."""
+
+_Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast
+_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "merge")}
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "!power"}
 
 
-class _Strict(yaml.SafeLoader):
-    """The safe loader, which also refuses a key that is given twice: YAML would take the last."""
+class _Strict(_Fast):  # type: ignore[misc]
+    """The safe loader, for plain values only: no dates, no tags, no key given twice.
+
+    Files whose values would fill the memory are refused before they are constructed.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None:
+            _measure(node, {}, 1)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, AttributeError, OverflowError, IndexError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise _wrong(f"'{clipped(node.value, 40)}' is no {kind}", node) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen:
-                text = f"the key '{key.value}' is given twice; remove one"
-                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+                raise _wrong(f"the key '{clipped(key.value, 40)}' is given twice; remove one", key)
             seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        made: dict[Any, Any] = super().construct_mapping(node, deep)
+        return made
+
+
+def _wrong(text: str, node: yaml.Node | yaml.Event) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
+
+
+def _measure(
+    node: yaml.Node, known: dict[int, tuple[int, int] | None], depth: int
+) -> tuple[int, int]:
+    """Return how many values a node stands for and how deep it is; refuse what is no plain value.
+
+    ``known`` holds the nodes that were measured, and None for those that contain this one.
+    """
+    if id(node) in known:
+        held = known[id(node)]
+        if held is None:
+            raise _wrong("an alias stands within what it repeats; write the value", node)
+        return held
+    known[id(node)] = None
+    values, below = 1, 0
+    for inner in _check(node):
+        number, deep = _measure(inner, known, depth + 1) if depth <= DEEPEST else (0, DEEPEST)
+        values, below = values + number, max(below, deep)
+    if below >= DEEPEST:
+        raise _wrong(f"lists and mappings lie more than {DEEPEST} deep in each other", node)
+    if values > MOST_VALUES:
+        raise _wrong(f"more than {MOST_VALUES:,} values, aliases included", node)
+    known[id(node)] = (values, below + 1)
+    return values, below + 1
+
+
+def _check(node: yaml.Node) -> list[yaml.Node]:
+    """Return the nodes within a node.
+
+    Raises
+    ------
+    yaml.MarkedYAMLError
+        If its tag, a key or the length of a number is none that a scenario can have.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag not in _PLAIN and node.tag != "!power":
+            raise _tagged(node)
+        if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
+            raise _wrong(f"a number of {len(node.value):,} characters; give fewer digits", node)
+        return []
+    if isinstance(node, yaml.SequenceNode):
+        if node.tag != "tag:yaml.org,2002:seq":
+            raise _tagged(node)
+        return list(node.value)
+    if node.tag != "tag:yaml.org,2002:map":
+        raise _tagged(node)
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _wrong("a key is a list or a mapping; write a name", key)
+    return [inner for pair in node.value for inner in pair]
+
+
+def _tagged(node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(
+        problem=clipped(node.tag, 60), problem_mark=node.start_mark
+    )
 
 
 def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
@@ -33,11 +123,14 @@ def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
     try:
         value = float(base) ** exponent
     except (OverflowError, ZeroDivisionError) as error:
-        text = f"'{node.value}' is no number that can be held"
-        raise yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark) from error
+        raise _wrong(f"'{clipped(node.value, 40)}' is no number that can be held", node) from error
     return int(value) if exponent >= 0 and value <= 2**53 else value
 
 
+_Strict.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if not tag.endswith((":timestamp", ":value"))]
+    for first, forms in _Fast.yaml_implicit_resolvers.items()
+}  # a date is a text
 _Strict.add_implicit_resolver("!power", re.compile(POWER), list("0123456789"))
 _Strict.add_constructor("!power", _power)
 
@@ -52,10 +145,79 @@ def parse_yaml(text: str) -> Any:
 
     Examples
     --------
-    >>> parse_yaml("[2^-7, 2^3, '2^3']")
-    [0.0078125, 8, '2^3']
+    >>> parse_yaml("[2^-7, 2^3, '2^3', 2001-01-31]")
+    [0.0078125, 8, '2^3', '2001-01-31']
     """
-    return yaml.load(text, Loader=_Strict)
+    return parse_with_lines(text)[0]
+
+
+def parse_with_lines(text: str) -> tuple[Any, Lines]:
+    """Return what a text in YAML holds, and where in the text each of it stands.
+
+    Raises
+    ------
+    yaml.YAMLError
+        If it is no YAML, or holds more than plain values.
+    """
+    try:
+        _scan(text)
+        loader = _Strict(text)
+        try:
+            node = loader.get_single_node()
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except UnicodeEncodeError as error:
+        raise yaml.YAMLError("half of a character (a lone surrogate)") from error
+    return value, Lines(node)
+
+
+def _scan(text: str) -> None:
+    """Refuse a text that is too deep or too long, before anything recursive reads it."""
+    depth, count = 0, 0
+    for event in yaml.parse(text, Loader=_Fast):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        count += isinstance(event, yaml.NodeEvent)
+        if depth > DEEPEST:
+            raise _wrong(f"lists and mappings lie more than {DEEPEST} deep in each other", event)
+        if count > MOST_VALUES:
+            raise _wrong(f"more than {MOST_VALUES:,} values", event)
+
+
+class Lines:
+    """The lines of a YAML text on which its keys stand.
+
+    Parameters
+    ----------
+    node : yaml.Node, optional
+        Of the whole text; None of an empty one.
+    """
+
+    def __init__(self, node: yaml.Node | None = None) -> None:
+        self._root = node
+
+    def of(self, place: str) -> int | None:
+        """Return the line, from 1, of a dotted key, or of what it would stand in.
+
+        None where not even the first of its parts is in the text.
+        """
+        node, line = self._root, None
+        for part in place.split("."):
+            key, node = _below(node, part)
+            if key is None:
+                break
+            line = key.start_mark.line + 1
+        return line
+
+
+def _below(node: yaml.Node | None, part: str) -> tuple[yaml.Node | None, yaml.Node | None]:
+    """Return the node that marks a part of a dotted key, and the node of its value."""
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == part), (None, None))
+    if isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+        return node.value[int(part)], node.value[int(part)]
+    return None, None
 
 
 def read_yaml(path: Path) -> Any:
@@ -66,18 +228,73 @@ def read_yaml(path: Path) -> Any:
     ScenarioError
         If it cannot be read, is no YAML, or holds more than plain values.
     """
+    return read_with_lines(path)[0]
+
+
+def read_with_lines(path: Path) -> tuple[Any, Lines]:
+    """Return what a YAML file holds, and where in it each of it stands.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be read, is no YAML, or holds more than plain values.
+    """
+    text = read_text(path)
     try:
-        return parse_yaml(path.read_text(encoding="utf-8"))
+        return parse_with_lines(text)
+    except yaml.constructor.ConstructorError as error:
+        problem = "holds a value that is no plain YAML (a Python object?); remove its tag"
+        raise ScenarioError(_line(path, error), f"{problem}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ScenarioError(_line(path, error), f"is no valid YAML: {problem_of(error)}") from error
+
+
+def problem_of(error: yaml.YAMLError) -> str:
+    """Return what is wrong with a text in YAML, in a few words."""
+    marked = getattr(error, "problem", None)
+    if marked:
+        return str(marked)
+    unmarked = bool(error.args) and not isinstance(error, yaml.reader.ReaderError)
+    return str(error) if unmarked else "a character that is not allowed"
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such file, it is no regular file, too long, or no text.
+    """
+    check_regular(path)
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            found = f"has {path.stat().st_size / 2**20:.1f} MiB; a scenario file has at most"
+            raise ScenarioError(str(path), f"{found} {MOST_BYTES / 2**20:g}")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ScenarioError(str(path), "is no text in UTF-8; is it a scenario file?") from error
-    except yaml.constructor.ConstructorError as error:
-        text = "holds a value that is no plain YAML (a Python object?); remove its tag"
-        raise ScenarioError(_line(path, error), f"{text}: {error.problem}") from error
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "a character that is not allowed"
-        raise ScenarioError(_line(path, error), f"is no valid YAML: {problem}") from error
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a path that is no regular file: to read a pipe or a device may never end.
+
+    Raises
+    ------
+    ScenarioError
+        If it is none, or there is nothing.
+    """
+    try:
+        there = path.stat()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(str(path), f"cannot be read: {reason}") from error
+    if path.is_dir():
+        raise ScenarioError(str(path), "cannot be read: Is a directory")
+    if not stat.S_ISREG(there.st_mode):
+        raise ScenarioError(str(path), "is no regular file; give the path of a file")
 
 
 def _line(path: Path, error: yaml.YAMLError) -> str:

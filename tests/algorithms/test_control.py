@@ -13,7 +13,7 @@ from rayfed.clients.solvers import SGD
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
-from rayfed.testing import reply
+from rayfed.testing import points, reply
 
 
 class Fixed:
@@ -78,7 +78,18 @@ def test_what_travels_weighs_clients_as_the_objective_does():
 
 def test_the_server_adds_the_sum_over_participants_over_all_clients():
     mean = reply({"control": [6.0]}, population=8)
-    assert control.renewed(np.array([1.0]), mean).tolist() == [1.0 + 2 / 8 * 6.0]
+    renewed = control.renewed({"c": np.array([1.0])}, mean)
+    assert renewed["c"].tolist() == [1.0 + 2 / 8 * 6.0]
+
+
+def test_without_control_variates_nothing_of_them_is_kept_or_sent():
+    state = {"x": X, **control.zeros(X, used=False)}
+    assert dict(control.ask(state, {"delta": 1}).up) == {"delta": 1}
+    assert control.renewed(state, reply({"delta": [6.0]}, population=8)) == {}
+    some, model = points([1.0, 2.0]), np.zeros(1)
+    local, values, kept = control.solve(some, model, None)
+    assert local.x.tobytes() == some.solve(model).x.tobytes()
+    assert (values, kept) == ({}, {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.fedhybrid_merit import MeritExaminer
-from rayfed.algorithms.rwsadmm_examiner import LagrangianExaminer
+from rayfed.algorithms.fedhybrid.merit import MeritExaminer
+from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Probe
 from rayfed.runs.driver import Driver, Interrupted

@@ -109,7 +109,6 @@ def test_variance_reduction_takes_the_rest_of_the_bias(line, momentum):
 def test_variance_reduction_keeps_control_variates_and_sends_them():
     reduced, x0 = FedNova(variance_reduction=True), np.zeros(2)
     ask = next(reduced.round(reduced.init(x0)))
-    assert ask.work == "train_controlled"
     assert set(ask.send) == {"x", "c"}
     assert dict(ask.up) == {"direction": 2, "norm": 1, "control": 2}
     assert list(reduced.client_state(x0)) == ["c"]

@@ -217,7 +217,8 @@ def test_clusters_weigh_what_they_hold_of_everybody_less_what_took_part():
         np.array([2.0, 1.0]),
         {"delta": np.array([[5.0], [2.0]])},
     )
-    mean = reply({"delta": [4.0]}, ids=[1, 2, 4], population=8, groups=groups)
+    each = {"group": np.array([1, 1, 2])}
+    mean = reply({"delta": [4.0]}, ids=[1, 2, 4], each=each, population=8, groups=groups)
     after, _, _ = answer(algorithm, state, mean)
     np.testing.assert_allclose(after["x"], [10.0 - (4 + 1 - 7 + 1)], rtol=1e-14)
     assert after["y"].ravel().tolist() == [8.0, 5.0, 2.0]
@@ -226,9 +227,9 @@ def test_clusters_weigh_what_they_hold_of_everybody_less_what_took_part():
 @pytest.mark.parametrize(("clients", "clusters"), [(10, 3), (7, 7), (50, 10)])
 def test_random_clusters_are_of_the_size_that_the_server_counts_on(clients, clusters):
     algorithm = ClusterFedVARP(clusters=clusters)
-    found = algorithm._cluster(np.arange(clients), clients, seed=4)
+    found = algorithm.members.cluster(np.arange(clients), clients, seed=4)
     counts = np.bincount(found, minlength=clusters)
-    np.testing.assert_array_equal(counts, algorithm._sizes(clients))
+    np.testing.assert_array_equal(counts, algorithm.members.sizes({}, clients))
     assert np.ptp(counts) <= 1
 
 
@@ -269,7 +270,7 @@ def test_clusters_by_labels_need_labels():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"by": "updates"}, r"clusters\.number: nothing found; say how many"),
+        ({"by": "updates"}, r"clusters\.number: is missing; say how many"),
         ({"by": "labels", "number": 3}, r"clusters\.number: the label sets give the number"),
     ],
 )

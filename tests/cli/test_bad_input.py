@@ -328,7 +328,7 @@ FILE = {
     "no problem": (
         "bad.yaml",
         "rounds: 2\nclients: {count: 3}\nalgorithms: [fedavg]\n",
-        "problem: nothing found; give it",
+        "problem: is missing; give it",
     ),
 }
 

@@ -208,7 +208,7 @@ class TestTopology:
         status, out, err = shell("topology", "small.yaml")
         assert (status, out) == (2, "")
         assert err == (
-            "rayfed: topology: nothing found; say who is linked with whom, for example topology: "
+            "rayfed: topology: is missing; say who is linked with whom, for example topology: "
             "ring\n"
         )
 

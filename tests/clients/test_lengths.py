@@ -90,7 +90,7 @@ def test_a_scenario_gives_it_as_a_mapping_and_gets_it_back():
     ("epochs", "line"),
     [
         ({"low": 5, "high": 2}, r"^algorithms.0.local.epochs: found low 5 above high 2"),
-        ({"low": 2}, r"^algorithms.0.local.epochs.high: nothing found; give it"),
+        ({"low": 2}, r"^algorithms.0.local.epochs.high: is missing; give it"),
         ({"low": 2, "hihg": 5}, r"unknown key 'hihg'; did you mean 'high'"),
         ({"low": 0, "high": 2}, r"^algorithms.0.local.epochs.low: found 0; it should be at least"),
         (-1, r"^algorithms.0.local.epochs: found -1; it should be greater than 0"),

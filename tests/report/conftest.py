@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from rayfed.core.parquet import schema
+from rayfed.engine.columns import catalogue
+
+DECLARED = schema(
+    {entry.column.name: entry.column for entry in catalogue() if entry.table == "rounds"}.values()
+)
 LABELS = ("fedavg", "FedExP eps=1e-3", "centralised", "local-only")
 VERSIONS = {"rayfed": "0.1.0", "python": "3.11.7", "numpy": "2.4.6"}
 
@@ -58,7 +66,19 @@ def write_run(
 def _write_parts(folder: Path, frame: pd.DataFrame, parts: int) -> None:
     folder.mkdir()
     for number, rows in enumerate(np.array_split(np.arange(len(frame)), parts)):
-        frame.iloc[rows].to_parquet(folder / f"part-{number:06d}.parquet", index=False)
+        write_part(frame.iloc[rows], folder / f"part-{number:06d}.parquet")
+
+
+def write_part(frame: pd.DataFrame, path: Path) -> None:
+    """Write rows with what the columns of ``rounds`` declare about themselves, as a run does."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    described = [
+        field.with_metadata(DECLARED.field(field.name).metadata)
+        if field.name in DECLARED.names
+        else field
+        for field in table.schema
+    ]
+    pq.write_table(table.cast(pa.schema(described)), path)
 
 
 def round_rows(
@@ -223,7 +243,7 @@ def write_walk(
         frame = pd.read_parquet(part)
         place = dict(enumerate(positions, 1))
         frame["position"] = [float(place.get(number, -1)) for number in frame["round"]]
-        frame.to_parquet(part, index=False)
+        write_part(frame, part)
     count = len(graphs)
     clients = np.array(more.get("clients", range(1 + max(map(max, graphs[0])))))
     held = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed.report.read.results import Results
-from rayfed.report.tables import columns, comparison, summary, with_spread
+from rayfed.report.tables import comparison, summary, text_columns, with_spread
 
 
 @pytest.fixture
@@ -47,7 +47,8 @@ def test_a_target_that_one_seed_misses_has_no_cost(results):
     slow = row(summary(results, target=1.0), "slow")
     assert (slow["reached"], slow["counted"]) == (1, 2)
     assert np.isnan(slow["rounds_to_target"])
-    table = {column.title: column for column in columns(summary(results, target=1.0))}
+    found = text_columns(results, summary(results, target=1.0))
+    table = {column.title: column for column in found}
     place = table["algorithm"].texts.index("slow")
     assert table["rounds to loss 1"].texts[place] == "- (1 of 2 seeds)"
     assert table["simulated time"].texts[place] == "-"
@@ -56,11 +57,12 @@ def test_a_target_that_one_seed_misses_has_no_cost(results):
 def test_the_target_can_be_an_accuracy(results):
     frame = summary(results, "accuracy", 0.2)
     assert row(frame, "fast")["rounds_to_target"] == 2
-    assert columns(frame)[1].title == "rounds to accuracy 0.2"
+    assert text_columns(results, frame)[1].title == "rounds to accuracy 0.2"
 
 
 def test_the_best_is_marked_and_is_never_a_baseline(results):
-    table = {column.title: column for column in columns(summary(results, target=4.0))}
+    found = text_columns(results, summary(results, target=4.0))
+    table = {column.title: column for column in found}
     # The scenario lists centralised; who is not listed comes after.
     assert table["algorithm"].texts == ("centralised", "fast", "slow")
     assert table["rounds to loss 4"].best == (False, True, False)
@@ -117,14 +119,17 @@ def test_what_only_failed_has_no_final_value(tmp_path, run_writer, rows):
 def test_what_only_a_baseline_has_is_not_shown(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([3, 1]))
     run_writer(tmp_path, "local-only", 0, rows([3, 2], personal_loss=[3.0, 0.5]))
-    frame = summary(Results.read(tmp_path))
+    results = Results.read(tmp_path)
+    frame = summary(results)
     assert "personal_loss_mean" in frame
-    assert "final personal loss" not in [column.title for column in columns(frame)]
+    titles = [column.title for column in text_columns(results, frame)]
+    assert "final personal loss" not in titles
 
 
 def test_a_single_algorithm_has_no_best(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
-    table = columns(summary(Results.read(tmp_path)))
+    results = Results.read(tmp_path)
+    table = text_columns(results, summary(results))
     assert not any(any(column.best) for column in table)
     assert table[-1].texts == ("1",)
 

@@ -182,8 +182,8 @@ def test_a_run_that_failed_counts_unless_a_claim_expects_it(study, reproduce):
     ("change", "line"),
     [
         (("of: slow,", "of: slwo,"), "claims.0.check.descending.0.of: unknown label 'slwo'; did"),
-        (("of: slow, ", ""), "claims.0.check.descending.0.of: nothing found; give one of: slow"),
-        (("setting: lr=0.1,", ""), "claims.1.check.descending.1.setting: nothing found; give one"),
+        (("of: slow, ", ""), "claims.0.check.descending.0.of: is missing; give one of: slow"),
+        (("setting: lr=0.1,", ""), "claims.1.check.descending.1.setting: is missing; give one"),
         (("setting: lr=0.1,", "setting: lr=1,"), "claims.1.check.descending.1.setting: unknown"),
         (("column: loss, of", "column: lost, of"), "claims.0.check.descending.0.column: unknown"),
         (("column: loss, of", "column: loss_gap, of"), "claims.0.check.descending.0.column: found"),

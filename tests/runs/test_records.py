@@ -132,7 +132,7 @@ def test_a_crash_in_the_middle_of_compaction_loses_nothing(tmp_path, crash_after
     (new / "half").write_text("")
     if crash_after == "old":
         folder.rename(folder.with_suffix(".old"))
-    Table.mend(folder)
+    Table.recover(folder)
     assert pd.read_parquet(folder)["round"].tolist() == [0, 1, 2]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "checkpoint", "events.parquet", "rounds.parquet",

@@ -174,8 +174,11 @@ def test_data_of_a_legacy_generator_take_32_bits_of_seeds():
 
 class TestRuns:
     def test_seeds_are_counted(self):
+        assert wrong(("seeds", list(range(20_000)))) == (
+            "seeds: found 20,000 seeds; give at most 10,000"
+        )
         assert wrong(("seeds", list(range(300_000)))) == (
-            "seeds: found 300,000 seeds; give at most 10,000"
+            "seeds: holds more than 100,000 values; give fewer"
         )
 
     def test_settings_are_counted_before_they_are_made(self):

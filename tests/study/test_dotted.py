@@ -6,7 +6,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.population.delay import Exponential
-from rayfed.study.dotted import apply_overrides, combinations, matches, put, setting_name
+from rayfed.study.dotted import apply_overrides, combinations, matches, put, resolved, setting_name
 
 RAW = {"a": {"b": 1, "c": [{"d": 1}, {"d": 2, "e": 3}]}, "f": "name"}
 
@@ -29,6 +29,32 @@ def test_one_place_changes(override, changed):
     before = copy.deepcopy(RAW)
     assert apply_overrides(RAW, [override]) == changed
     assert before == RAW
+
+
+LISTED = {"algorithms": ["fedavg", {"name": "fedavg", "label": "my own"}, Exponential(mean_s=1)]}
+
+
+@pytest.mark.parametrize(
+    ("key", "index"),
+    [("fedavg", 0), ("my own", 1), ("exponential", 2), ("1", 1)],
+)
+def test_an_entry_of_a_list_goes_by_its_label_or_name(key, index):
+    assert resolved(LISTED, f"algorithms.{key}.x.y") == f"algorithms.{index}.x.y"
+    changed = put(LISTED, f"algorithms.{key}", "new")["algorithms"]
+    assert [k for k, entry in enumerate(changed) if entry == "new"] == [index]
+
+
+def test_a_name_that_two_entries_have_is_no_address():
+    raw = {"algorithms": [{"name": "a", "label": "x"}, {"name": "a", "label": "y"}]}
+    line = "algorithms.a.lr: found 'a' where a list is; give an index or [*]; known: x, y"
+    with pytest.raises(ScenarioError, match=line):
+        put(raw, "algorithms.a.lr", 1)
+
+
+def test_a_key_of_thousands_of_parts_is_refused():
+    with pytest.raises(ScenarioError, match=r"the key has 2,001 parts; no place is so deep") as e:
+        apply_overrides(RAW, ["a." * 2000 + "b=1"])
+    assert len(str(e.value)) < 200
 
 
 def test_later_overrides_see_earlier_ones():

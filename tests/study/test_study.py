@@ -1,6 +1,7 @@
 """Scenarios: read and written back, swept, and refused in one line that says where."""
 
 import dataclasses
+import pickle
 import textwrap
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rayfed.population.delay import Constant, Lognormal
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.selection import Weighted
 from rayfed.study import Study, apply_overrides, expand, load, slug
+from rayfed.study.study import locate
 
 SCENARIO = textwrap.dedent(
     """
@@ -48,6 +50,15 @@ SCENARIO = textwrap.dedent(
 
 def scenario(*overrides):
     return apply_overrides(yaml.safe_load(SCENARIO), overrides)
+
+
+def lines_of(tmp_path, text, *overrides):
+    """Return the lines that a scenario file ends in, without the name of its folder."""
+    path = tmp_path / "s.yaml"
+    path.write_text(textwrap.dedent(text))
+    with pytest.raises(ScenarioError) as error:
+        load(path, overrides)
+    return str(error.value).replace(f"{tmp_path}/", "").splitlines()
 
 
 def wrong(*overrides):
@@ -196,7 +207,7 @@ class TestGroups:
         assert study.clients.population(0, 8).groups[0].size == 4
         with pytest.raises(ScenarioError, match=r"found 15, but there are 8 clients"):
             study.check_cohort(8)
-        with pytest.raises(ScenarioError, match=r"^clients.count: nothing found"):
+        with pytest.raises(ScenarioError, match=r"^clients.count: is missing"):
             study.clients.population(0)
 
     @pytest.mark.parametrize(
@@ -354,19 +365,69 @@ class TestMistakes:
     def test_one_line_with_its_place(self, override, line):
         assert wrong(override).startswith(line)
 
-    def test_the_others_are_counted(self):
-        line = wrong("rounds=-1", "dtype=int8", "seeds=x")
-        assert line == "seeds: found 'x'; it should be a list (and 2 more)"
+    def test_all_are_told_at_once(self):
+        with pytest.raises(ScenarioError) as error:
+            Study.parse(scenario("rounds=-1", "dtype=int8", "seeds=x", "rund=2"))
+        assert str(error.value).splitlines() == [
+            "4 mistakes",
+            "  seeds: found 'x'; it should be a list",
+            "  rounds: found -1; it should be at least 1",
+            "  dtype: found 'int8'; it should be 'float32' or 'float64'",
+            "  rund: unknown key 'rund'; did you mean 'rounds'?",
+        ]
+
+    def test_all_of_one_plugin_are_told_at_once(self):
+        with pytest.raises(ScenarioError) as error:
+            Study.parse(scenario("problem.l2=-1", "problem.tset=0.5", "problem.intercept=3"))
+        assert {each.place for each in error.value.errors} == {
+            "problem.l2", "problem.tset", "problem.intercept",
+        }  # fmt: skip
+
+    def test_mistakes_between_the_parts_are_told_at_once(self):
+        with pytest.raises(ScenarioError) as error:
+            Study.parse(scenario("seeds=[1, 1]", "algorithms.1.label=fedavg", "grid={grid: [1]}"))
+        assert [each.place for each in error.value.errors] == [
+            "seeds", "grid.grid", "algorithms.1.label",
+        ]  # fmt: skip
+
+    def test_twenty_are_printed(self):
+        raw = scenario() | {f"key{k}": 1 for k in range(30)}
+        with pytest.raises(ScenarioError) as error:
+            Study.parse(raw)
+        lines = str(error.value).splitlines()
+        assert len(lines) == 22
+        assert lines[0] == "30 mistakes"
+        assert lines[-1] == "  and 10 more"
+
+    def test_they_survive_pickling(self):
+        with pytest.raises(ScenarioError) as error:
+            Study.parse(scenario("rounds=-1", "dtype=int8"))
+        again = pickle.loads(pickle.dumps(error.value))
+        assert str(again) == str(error.value)
+        assert again.place == "rounds"
+
+    @pytest.mark.parametrize(
+        ("override", "line"),
+        [
+            ("algorithms.0.mu=1", "algorithms.0.mu: unknown key 'mu'; write it as local.mu"),
+            ("algorithms.0.lr=1", "algorithms.0.lr: unknown key 'lr'; write it as local.lr"),
+            ("cohort=3", "cohort: unknown key 'cohort'; write it as participation.cohort"),
+            ("count=3", "count: unknown key 'count'; write it as clients.count"),
+            ("loss_gap=3", "loss_gap: unknown key 'loss_gap'; write it as stop.loss_gap"),
+        ],
+    )
+    def test_a_key_of_a_part_is_pointed_to_its_place(self, override, line):
+        assert wrong(override) == line
 
     def test_a_missing_part(self):
         raw = scenario()
         del raw["clients"]
-        with pytest.raises(ScenarioError, match=r"^clients: nothing found; give it$"):
+        with pytest.raises(ScenarioError, match=r"^clients: is missing; give it$"):
             Study.parse(raw)
 
     def test_a_run_without_an_end(self):
         assert wrong("rounds=null", "stop={}") == (
-            "rounds: nothing found; give rounds, or a rule under stop"
+            "rounds: is missing; give rounds, or a rule under stop"
         )
         assert Study.parse(scenario("rounds=null", "stop={loss: 0.1}")).rounds is None
 
@@ -379,6 +440,65 @@ class TestMistakes:
     def test_no_mapping(self):
         with pytest.raises(ScenarioError, match="a scenario is a mapping"):
             Study.parse([1, 2])
+
+
+class TestLines:
+    """Every mistake has the line of the file on which it stands."""
+
+    TEXT = """\
+        rounds: 0
+        problem:
+          name: least-squares
+          dataset: {name: linear,
+                    featurs: 3}
+        clients:
+          count: 3
+          delay: {name: lognormal, mean_s: 1,
+                  sigma: -1}
+          groups:
+            - {ids: [1], local: {steps: 2}}
+            - ids: [2]
+              name: 7
+        algorithms:
+          - fedavg
+          - name: fedavgg
+    """
+
+    def test_of_every_mistake(self, tmp_path):
+        assert lines_of(tmp_path, self.TEXT) == [
+            "5 mistakes",
+            "  s.yaml:1: rounds: found 0; it should be at least 1",
+            "  s.yaml:5: problem.dataset.featurs: unknown key 'featurs'; did you mean 'features'?",
+            "  s.yaml:9: clients.delay.sigma: found -1; it should be at least 0",
+            "  s.yaml:13: clients.groups.1.name: found 7; it should be a text",
+            "  s.yaml:16: algorithms.1.name: unknown algorithm 'fedavgg'; did you mean 'fedavg'?",
+        ]
+
+    def test_of_what_is_missing_is_that_of_its_part(self, tmp_path):
+        text = "rounds: 1\nproblem: least-squares\nclients:\n  groups:\n    - {name: a}\n"
+        assert lines_of(tmp_path, text) == [
+            "2 mistakes",
+            "  s.yaml:5: clients.groups.0: found none of ids, count and fraction; give one of ids, "
+            "count and fraction",
+            "  algorithms: is missing; give it",
+        ]
+
+    def test_an_override_has_none(self, tmp_path):
+        text = "rounds: 1\nproblem: least-squares\nclients: {count: 3}\nalgorithms: [fedavg]\n"
+        assert lines_of(tmp_path, text, "rounds=0") == ["rounds: found 0; it should be at least 1"]
+        assert lines_of(tmp_path, text, "algorithms.fedavg.local.lr=0", "seeds=[]") == [
+            "2 mistakes",
+            "  seeds: found []; it should be a list of at least 1",
+            "  algorithms.0.local.lr: found 0; it should be greater than 0",
+        ]
+
+    def test_a_mistake_that_the_data_show_is_located_too(self, tmp_path):
+        path = tmp_path / "s.yaml"
+        path.write_text("rounds: 1\nparticipation: {cohort: 9}\n")
+        error = ScenarioError("participation.cohort", "found 9")
+        assert str(locate(error, path)) == f"{path}:2: participation.cohort: found 9"
+        assert str(locate(error, path, ["participation.cohort=9"])) == str(error)
+        assert str(locate(error, tmp_path / "gone.yaml")) == str(error)
 
 
 class TestGrid:
@@ -450,8 +570,8 @@ class TestFile:
                 "name: !!python/object/apply:os.getcwd []\n",
                 "yaml:1: holds a value that is no plain",
             ),
-            ("name: x\nrounds: [1, 2\n", "yaml:3: is no valid YAML: expected ',' or ']'"),
-            ("name: x\n\tbad: y\n", "yaml:2: is no valid YAML: found character"),
+            ("name: x\nrounds: [1, 2\n", "yaml:3: is no valid YAML: did not find expected"),
+            ("name: x\n\tbad: y\n", "yaml:2: is no valid YAML: found a tab"),
             ("", "yaml: holds no mapping"),
             ("- 1\n", "yaml: holds no mapping"),
             (b"name: \xff\xfe\n", "yaml: is no text in UTF-8"),

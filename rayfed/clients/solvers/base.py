@@ -1,4 +1,4 @@
-"""What a local solver is, and how many clients it works on at once."""
+"""The interface of local solvers, and how many clients one works on at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AfterStep: TypeAlias = Callable[[Array], None]
 
 @dataclass(frozen=True)
 class Local:
-    """What local solvers leave behind.
+    """The result of local steps.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Solver:
 
     @property
     def length(self) -> Length | None:
-        """How long, where that is no fixed number."""
+        """How many steps or passes, if that changes over rounds; None if it is fixed."""
         return None
 
     def budget(
@@ -86,7 +86,7 @@ class Solver:
         return 1.0
 
     def mean_budget(self, sizes: Ints) -> Floats | None:
-        """Return the mean number of local steps (K,) of clients that draw it in every round.
+        """Return the mean number of local steps (K,) of clients that draw their number anew.
 
         Returns
         -------

@@ -71,7 +71,7 @@ class Descent(Solver):
 
     @property
     def length(self) -> Length | None:
-        """How long, where that is no fixed number."""
+        """How many steps or passes, if that changes over rounds; None if it is fixed."""
         given = self.steps or self.epochs
         return given if isinstance(given, Length) else None
 

@@ -15,6 +15,8 @@ import numpy as np
 from rayfed.clients.host import Request
 from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.engine import columns
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.measures.heterogeneity import squares
 from rayfed.engine.replies import reply_of
@@ -23,8 +25,8 @@ from rayfed.executors.base import Gathered
 from rayfed.messages import Reply, State
 from rayfed.population.availability import Cyclic, PopulationInfo
 
-HETEROGENEITY = ("gradient_dissimilarity", "client_drift", "drift_at_optimum", "gamma")
-BY_GROUP = ("within_group_dissimilarity", "between_group_dissimilarity")
+HETEROGENEITY = names(columns.HETEROGENEITY)
+BY_GROUP = names(columns.BY_GROUP)
 
 Exchange: TypeAlias = Callable[[Request, Mapping[str, Array], str], Gathered]
 
@@ -90,13 +92,13 @@ class Diagnosis:
         parts = [ids] if groups is None else [ids[groups == g] for g in np.unique(groups)]
         slopes = [self._ask("slopes", part, {"slope": x.size}, {"x": x}, when) for part in parts]
         mean = _mean(slopes, "slope")
-        found = []
+        distances = []
         for part, slope in zip(parts, slopes, strict=True):
             send = {"x": x, "mean": mean, "group": slope.mean["slope"]}
-            found.append(self._ask("off", part, {"off": 1, "off_group": 1}, send, when))
-        row = {"gradient_dissimilarity": float(_mean(found, "off"))}
+            distances.append(self._ask("off", part, {"off": 1, "off_group": 1}, send, when))
+        row = {"gradient_dissimilarity": float(_mean(distances, "off"))}
         if groups is not None:
-            within = float(_mean(found, "off_group"))
+            within = float(_mean(distances, "off_group"))
             apart = [float(squares(slope.mean["slope"] - mean)) for slope in slopes]
             weights = [float(slope.weights.sum()) for slope in slopes]
             between = sum(w * a for w, a in zip(weights, apart, strict=True)) / sum(weights)

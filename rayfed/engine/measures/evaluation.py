@@ -47,37 +47,41 @@ class Evaluation:
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
         """
-        shared = own = _Scored.of(clients, self._shared(clients, x), self._scored(clients))
+        shared = personal = _Scored.of(clients, self._shared(clients, x), self._scored(clients))
         if self.algorithm.personal and self.algorithm.has_global:
-            own = _Scored.of(clients, self._own(clients, x), self._scored(clients))
+            personal = _Scored.of(clients, self._personal(clients, x), self._scored(clients))
         weights = clients.objective.weights(clients.mass)
-        accuracy = np.where(own.rows > 0, own.accuracy, 0.0)
+        accuracy = np.where(personal.rows > 0, personal.accuracy, 0.0)
         terms = (
             shared.losses * weights, weights, shared.loss, shared.right, shared.rows,
-            own.losses, np.ones_like(weights), accuracy, own.rows > 0,
+            personal.losses, np.ones_like(weights), accuracy, personal.rows > 0,
         )  # fmt: skip
-        return Upload({"metrics": np.stack(terms, axis=1), **self._each(clients, x, shared, own)})
+        scalars = self._by_client(clients, x, shared, personal)
+        return Upload({"metrics": np.stack(terms, axis=1), **scalars})
 
-    def _each(self, clients: Clients, x: Array, shared: _Scored, own: _Scored) -> dict[str, Array]:
-        """Return what is told of each client (K,)."""
-        found = {"loss": shared.losses, "personal_loss": own.losses}
+    def _by_client(
+        self, clients: Clients, x: Array, shared: _Scored, personal: _Scored
+    ) -> dict[str, Array]:
+        """Return the numbers of each client (K,) that are asked for."""
+        numbers = {"loss": shared.losses, "personal_loss": personal.losses}
         if "distance" in self.told:
-            apart = own.models - x
-            found["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
-        for name, one in (("accuracy", shared), ("personal_accuracy", own)):
+            apart = personal.models - x
+            numbers["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
+        for name, scored in (("accuracy", shared), ("personal_accuracy", personal)):
             if name in self.told and self.scored == "server":
-                found[name] = _share(*_scores(clients, one.models, clients.rows_once)[1:])
+                on_training = _scores(clients, scored.models, clients.rows_once)
+                numbers[name] = _share(*on_training[1:])
             elif name in self.told:
-                found[name] = one.accuracy
-        return {name: found[name] for name in self.told}
+                numbers[name] = scored.accuracy
+        return {name: numbers[name] for name in self.told}
 
     def each(self, clients: Clients, x: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).
 
         Accuracy is NaN where there are no rows.
         """
-        found = _Scored.of(clients, self._own(clients, x), self._scored(clients))
-        return Upload({"loss": found.losses, "accuracy": found.accuracy})
+        scored = _Scored.of(clients, self._personal(clients, x), self._scored(clients))
+        return Upload({"loss": scored.losses, "accuracy": scored.accuracy})
 
     def losses(self, clients: Clients, x: Array) -> Upload:
         """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
@@ -88,13 +92,13 @@ class Evaluation:
         """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""
         return Upload({"metrics": np.stack(_scores(clients, x[None], clients.held_out), axis=1)})
 
-    def _own(self, clients: Clients, x: Array) -> Array:
+    def _personal(self, clients: Clients, x: Array) -> Array:
         """Return the clients' own models (K, p), or the shared one (1, p) if they have none."""
         return self.algorithm.models(clients, x) if self.algorithm.personal else x[None]
 
     def _shared(self, clients: Clients, x: Array) -> Array:
         """Return the model that is evaluated (1, p), or if there is none their own (K, p)."""
-        return x[None] if self.algorithm.has_global else self._own(clients, x)
+        return x[None] if self.algorithm.has_global else self._personal(clients, x)
 
     def _scored(self, clients: Clients) -> Batch | None:
         return {"held-out": clients.held_out, "training": clients.rows_once}.get(self.scored)

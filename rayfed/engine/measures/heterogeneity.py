@@ -15,22 +15,22 @@ from rayfed.messages import State, Upload
 
 
 @dataclass(frozen=True)
-class Watched(Clients):
-    """Clients whose local models are noted.
+class TracedClients(Clients):
+    """Clients that keep the results of their local solvers.
 
     Attributes
     ----------
-    common, own : list of (K, p) array
-        Where the local solvers end that start from one model for all clients, and the others.
+    shared, personal : list of (K, p) array
+        The local models of solvers that started from one model for all clients, and of others.
     """
 
-    common: list[Array] = field(default_factory=list)
-    own: list[Array] = field(default_factory=list)
+    shared: list[Array] = field(default_factory=list)
+    personal: list[Array] = field(default_factory=list)
 
     def solve(self, x: Array, **terms: Any) -> Local:
-        """Run the local solver from x, (p,) or (K, p), and note where it ends."""
+        """Run the local solver from x, (p,) or (K, p), and keep the local models."""
         local = super().solve(x, **terms)
-        (self.common if np.ndim(x) == 1 else self.own).append(local.x)
+        (self.shared if np.ndim(x) == 1 else self.personal).append(local.x)
         return local
 
 
@@ -80,9 +80,9 @@ class Heterogeneity:
 
         Of several it is the one that starts from the global model: personal models are no drift.
         """
-        watched = Watched(**{f.name: getattr(clients, f.name) for f in fields(clients)})
-        getattr(self.algorithm, str(client_half))(watched, **send)
-        models = [*watched.common, *watched.own]
+        traced = TracedClients(**{f.name: getattr(clients, f.name) for f in fields(clients)})
+        getattr(self.algorithm, str(client_half))(traced, **send)
+        models = [*traced.shared, *traced.personal]
         if not models:
             return np.full((len(clients.ids), clients.p), np.nan)
         return models[0].astype(np.float64)

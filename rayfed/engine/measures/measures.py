@@ -1,4 +1,4 @@
-"""Measures of a model in the middle of a run: what the columns of an evaluated row say."""
+"""Measures of a model during a run: the columns of an evaluated row."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.host import Request
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.engine import columns
 from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Diagnosis, NextRound
 from rayfed.engine.measures.evaluation import scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
@@ -19,14 +21,11 @@ from rayfed.executors.base import Gathered
 from rayfed.messages import Probe, State
 from rayfed.population.availability import Availability, Cyclic
 
-SCORES = ("loss", "test_loss", "accuracy", "loss_gap")
-PERSONAL = (
-    "personal_loss", "personal_accuracy",
-    "personal_accuracy_spread", "personal_accuracy_worst_decile",
-)  # fmt: skip
-FAIRNESS = ("accuracy_spread", "accuracy_worst_decile", "accuracy_jain")
-SKEW = ("skew", "skew_optimum")
-DISTANCE = ("distance",)
+SCORES = names(columns.SCORES)
+PERSONAL = names(columns.PERSONAL)
+FAIRNESS = names(columns.FAIRNESS)
+SKEW = names(columns.SKEW)
+DISTANCE = names(columns.DISTANCE)
 
 
 class Asked(Protocol):
@@ -60,9 +59,9 @@ def evaluated(asked: Asked, algorithm: Algorithm, *, availability: Availability)
         HETEROGENEITY: asked.heterogeneity,
         BY_GROUP: asked.heterogeneity and isinstance(availability, Cyclic),
     }
-    columns = (name for names, given in wanted.items() if given for name in names)
+    measured = (name for group, given in wanted.items() if given for name in group)
     examiner = algorithm.examiner
-    return (*columns, *(examiner.columns if examiner else ()))
+    return (*measured, *names(examiner.columns if examiner else ()))
 
 
 class Measures:
@@ -105,15 +104,15 @@ class Measures:
         """
         run = self.run
         up = {"metrics": 9, **dict.fromkeys(run.told, 1)}
-        found = self._ask("evaluation", "measure", up, run.evaluated, x, when)
-        sums, told = found.sums["metrics"], found.each
+        gathered = self._ask("evaluation", "measure", up, run.evaluated, x, when)
+        sums, by_client = gathered.sums["metrics"], gathered.each
         objective = run.views["evaluation"].objective
         normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
         row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
         if run.scored == "server" and run.algorithm.has_global:  # it knows no others
             pieces = np.arange(run.views["server"].shards.clients)
-            own = self._ask("server", "on_server", {"metrics": 3}, pieces, x, when)
-            row |= scores(*own.sums["metrics"].tolist())
+            on_server = self._ask("server", "on_server", {"metrics": 3}, pieces, x, when)
+            row |= scores(*on_server.sums["metrics"].tolist())
         if run.optimum is not None:
             row["loss_gap"] = row["loss"] - run.optimum.value
             if run.distance:
@@ -121,19 +120,19 @@ class Measures:
         if run.heterogeneity:
             row |= self.diagnosis.of(x, coming, when)
         if run.fairness:
-            row |= fairness(told["accuracy"])
+            row |= fairness(by_client["accuracy"])
         if run.algorithm.personal:
-            served = fairness(told["personal_accuracy"])
+            served = fairness(by_client["personal_accuracy"])
             row |= {f"personal_{name}": served[name] for name in FAIRNESS[:2]}
-        return row, self._kept(told, coming.round - 1)
+        return row, self._kept(by_client, coming.round - 1)
 
-    def _kept(self, told: Mapping[str, Array], round: int) -> Mapping[str, Array]:
+    def _kept(self, by_client: Mapping[str, Array], round: int) -> Mapping[str, Array]:
         """Return what is kept of every evaluated client after a round."""
         if self.run.thinning is None:
             return {}
         ids = self.run.evaluated
         none = np.full(len(ids), np.nan)
-        columns = {name: told.get(name, none) for name in COLUMNS}
+        columns = {name: by_client.get(name, none) for name in COLUMNS}
         return {"round": np.full(len(ids), round), "client": ids, **columns}
 
     def examine(

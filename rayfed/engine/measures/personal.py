@@ -8,10 +8,11 @@ import numpy as np
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.arrays import Array
+from rayfed.core.columns import names
+from rayfed.engine.columns import MODELS
 
-COLUMNS = ("distance", "personal_loss", "personal_accuracy", "loss", "accuracy")
-"""What is kept of a client: how far its own model is from the global one (Euclidean; NaN where
-there is none), F_i and accuracy of its own, and of the global one on the same rows."""
+COLUMNS = names(MODELS)
+"""The names of what is kept of a client's own model."""
 MOST_ROWS = 40_000
 """Clients times rounds of one run; a float64 for each of `COLUMNS` makes 1.6 MB of them."""
 MOST_CLIENTS = 10_000

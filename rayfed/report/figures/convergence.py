@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.core.columns import Column
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT, Ink
 from rayfed.report.figures.style import (
@@ -30,7 +32,6 @@ from rayfed.report.read.series import (
     points,
     thin,
     y_columns,
-    y_title,
 )
 from rayfed.report.read.units import short_number
 
@@ -83,15 +84,15 @@ def convergence(
             single = curve([history(run)], x, y)
             add_seed(figure, run, look[name], single, worth["worth"], end)
     for name, frames in histories.items():
-        places = [crossing(f, y, target) for f in frames if y in f] if target is not None else []
-        at = [float(row[x]) / worth["worth"] for row in places if row is not None]
+        places = _crossings(frames, results.column(y), target)
+        at = [float(row[x]) / worth["worth"] for row in places]
         _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
     if log is None:  # an accuracy is read between 0 and 1
         log = "accuracy" not in y and spans_decades([c.mean for c in scaled])
     extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
-    _set_axes(figure, worth["title"], y, log, extent, end)
+    _set_axes(figure, worth["title"], results.column(y).label, log, extent, end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
@@ -156,6 +157,14 @@ def _level(found: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floa
     return found.x / worth, *parts
 
 
+def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> list[pd.Series]:
+    """Return the first row of each run that is as good as the target, of those that have one."""
+    if target is None:
+        return []
+    rows = [crossing(frame, y, target) for frame in frames if y.name in frame]
+    return [row for row in rows if row is not None]
+
+
 def _add_crossings(
     figure: go.Figure, name: str, ink: Ink, at: list[float], target: float | None, compete: bool
 ) -> None:
@@ -183,7 +192,7 @@ def _set_axes(
         figure.update_xaxes(dtick=1)
     ticks = log_ticks(extent) if log else {}
     kind = "log" if log else "linear"
-    figure.update_yaxes(title_text=y_title(y), type=kind, range=extent, **ticks)
+    figure.update_yaxes(title_text=y, type=kind, range=extent, **ticks)
 
 
 def _add_target(figure: go.Figure, target: float | None) -> None:
@@ -226,8 +235,8 @@ def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
         "thinned": rows if longest > rows else None,
         "clocks": scales,
         "columns": {
-            column: {"title": y_title(column), "target": default_target(results, column)}
-            for column in columns
+            name: _described(results.column(name)) | {"target": default_target(results, name)}
+            for name in columns
         },
         "runs": [
             {
@@ -239,6 +248,10 @@ def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
             for run in runs
         ],
     }
+
+
+def _described(column: Column) -> dict[str, Any]:
+    return {"title": column.title, "label": column.label, "better": column.better}
 
 
 def _columns(frame: Any, wanted: list[str], rows: int) -> dict[str, list[float | None]]:

@@ -52,7 +52,7 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     for axis, span in zip(("xaxis", "yaxis"), spans, strict=True):
         figure.layout[axis].update(type="log", range=span, **log_ticks(span))
     figure.update_xaxes(title_text="relaxation time of the walk, 1/(1 - λ₂), in moves")
-    return figure.update_yaxes(title_text=end_title(results, found.column))
+    return figure.update_yaxes(title_text=end_title(results, found.column.name))
 
 
 def _extent(values: pd.Series) -> list[float]:

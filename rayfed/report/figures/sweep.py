@@ -24,7 +24,7 @@ from rayfed.report.figures.style import (
 )
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import more_is_better, stopped_at, y_title
+from rayfed.report.read.series import stopped_at
 from rayfed.report.read.sweeps import Sweep
 
 HEIGHT = 360
@@ -155,14 +155,16 @@ def series_inks(results: Results, found: Sweep) -> dict[str, Ink]:
 
 def end_title(results: Results, column: str) -> str:
     """Return the title of an axis of last values, or of rounds where a value ends the runs."""
-    title, goal = y_title(column), stopped_at(results, column)
-    return f"final {title}" if goal is None else f"rounds to {title} {units.number(goal)}"
+    shown, goal = results.column(column), stopped_at(results, column)
+    if goal is None:
+        return f"final {shown.label}"
+    return f"rounds to {shown.title} {units.number(goal)}"
 
 
 def _better_is_darker(results: Results, ink: Ink, column: str) -> list[list[Any]]:
     pale, full = (colour for _, colour in fade(ink))
-    less = more_is_better(column) is False or stopped_at(results, column) is not None
-    return [[0.0, full], [1.0, pale]] if less else fade(ink)
+    lower = results.column(column).better == "lower" or stopped_at(results, column) is not None
+    return [[0.0, full], [1.0, pale]] if lower else fade(ink)
 
 
 def _texts(z: Floats) -> list[list[str]]:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from rayfed.report.figures.palette import Ink
-from rayfed.report.tables import Column
+from rayfed.report.tables import TextColumn
 
 
 def asset(name: str) -> str:
@@ -141,7 +141,7 @@ def figure(
 
 
 def results_table(
-    columns: Sequence[Column], look: Mapping[str, Ink], baselines: Iterable[str]
+    columns: Sequence[TextColumn], look: Mapping[str, Ink], baselines: Iterable[str]
 ) -> str:
     """Return the table of results: sortable, the best values bold, baselines grey."""
     heads = "".join(
@@ -162,11 +162,11 @@ def results_table(
     )
 
 
-def _clock(column: Column) -> str:
+def _clock(column: TextColumn) -> str:
     return f' data-clock="{column.clock}"' if column.clock else ""
 
 
-def _cell(column: Column, row: int, look: Mapping[str, Ink], place: int) -> str:
+def _cell(column: TextColumn, row: int, look: Mapping[str, Ink], place: int) -> str:
     text = escape(column.texts[row])
     kinds = ["best"] if column.best[row] else []
     if place == 0:

@@ -131,7 +131,7 @@ def _mixing(results: Results) -> dict[str, Any] | None:
     firsts = found.points.drop_duplicates("series")
     return {
         "title": unbroken(mixing_section.title(found)),
-        "figure": figure_json(mixing_figure(results, found.column)),
+        "figure": figure_json(mixing_figure(results, found.column.name)),
         "firsts": list(zip(firsts["series"], firsts["name"], strict=True)),
         "missed": not bool(found.points["reached"].all()),
     }

@@ -17,7 +17,7 @@ from rayfed.report.page.words import headline
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import first_column
-from rayfed.report.tables import columns, summary
+from rayfed.report.tables import summary, text_columns
 
 _SCRIPTS = ("units.js", "series.js", "convergence.js", "table.js", "walk.js", "own.js", "page.js")
 
@@ -51,7 +51,7 @@ def page(results: Results) -> str:
     """Return the page as HTML."""
     y = first_column(results)
     frame = summary(results, y)
-    table = columns(frame)
+    table = text_columns(results, frame)
     data = payload(results, y)
     answer = headline(results, frame)
     about = f"<p>{escape(results.description)}</p>" if results.description else ""

@@ -16,13 +16,13 @@ from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import clocks, stopped_at
 from rayfed.report.read.settings import flat
-from rayfed.report.tables import Column
+from rayfed.report.tables import TextColumn
 
 Data = Mapping[str, Any]
 _HISTORY = '<div class="history" aria-live="polite"></div>'
 
 
-def body(results: Results, answer: str, columns: Sequence[Column], data: Data) -> str:
+def body(results: Results, answer: str, columns: Sequence[TextColumn], data: Data) -> str:
     """Return everything under the study's name.
 
     Parameters
@@ -100,7 +100,7 @@ def _scale(log: bool) -> str:
     return "log" if log else "linear"
 
 
-def _table(results: Results, columns: Sequence[Column]) -> str:
+def _table(results: Results, columns: Sequence[TextColumn]) -> str:
     seeds = max(len(results.usable(name)) for name in results.names)
     over = f", mean and standard deviation over {seeds} seeds" if seeds > 1 else ""
     to_target = any(column.title.startswith("rounds to") for column in columns)

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from rayfed.core.columns import Column
 from rayfed.report.figures.fairness import fairness_column, worst_tenth
 from rayfed.report.figures.participation import client_shares, fifth
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
-from rayfed.report.read.series import more_is_better, stopped_at, y_title
+from rayfed.report.read.series import stopped_at
 from rayfed.report.read.sweeps import Sweep
 from rayfed.report.read.walked import misplaced, positions, visits
 
@@ -36,11 +37,11 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     """
     rivals = frame[frame["name"].isin(results.rivals)]
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
-    if column.startswith("personal_") and _ends(rivals, column):
-        return f"{_served(frame, rivals, column)}{_so_far(results)}."
+    if column.startswith("personal_") and _ends(rivals, results.column(column)):
+        return f"{_served(results, frame, rivals, column)}{_so_far(results)}."
     if not math.isfinite(target):
         return _without_target(rivals)
-    goal = goal_text(column, target)
+    goal = goal_text(results.column(column), target)
     there = rivals[rivals["rounds_to_target"].notna()].sort_values(
         ["rounds_to_target", "time_to_target_s"], kind="stable"
     )
@@ -54,37 +55,39 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     return f"{said}; {_in_time(there)}{_so_far(results)}."
 
 
-def goal_text(column: str, value: float) -> str:
+def goal_text(column: Column, value: float) -> str:
     """Return a target for a sentence.
 
     Examples
     --------
-    >>> goal_text("loss", 0.05), goal_text("loss_gap", 2.06e-9)
+    >>> gap = Column("loss_gap", "gap to the optimum")
+    >>> goal_text(Column("loss"), 0.05), goal_text(gap, 2.06e-9)
     ('loss 0.05', 'a gap to the optimum of 2.06e-9')
     """
-    title, number = y_title(column), units.number(value)
+    title, number = column.title, units.number(value)
     return f"a {title} of {number}" if " to " in title else f"{title} {number}"
 
 
-def _served(frame: pd.DataFrame, rivals: pd.DataFrame, column: str) -> str:
+def _served(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
     """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
-    shared = column.removeprefix("personal_")
+    column, shared = results.column(name), results.column(name.removeprefix("personal_"))
     own = [f"{end} with {name}" for name, end in _ends(rivals, column)[:_NAMED]]
-    said = f"Clients' own models end at {y_title(column)} {listed(own)}"
+    said = f"Clients' own models end at {column.title} {listed(own)}"
     for name, end in _ends(frame[frame["baseline"]], column)[:1]:
         said += f", the baseline {name} at {end}"
     for name, end in _ends(rivals, shared)[:1]:
-        said += f"; of models for everybody the best, {name}'s, has {y_title(shared)} {end}"
+        said += f"; of models for everybody the best, {name}'s, has {shared.title} {end}"
     return said
 
 
-def _ends(rows: pd.DataFrame, column: str) -> list[tuple[str, str]]:
+def _ends(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
     """Return names with their last values, the best first; without those that have none."""
-    if f"{column}_mean" not in rows:
+    mean = f"{column.name}_mean"
+    if mean not in rows:
         return []
-    known = rows.dropna(subset=[f"{column}_mean"])
-    known = known.sort_values(f"{column}_mean", ascending=not more_is_better(column), kind="stable")
-    ends = zip(known["name"], known[f"{column}_mean"], strict=True)
+    known = rows.dropna(subset=[mean])
+    known = known.sort_values(mean, ascending=column.better != "higher", kind="stable")
+    ends = zip(known["name"], known[mean], strict=True)
     return [(named(name), units.number(float(value))) for name, value in ends]
 
 
@@ -349,15 +352,17 @@ def sweep_title(results: Results, found: Sweep, column: str) -> str:
     """Return at which point of a sweep the last value was best, or came soonest."""
     ends = found.values(results, column)
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
+    title, better = results.column(column).title, results.column(column).better
     goal = stopped_at(results, column)
     if goal is not None:
-        return _soonest(found, rows, goal_text(column, goal), len(ends))
+        return _soonest(found, rows, goal_text(results.column(column), goal), len(ends))
     if not len(rows):
-        return f"No point of the sweep ended with a {y_title(column)}"
-    more = more_is_better(column)
-    first, last = (rows.iloc[-1], rows.iloc[0]) if more else (rows.iloc[0], rows.iloc[-1])
-    best, worst = ("smallest", "largest") if more is None else ("best", "worst")
-    said = f"The {best} final {y_title(column)}, {units.number(first['value'])}, is "
+        return f"No point of the sweep ended with a {title}"
+    if better == "higher":
+        rows = rows[::-1]
+    first, last = rows.iloc[0], rows.iloc[-1]
+    best, worst = ("smallest", "largest") if better is None else ("best", "worst")
+    said = f"The {best} final {title}, {units.number(first['value'])}, is "
     said += f"{named(first['series'])}'s with {_place(found, first)}; "
     said += f"the {worst}, {units.number(last['value'])}, "
     said += f"{named(last['series'])}'s with " if len(found.series) > 1 else "comes with "

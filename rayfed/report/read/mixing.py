@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.core.columns import Column
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import crossing, history, stopped_at, y_columns
@@ -43,7 +44,7 @@ class Mixing:
 
     Parameters
     ----------
-    column : str
+    column : Column
         What ends the runs.
     goal : float
         The value at which it does.
@@ -56,7 +57,7 @@ class Mixing:
         By algorithm; those whose points are too few, or have walks too much alike, have none.
     """
 
-    column: str
+    column: Column
     goal: float
     points: pd.DataFrame
     powers: dict[str, Power]
@@ -82,7 +83,7 @@ def find(results: Results, column: str | None = None) -> Mixing | None:
         fits = {str(name): fit(mine[mine["reached"]]) for name, mine in series}
         powers = {name: found for name, found in fits.items() if found is not None}
         if goal is not None and powers:
-            return Mixing(each, goal, points, powers)
+            return Mixing(results.column(each), goal, points, powers)
     return None
 
 
@@ -119,7 +120,8 @@ def fit(points: pd.DataFrame) -> Power | None:
 
 def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
     names = [name for name in results.names if name not in results.failed]
-    rows = [_point(results.usable(name), column, goal) | {"name": name} for name in names]
+    ends = results.column(column)
+    rows = [_point(results.usable(name), ends, goal) | {"name": name} for name in names]
     frame = pd.DataFrame(rows)
     frame = frame[np.isfinite(frame["relaxation"]) & (frame["rounds"] > 0)] if rows else frame
     if not len(frame):
@@ -132,10 +134,10 @@ def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
     return frame.merge(pd.concat(told), on="name")
 
 
-def _point(runs: list[Run], column: str, goal: float) -> dict[str, Any]:
+def _point(runs: list[Run], column: Column, goal: float) -> dict[str, Any]:
     """Return relaxation time and rounds of one point."""
     frames = [history(run) for run in runs]
-    at = [crossing(frame, column, goal) if column in frame else None for frame in frames]
+    at = [crossing(frame, column, goal) if column.name in frame else None for frame in frames]
     reached = bool(at) and all(row is not None for row in at)
     ends = [frame.iloc[-1] if row is None else row for frame, row in zip(frames, at, strict=True)]
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.errors import ScenarioError
+from rayfed.core.parquet import columns_in
 from rayfed.report.read.settings import short_names, tried
 from rayfed.report.read.walked import Walked
 
@@ -76,6 +78,8 @@ class Run:
         Where its server walked; None where it did not, or the run has not ended.
     personal : DataFrame
         As in the folder: what became of the clients' own models; empty where they have none.
+    columns : mapping of str to Column
+        What the files say about the columns of ``rounds``; files of earlier versions say nothing.
     """
 
     folder: Path
@@ -88,6 +92,7 @@ class Run:
     fit: Fit | None = None
     walk: Walked | None = None
     personal: pd.DataFrame = field(default_factory=pd.DataFrame)
+    columns: Mapping[str, Column] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -206,6 +211,18 @@ class Results:
         """Rows of all runs, a row a round, with the column ``name``."""
         return self._all("rounds")
 
+    def column(self, name: str) -> Column:
+        """Return title, unit and more of a column of ``rounds``, as its files declare them.
+
+        A column that no file describes has its name as title. Of those, losses are better lower
+        and accuracies higher.
+        """
+        return self._columns.get(name) or Column(name, better=_better_by_name(name))
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        return by_name(column for run in self.runs_found for column in run.columns.values())
+
     @cached_property
     def events(self) -> pd.DataFrame:
         """Events of all runs, a row a client and Ask, with ``name`` and ``seed``."""
@@ -237,14 +254,27 @@ class Results:
 
 
 def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
-    rounds = _frame(folder / "rounds.parquet", ["round"])
-    events = _frame(folder / "events.parquet", ["round", "ask", "client"])
-    clients = _frame(folder / "clients.parquet", ["client"])
-    away = _frame(folder / "away.parquet", ["client", "start_s"])
-    known = away if "client" in away else None
-    personal = _frame(folder / "personal.parquet", ["round", "client"])
-    fit, walk = _fit(folder / "fit.npz"), Walked.read(folder / "walk.npz")
-    return Run(folder, info, name, rounds, events, clients, known, fit, walk, personal)
+    table = _table(folder / "rounds.parquet")
+    away = _frame(_table(folder / "away.parquet"), ["client", "start_s"])
+    return Run(
+        folder,
+        info,
+        name,
+        rounds=_frame(table, ["round"]),
+        events=_frame(_table(folder / "events.parquet"), ["round", "ask", "client"]),
+        clients=_frame(_table(folder / "clients.parquet"), ["client"]),
+        away=away if "client" in away else None,
+        fit=_fit(folder / "fit.npz"),
+        walk=Walked.read(folder / "walk.npz"),
+        personal=_frame(_table(folder / "personal.parquet"), ["round", "client"]),
+        columns=columns_in(table.schema) if table is not None else {},
+    )
+
+
+def _better_by_name(column: str) -> Better | None:
+    if column.endswith("accuracy"):
+        return "higher"
+    return "lower" if column.endswith(("loss", "loss_gap")) else None
 
 
 def _fit(path: Path) -> Fit | None:
@@ -256,9 +286,11 @@ def _fit(path: Path) -> Fit | None:
         return Fit(kind, text, square, held["points"], held["curve"], held["counts"])
 
 
-def _frame(path: Path, keys: list[str]) -> pd.DataFrame:
-    """Read a file or a folder of parts; while a folder is compacted a row may be there twice."""
-    table = _patiently(lambda: _table(path))
+def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
+    """Return a table as a frame, sorted by keys; of rows with the same keys the last.
+
+    While a folder of parts is compacted a row may be there twice.
+    """
     if table is None:
         return pd.DataFrame()
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
@@ -270,6 +302,11 @@ def _frame(path: Path, keys: list[str]) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pa.Table | None:
+    """Read a file or a folder of parts, None if there is none."""
+    return _patiently(lambda: _table_now(path))
+
+
+def _table_now(path: Path) -> pa.Table | None:
     if path.is_file():
         return pq.read_table(path)
     parts = sorted(part for part in path.glob("*.parquet") if not part.name.startswith((".", "_")))

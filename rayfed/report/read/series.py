@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from rayfed.core.arrays import Floats
+from rayfed.core.columns import Column
 from rayfed.report.read.results import Results, Run
 
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -51,38 +52,7 @@ X_AXES = {
     "updates": Axis("updates", "client updates"),
     COMMUNICATIONS: Axis(COMMUNICATIONS, COMMUNICATIONS),
 }
-Y_TITLES = {
-    "loss": "loss",
-    "test_loss": "test loss",
-    "loss_gap": "gap to the optimum",
-    "accuracy": "accuracy",
-    "personal_loss": "personal loss",
-    "personal_accuracy": "personal accuracy",
-    "distance": "distance from the optimum",
-    "server_lr": "server step",
-    "accuracy_spread": "spread of the clients' accuracies",
-    "accuracy_worst_decile": "accuracy of the worst-served tenth",
-    "accuracy_jain": "evenness of the accuracies (Jain)",
-    "personal_accuracy_spread": "spread of the personal accuracies",
-    "personal_accuracy_worst_decile": "personal accuracy of the worst-served tenth",
-    "skew": "selection skew",
-    "skew_optimum": "selection skew at the optimum",
-    "gradient_dissimilarity": "gradient dissimilarity",
-    "within_group_dissimilarity": "gradient dissimilarity within groups",
-    "between_group_dissimilarity": "gradient dissimilarity between groups",
-    "client_drift": "client drift",
-    "drift_at_optimum": "average drift at the optimum",
-    "gamma": "heterogeneity of the clients' optima",
-    "merit": "merit function of the theorem",
-    "contraction": "contraction that is guaranteed",
-    "stationarity": "gradient of the Lagrangian",
-    "stationarity_best": "least gradient of the Lagrangian so far",
-    "beta_bound": "what beta should be above",
-    "contraction_measured": "contraction that is measured",
-}
-_FIRST = list(Y_TITLES)
-_MORE = {"accuracy_worst_decile", "accuracy_jain"}
-_LESS = {"accuracy_spread", "distance"}
+_FIRST = ("loss", "test_loss", "loss_gap", "accuracy")  # offered even if they never change
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS}
 
 
@@ -113,12 +83,12 @@ def clocks(results: Results) -> dict[str, Axis]:
 
 
 def y_columns(results: Results) -> list[str]:
-    """Return the numeric columns worth drawing: the losses and accuracies first.
+    """Return the numeric columns worth drawing: what can be good or bad first, counts last.
 
     Columns that hold nothing, or the same number in every row of every run, are left out.
     """
     rounds = results.rounds
-    found = []
+    found: list[str] = []
     for column in rounds.columns:
         values = rounds[column]
         if column in _NEVER_Y or not pd.api.types.is_numeric_dtype(values):
@@ -126,23 +96,15 @@ def y_columns(results: Results) -> list[str]:
         finite = values[np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))]
         # Row 0 has no work behind it, so a constant column there still differs from the rest.
         varied = finite[rounds.loc[finite.index, "round"] > 0].nunique() > 1
-        if len(finite) and (varied or column in _FIRST[:4]):
+        if len(finite) and (varied or column in _FIRST):
             found.append(str(column))
     place = {column: number for number, column in enumerate(_FIRST)}
-    return sorted(found, key=lambda column: place.get(column, len(place)))
 
+    def key(name: str) -> tuple[int, bool, bool]:
+        column = results.column(name)
+        return place.get(name, len(place)), column.better is None, column.dtype == "int64"
 
-def y_title(column: str) -> str:
-    """Return what a column is called on an axis."""
-    return Y_TITLES.get(column, column.replace("_", " "))
-
-
-def more_is_better(column: str) -> bool | None:
-    """Return whether large values are good; None where neither end is."""
-    plain = column.removeprefix("personal_")
-    if plain in _MORE or column.endswith("accuracy"):
-        return True
-    return False if plain in _LESS or column.endswith(("loss", "loss_gap")) else None
+    return sorted(found, key=key)
 
 
 def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
@@ -209,10 +171,10 @@ def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
     return kept
 
 
-def crossing(frame: pd.DataFrame, y: str, target: float) -> pd.Series | None:
+def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
     """Return the first row of a `history` that is as good as the target, None if there is none."""
-    values = frame[y].to_numpy(dtype=float, na_value=np.nan)
-    good = values >= target if more_is_better(y) else values <= target
+    values = frame[y.name].to_numpy(dtype=float, na_value=np.nan)
+    good = values >= target if y.better == "higher" else values <= target
     return frame.iloc[int(np.argmax(good))] if good.any() else None
 
 
@@ -225,13 +187,14 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     mean made less than half of the best one's progress: it would set a target that all others
     pass at once.
     """
-    better = more_is_better(y)
+    better = results.column(y).better
     if better is None:
         return None
     stop = stopped_at(results, y)
     if stop is not None:
         return stop
-    sign = 1.0 if better else -1.0
+    higher = better == "higher"
+    sign = 1.0 if higher else -1.0
     progress = []
     for name in results.rivals:
         frames = [history(run) for run in results.usable(name)]
@@ -241,7 +204,7 @@ def default_target(results: Results, y: str = "loss") -> float | None:
             progress.append((sign * float(mean[-1] - mean[0]), sign * float(min(last))))
     best = max((step for step, _ in progress), default=0.0)
     ends = [end for step, end in progress if step > 0 and step >= best / 2]
-    return round_easily(min(ends) if better else max(ends), up=not better) if ends else None
+    return round_easily(min(ends) if higher else max(ends), up=not higher) if ends else None
 
 
 def stopped_at(results: Results, column: str) -> float | None:

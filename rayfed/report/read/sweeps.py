@@ -78,7 +78,7 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
     """Return the mean last value, or the mean rounds to a goal if every seed got there."""
     frames = [history(run) for run in results.usable(name)]
     if goal is not None:
-        at = [crossing(frame, column, goal) for frame in frames if column in frame]
+        at = [crossing(f, results.column(column), goal) for f in frames if column in f]
         there = [float(row["round"]) for row in at if row is not None]
         return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
     ends = [points(frame, "round", column)[1] for frame in frames]

@@ -10,6 +10,7 @@ import numpy as np
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
+from rayfed.core.columns import names
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.outcome import reason
@@ -55,7 +56,7 @@ def check_learns(cls: type[Algorithm], folder: Path) -> None:
     rows = _run(scenario, folder).rounds
     first, last = rows.loss.iloc[0], rows.loss.iloc[-1]
     require(last < first, f"{cls.__qualname__}: the loss went from {first:g} to {last:g}")
-    for column in cls.diagnostics:
+    for column in names(cls.diagnostics):
         require(math.isnan(rows[column].iloc[0]), f"'{column}' has a value before the first round")
         require(np.isfinite(rows[column].iloc[1:]), f"'{column}' is not finite in every round")
 

@@ -15,7 +15,7 @@ from rayfed.report.figures.palette import DARK, LIGHT
 from rayfed.report.page import report
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.tables import columns, summary
+from rayfed.report.tables import summary, text_columns
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -221,7 +221,7 @@ def test_the_reading_on_every_clock(page, x, said):
     clocks = {"round": [0, 1, 2], "time_s": [0, 2, 4]}
     clocks |= {"bytes_up": [0, 100, 200], "updates": [0, 5, 10]}
     runs = [{"name": n, "seed": 0, "data": clocks | {"loss": v}} for n, v in losses.items()]
-    data = {"runs": runs, "columns": {"loss": {"title": "loss"}}}
+    data = {"runs": runs, "columns": {"loss": {"title": "loss", "better": "lower"}}}
     names = [{"name": name, "rival": True} for name in losses]
     view = {"x": x, "y": "loss", "target": 2}
     text = page.execute_script("return convergence.reading(...arguments)", data, names, view)
@@ -311,7 +311,7 @@ def shown_table(driver):
 
 
 def written_table(results, y, target):
-    table = columns(summary(results, y, target))
+    table = text_columns(results, summary(results, y, target))
     rows = zip(*(zip(column.texts, column.best, strict=True) for column in table), strict=True)
     return {row[0][0]: [list(cell) for cell in row[1:]] for row in rows}
 

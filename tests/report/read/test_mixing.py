@@ -81,7 +81,7 @@ def walked(tmp_path, run_writer, walk_writer, rows):
 
 def test_points_that_differ_in_their_walk_alone_share_a_line(walked):
     found = find(walked())
-    assert (found.column, found.goal) == ("loss", 0.5)
+    assert (found.column.name, found.goal) == ("loss", 0.5)
     told = found.points[["group", "walk", "relaxation", "rounds"]].to_numpy().tolist()
     assert sorted(told) == [
         ["10 clients", "complete", 1, 10], ["10 clients", "grid", 4, 20],

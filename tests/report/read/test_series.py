@@ -1,26 +1,20 @@
 """Means over seeds, clocks and targets, with numbers worked out by hand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.algorithms.local_only import LocalOnly
-from rayfed.engine.measures.measures import evaluated
-from rayfed.population.availability import Cyclic
+from rayfed.core.columns import Column
 from rayfed.report.page.words import headline
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
     X_AXES,
-    Y_TITLES,
     clocks,
     crossing,
     curve,
     default_target,
     first_column,
     history,
-    more_is_better,
     round_easily,
     thin,
     y_columns,
@@ -97,28 +91,11 @@ def test_no_data_is_an_empty_curve():
 
 def test_crossing_is_the_first_row_as_good_as_the_target():
     losses = frame([0, 1, 2, 3], [4, np.nan, 2, 3])
-    assert crossing(losses, "loss", 2.0)["time_s"] == 2
-    assert crossing(losses, "loss", 1.9) is None
+    loss, accuracy = Column("loss", better="lower"), Column("accuracy", better="higher")
+    assert crossing(losses, loss, 2.0)["time_s"] == 2
+    assert crossing(losses, loss, 1.9) is None
     gains = pd.DataFrame({"round": [0, 1, 2], "accuracy": [0.5, 0.9, 0.8]})
-    assert crossing(gains, "accuracy", 0.8)["round"] == 1
-
-
-@pytest.mark.parametrize(
-    ("column", "better"),
-    [
-        ("loss", False), ("loss_gap", False), ("personal_accuracy", True), ("server_lr", None),
-        ("distance", False), ("accuracy_worst_decile", True), ("accuracy_spread", False),
-        ("skew", None),
-    ],
-)  # fmt: skip
-def test_which_end_is_good(column, better):
-    assert more_is_better(column) is better
-
-
-def test_every_column_that_can_be_asked_for_has_a_title_in_words():
-    asked = SimpleNamespace(fairness=True, skew=True, heterogeneity=True, distance=True)
-    for column in evaluated(asked, LocalOnly(), availability=Cyclic()):
-        assert column in Y_TITLES
+    assert crossing(gains, accuracy, 0.8)["round"] == 1
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,9 @@ const convergence = (() => {
   // All runs of the rivals with the clock at which each reached the target.
   function crossings(data, view) {
     const found = new Map();
+    const { better } = data.columns[view.y];
     for (const run of data.runs) {
-      const at = view.target === null ? null : series.crossing(run, view.x, view.y, view.target);
+      const at = view.target === null ? null : series.crossing(run, view.x, view.y, view.target, better);
       found.set(run.name, [...(found.get(run.name) ?? []), at]);
     }
     return found;
@@ -169,7 +170,7 @@ const convergence = (() => {
     Object.assign(xaxis, { range: [0, end], title: { ...xaxis.title, text: clock.title } });
     xaxis.dtick = view.x === "round" && end <= FEW_ROUNDS ? 1 : undefined;
     xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g} ${clock.unit}`.trim() };
-    yaxis.title = { ...yaxis.title, text: data.columns[view.y].title };
+    yaxis.title = { ...yaxis.title, text: data.columns[view.y].label };
     const { size, ...marks } = ticks(range, log);
     Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, marks);
     yaxis.tickfont = { ...yaxis.tickfont, size };

@@ -54,9 +54,9 @@ const series = (() => {
   }
 
   // The clock at the first row as good as the target; null if there is none.
-  function crossing(run, x, y, target) {
+  function crossing(run, x, y, target, better) {
     const ys = run.data[y] ?? [];
-    const good = y.endsWith("accuracy") ? (v) => v >= target : (v) => v <= target;
+    const good = better === "higher" ? (v) => v >= target : (v) => v <= target;
     const at = ys.findIndex((value) => value !== null && good(value));
     return at < 0 ? null : run.data[x][at];
   }

@@ -54,7 +54,8 @@ const table = (() => {
   // Means over seeds of the clocks at the first row as good as the target, as analysis/tables.py.
   function cost(data, about, clock, view) {
     const runs = data.convergence.runs.filter((run) => run.name === about.name);
-    const at = runs.map((run) => series.crossing(run, clock, view.y, view.target));
+    const { better } = data.convergence.columns[view.y];
+    const at = runs.map((run) => series.crossing(run, clock, view.y, view.target, better));
     const reached = at.filter((place) => place !== null);
     const every = reached.length > 0 && reached.length === runs.length;
     const value = every ? series.mean(reached) : NaN;

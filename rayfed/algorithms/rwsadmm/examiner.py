@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from rayfed.algorithms.examiner import Examiner
-from rayfed.algorithms.rwsadmm_room import pull, widths
+from rayfed.algorithms.rwsadmm.room import pull, widths
 from rayfed.clients.curvature import curvature
 from rayfed.core.arrays import Array
+from rayfed.core.columns import Column, names
 from rayfed.messages import Probe, State, Upload
 
 if TYPE_CHECKING:
@@ -69,8 +70,24 @@ class LagrangianExaminer(PenaltyExaminer):
         Room between x_j and y, for all clients or for each.
     """
 
-    columns: ClassVar[tuple[str, ...]] = (
-        "lagrangian", "stationarity", "stationarity_best", "beta_bound",
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "lagrangian", "augmented Lagrangian",
+            about="Mean over the clients of their augmented Lagrangians.",
+        ),
+        Column(
+            "stationarity", "gradient of the Lagrangian", better="lower",
+            about="Norm of the gradient of the summed Lagrangian in all models, multipliers and "
+            "the token.",
+        ),
+        Column(
+            "stationarity_best", "least gradient of the Lagrangian so far", better="lower",
+            about="The least stationarity of all evaluations so far.",
+        ),
+        Column(
+            "beta_bound", "what beta should be above",
+            about="2 L^2 + L + 2; NaN if the smoothness L is not known.",
+        ),
     )  # fmt: skip
 
     epsilon: float | tuple[float, ...]
@@ -111,7 +128,7 @@ class LagrangianExaminer(PenaltyExaminer):
             mean = value / asked
             norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
         best = float(np.fmin(known["best"], norm))
-        row = dict(zip(self.columns, (mean, norm, best, self.beta_bound), strict=True))
+        row = dict(zip(names(self.columns), (mean, norm, best, self.beta_bound), strict=True))
         return row, {"best": np.array(best)}
 
 

@@ -15,11 +15,20 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Algorithm, Round
-from rayfed.algorithms.fedhybrid_merit import MeritExaminer
-from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, newton_clients
+from rayfed.algorithms.examiner import Examiner
+from rayfed.algorithms.fedhybrid.merit import MeritExaminer
+from rayfed.algorithms.fedhybrid.newton import (
+    Newton,
+    NewtonIds,
+    newton_clients,
+    pieces,
+    solution_passes,
+)
+from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.algorithms.memory import refuse_sizes
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems
@@ -52,9 +61,9 @@ class FedHybrid(Algorithm):
     Parameters
     ----------
     newton : int, float, list of int, "all" or "fastest 25%"
-        Whose steps are Newton's: so many clients, or (0.25) such a share, which the seed chooses;
-        the clients with these ids; all; or the fastest ("fastest 5", "fastest 25%"), by their
-        seconds per step. The others take gradient steps.
+        Which clients take Newton steps: a number of clients or a share of them (0.25), chosen by
+        the seed; the clients with these ids; all; or the fastest ("fastest 5", "fastest 25%"), by
+        their seconds per step. The others take gradient steps.
     alpha_gradient, beta_gradient : float or list of float
         Primal and dual step of gradient clients; a list has a step for each of all clients.
     alpha_newton, beta_newton : float or list of float
@@ -68,13 +77,14 @@ class FedHybrid(Algorithm):
     cg_steps : int
         Products in a solution by conjugate gradients, at most; the clock charges all of them.
     steps : "given" or "theorem"
-        The four steps above, or the longest that are proven to converge (`fedhybrid_steps.Theorem`;
-        linear models that are strongly convex).
+        The four steps above, or the longest that are proven to converge (see `theorem.Theorem`;
+        for linear models that are strongly convex).
     merit : bool
         Whether evaluated rows have the columns `merit`, the theorem's Delta (NaN where F* is not
         known), `contraction`, the factor by which it must fall in every round in which everyone
         takes part (NaN where the steps are given), and `contraction_measured`, that by which it
-        has fallen a round since the last such row. Some hundred gradients a client and row.
+        has fallen a round since the last such row. It takes some hundred gradients of each
+        client in each evaluation, and no simulated time.
     local : Solver
         No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
         that ``clients.delay`` gives, and so what a gradient on all rows costs.
@@ -92,9 +102,10 @@ class FedHybrid(Algorithm):
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
     that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
-    also goes beyond the paper: who is away keeps x_i and lambda_i, and the server the last it
-    heard. The paper prints a Hessian without iteration; it is that at the old x_i. `inner_steps`
-    is of a later study of the same group (https://github.com/ZhijingZeng/fedHybrid-experiment).
+    also goes beyond the paper, in which everyone takes part: a client that is away keeps x_i and
+    lambda_i, and they stay in the mean. The paper does not say at which iterate the Hessian is
+    taken; here it is the old x_i. `inner_steps` is of a later study of the same group
+    (https://github.com/ZhijingZeng/fedHybrid-experiment).
     The dual steps of `theorem` rest on a bound that is worked out here, not on the printed one.
 
     Examples
@@ -114,7 +125,13 @@ class FedHybrid(Algorithm):
     """
 
     name: ClassVar[str] = "fedhybrid"
-    diagnostics: ClassVar[tuple[str, ...]] = ("indefinite",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "indefinite", "indefinite Newton matrices",
+            about="Newton clients of the round whose matrix was not positive definite.",
+        ),
+    )  # fmt: skip
+    examiners: ClassVar[tuple[type[Examiner], ...]] = (MeritExaminer,)
     local_steps: ClassVar[bool] = False
 
     newton: Newton = 0
@@ -175,20 +192,20 @@ class FedHybrid(Algorithm):
         proven = self.newton if self.steps == "theorem" else None
         return MeritExaminer(mu=self.mu, newton=proven) if self.merit else None
 
-    def warnings(self, told: Mapping[str, Floats]) -> list[str]:
+    def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
         """Say in how many rounds an M_i was not positive definite."""
-        rounds = int(np.count_nonzero(told["indefinite"] > 0))
+        rounds = int(np.count_nonzero(reported["indefinite"] > 0))
         what = (
             f"{self.label or self.name}: in {rounds} rounds the matrix of a Newton client was not"
         )
         return [f"{what} positive definite, and another took its place"] if rounds else []
 
     def init(self, x0: Array) -> State:
-        """x_0, and what rounding cut off of it."""
+        """Return x_0 (p,) and its rounding error (p,), which is zero at the start."""
         return {"x": x0, "cut": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Everybody starts at x_0, with lambda_i = 0."""
+        """Return the first x_i = x_0 and lambda_i = 0 (p,)."""
         return {"x": x0, "dual": np.zeros_like(x0)}
 
     def update(self, clients: Clients, x: Array) -> Upload:
@@ -196,28 +213,29 @@ class FedHybrid(Algorithm):
         old_x, old_dual = clients.state["x"], clients.state["dual"]
         new_x, new_dual = np.empty_like(old_x), np.empty_like(old_dual)
         indefinite = np.zeros(len(clients.ids))
-        newton = self._is_newton(clients.ids)
+        newton = self._newton_ids.among(clients.ids)
         if not newton.all():
             at = np.flatnonzero(~newton)
             new_x[at], new_dual[at] = self._gradient_type(clients.chosen(at), x)
-        for at in self._few(np.flatnonzero(newton), x.size):
+        together = HESSIANS // (8 * x.size**2) if self.newton_solver == "cholesky" else None
+        for at in pieces(np.flatnonzero(newton), together):
             new_x[at], new_dual[at], indefinite[at] = self._newton_type(clients.chosen(at), x)
         values = {"change": (new_x - old_x) - (new_dual - old_dual) / self.mu}
-        if len(self._mask):
+        if self._newton_ids:
             values["indefinite"] = indefinite
         return Upload(values, {"x": new_x, "dual": new_dual})
 
     def round(self, state: State) -> Round:
         """Server half: x_0 stays the mean of x_i - lambda_i / mu over all clients."""
         x = state["x"]
-        up = {"change": x.size} | ({"indefinite": 1} if len(self._mask) else {})
+        up = {"change": x.size} | ({"indefinite": 1} if self._newton_ids else {})
         passes = partial(self._passes, x.size)
         reply = yield Ask(
             "update", send={"x": x}, up=up, cost=0.0, passes=passes, plain=("change",)
         )
         share = len(reply.ids) / reply.population
         x, cut = _plus(x, state["cut"] + share * reply.mean["change"])
-        indefinite = reply.each["indefinite"].sum() if len(self._mask) else 0.0
+        indefinite = reply.each["indefinite"].sum() if self._newton_ids else 0.0
         return {"x": x, "cut": cut}, {"indefinite": float(indefinite)}
 
     def _gradient_type(self, clients: Clients, x0: Array) -> tuple[Array, Array]:
@@ -236,11 +254,6 @@ class FedHybrid(Algorithm):
         systems = self._systems(clients)
         x = old - alpha * systems.solve(self._residual(clients, old, x0))
         return x, dual + beta * systems.times(x0 - old), systems.indefinite
-
-    def _few(self, at: Ints, p: int) -> list[Ints]:
-        """Return places (K,) in pieces of so many clients as may have their Hessians at once."""
-        size = len(at) if self.newton_solver == "cg" else HESSIANS // (8 * p * p)
-        return [at[k : k + max(size, 1)] for k in range(0, len(at), max(size, 1))]
 
     def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
         """Return r_i (K, p), the gradient of L in x_i."""
@@ -264,26 +277,17 @@ class FedHybrid(Algorithm):
 
     def _passes(self, p: int, ids: Ints, sizes: Ints) -> Floats:
         """Return the gradients (K,) that a round's work of each client is worth."""
-        system = p / 4 + p**2 / (12 * sizes) + p / sizes
-        if self.newton_solver == "cg":
-            system = np.full(len(ids), self.cg_steps + 1.0)
-        return np.where(self._is_newton(ids), 1 + system, float(self.inner_steps))
-
-    def _is_newton(self, ids: Ints) -> Array:
-        """Return whether clients (K,) take Newton steps."""
-        if not len(self._mask):
-            return np.zeros(len(ids), dtype=np.bool_)
-        return np.asarray(self._mask[np.minimum(ids, len(self._mask) - 1)])
+        cg_steps = self.cg_steps if self.newton_solver == "cg" else None
+        newton = self._newton_ids.among(ids)
+        return np.where(newton, 1 + solution_passes(p, sizes, cg_steps), float(self.inner_steps))
 
     @cached_property
-    def _mask(self) -> Array:
-        """Whether ids take Newton steps: up to the last that does, and one more for all others."""
+    def _newton_ids(self) -> NewtonIds:
+        """Who takes Newton steps."""
         ids = () if self.newton == 0 else self.newton
         if not isinstance(ids, tuple):
             raise ValueError("these Newton clients need a population; see `bound`")
-        mask = np.zeros(max(ids) + 2 if ids else 0, dtype=np.bool_)
-        mask[list(ids)] = True
-        return mask
+        return NewtonIds(ids)
 
 
 def _scale(clients: Clients) -> Array:
@@ -292,7 +296,7 @@ def _scale(clients: Clients) -> Array:
 
 
 def _plus(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a + b rounded, and what rounding cut off (Knuth's two-sum)."""
+    """Return a + b and its rounding error (Knuth's two-sum)."""
     total = a + b
-    share = total - a
-    return total, (a - (total - share)) + (b - share)
+    rounded_b = total - a
+    return total, (a - (total - rounded_b)) + (b - rounded_b)

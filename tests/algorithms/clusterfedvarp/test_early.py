@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.early_clusters import EarlyClusters
+from rayfed.algorithms.clusterfedvarp import By, ClusterFedVARP
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
@@ -16,6 +16,10 @@ from rayfed.testing import answer, reply
 KINDS = np.array([[10.0, 0.0], [0.0, 6.0], [-8.0, -8.0]])
 CURVATURES = np.array([1.0, 2.0, 4.0])
 N, LR, STEPS = 24, 0.02, 5
+
+
+def early(number):
+    return ClusterFedVARP(clusters=By(by="updates", number=number))
 
 
 class Three:
@@ -39,7 +43,7 @@ class Three:
 def test_new_clients_join_the_memory_that_points_their_way_and_old_ones_stay():
     y = np.array([[100.0, 0.0], [0.0, 0.1]])
     clients = Three([[1.0, 2.0], [3.0, 1.0], [0.0, 9.0]])  # cosines .45 .89, .95 .32
-    upload = EarlyClusters(clusters=2).train(clients, np.zeros(2), y, np.array([4, 1]))
+    upload = early(2).train(clients, np.zeros(2), y=y, members=np.array([4, 1]))
     assert upload.group.tolist() == [1, 0, 0]
     assert upload.values["new"].tolist() == [1.0, 1.0, 0.0]
     assert upload.state["cluster"].ravel().tolist() == [1, 0, 0]
@@ -47,8 +51,8 @@ def test_new_clients_join_the_memory_that_points_their_way_and_old_ones_stay():
 
 def test_new_clients_fill_empty_clusters_first():
     clients = Three([[1.0, 0.0]] * 3)
-    upload = EarlyClusters(clusters=4).train(
-        clients, np.zeros(2), np.array([[1.0, 0.0]] * 4), np.array([2, 0, 3, 0])
+    upload = early(4).train(
+        clients, np.zeros(2), y=np.array([[1.0, 0.0]] * 4), members=np.array([2, 0, 3, 0])
     )
     assert set(upload.group[:2].tolist()) <= {1, 3}
     assert upload.group[2] == 0
@@ -68,7 +72,7 @@ def test_a_round_by_hand():
     )
     each = {"group": np.array([0, 0, 1]), "new": np.array([0.0, 1.0, 1.0])}
     means = reply({"delta": [6.0]}, ids=[0, 1, 2], each=each, population=8, groups=groups)
-    after, _, (ask,) = answer(EarlyClusters(clusters=2), state, means)
+    after, _, (ask,) = answer(early(2), state, means)
     assert sorted(ask.send) == ["members", "x", "y"]
     np.testing.assert_allclose(after["x"], [3.0], rtol=1e-14)
     assert after["y"].ravel().tolist() == [7.0, 4.0]
@@ -80,7 +84,7 @@ def test_the_memories_travel_only_while_somebody_is_new():
         "x": np.zeros(1), "y": np.zeros((2, 1)),
         "members": np.array([5, 3]), "population": np.array(8),
     }  # fmt: skip
-    assert list(next(EarlyClusters(clusters=2).round(state)).send) == ["x"]
+    assert list(next(early(2).round(state)).send) == ["x"]
 
 
 @pytest.fixture

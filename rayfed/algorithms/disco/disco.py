@@ -15,8 +15,11 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Round
+from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM
+from rayfed.algorithms.disco.preconditioner import Preconditioner
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
 
@@ -27,35 +30,6 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 _SHARE_OF_ROOT = 0.05  # the paper's 1 / 20
-
-
-@dataclass(frozen=True)
-class Preconditioner:
-    """P = Q diag(l) Q' (p, p), positive definite; without eigenvalues it is the identity.
-
-    Parameters
-    ----------
-    values : (p,) array, optional
-        l, ascending.
-    vectors : (p, p) array, optional
-        Q, eigenvectors in columns.
-    """
-
-    values: Array | None = None
-    vectors: Array | None = None
-
-    @classmethod
-    def of(cls, hessian: Array, ridge: float) -> Preconditioner:
-        """Return H (p, p) + ridge I; where H is not convex its negative eigenvalues count as 0."""
-        values, vectors = np.linalg.eigh(hessian)
-        return cls(np.maximum(values, 0) + values.dtype.type(ridge), vectors)
-
-    def solve(self, r: Array) -> Array:
-        """Return P^-1 r (p,)."""
-        if self.values is None or self.vectors is None:
-            return r.copy()
-        solved: Array = self.vectors @ ((self.vectors.T @ r) / self.values)
-        return solved
 
 
 @dataclass(frozen=True)
@@ -83,8 +57,8 @@ class DiSCO(Whole):
 
     A round is one outer step. It takes an exchange for g = grad F(x), and one for each step of
     preconditioned conjugate gradients on H v = g, until ||H v - g|| <= tolerance ||g||. Then
-    x <- x - step v / (1 + delta), delta = sqrt(v'Hv). Clients tell products H_i u (p,), never
-    their Hessians; but for P = H_j + ridge I one of them, j, tells its own once a round (p x p).
+    x <- x - step v / (1 + delta), delta = sqrt(v'Hv). Clients upload products H_i u (p,), never
+    their Hessians; but for P = H_j + ridge I one of them, j, uploads its own once a round (p x p).
 
     Parameters
     ----------
@@ -95,7 +69,7 @@ class DiSCO(Whole):
     tolerance : float, optional
         Residual of conjugate gradients at which they stop, relative to ||g||. If None: the
         paper's sqrt(m / L) / 20, with m and L the least and the largest eigenvalue of any
-        participant's Hessian. Every client then forms its Hessian once a round, and tells two
+        participant's Hessian. Every client then forms its Hessian once a round, and uploads two
         numbers; a tolerance spares it that.
     ridge : float
         mu_p, added to the Hessian in P: larger where client j is less like the others.
@@ -133,7 +107,14 @@ class DiSCO(Whole):
     """
 
     name: ClassVar[str] = "disco"
-    diagnostics: ClassVar[tuple[str, ...]] = ("gradient_norm", "newton_decrement", "communications")
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        GRADIENT_NORM,
+        Column(
+            "newton_decrement", "Newton decrement", better="lower",
+            about="sqrt(v' H v) of the direction v that conjugate gradients found.",
+        ),
+        COMMUNICATIONS,
+    )  # fmt: skip
     sees_vectors: ClassVar[bool] = True
     curved: ClassVar[bool] = True
 
@@ -176,20 +157,21 @@ class DiSCO(Whole):
     def round(self, state: State) -> Round:
         """Server half: Algorithm 1, with Algorithm 2 inside."""
         x = state["x"]
-        up, told = {"gradient": x.size, SHARE: 1}, {"least": 1, "largest": 1}
+        up = {"gradient": x.size, SHARE: 1}
         if self.tolerance is None:
             passes = 1 + self._hessian_passes(x.size)
-            reply = yield Ask("slope_and_bounds", {"x": x}, up | told, cost=0, passes=passes)
+            up |= {"least": 1, "largest": 1}
+            reply = yield Ask("slope_and_bounds", {"x": x}, up, cost=0, passes=passes)
         else:
             reply = yield Ask("slope", {"x": x}, up, cost=0, passes=1)
         g = total(reply, "gradient")
         P = yield from self._preconditioner(x.size, reply.ids)
-        found = yield from self._direction(g, P, self._residual(reply, x))
-        step = self.step / (1 + found.decrement) if self.damped else self.step
-        return {"x": x - step * found.v}, {
+        direction = yield from self._direction(g, P, self._residual(reply, x))
+        step = self.step / (1 + direction.decrement) if self.damped else self.step
+        return {"x": x - step * direction.v}, {
             "gradient_norm": float(np.linalg.norm(g)),
-            "newton_decrement": found.decrement,
-            "communications": 1 + found.exchanges,
+            "newton_decrement": direction.decrement,
+            "communications": 1 + direction.exchanges,
         }
 
     def _residual(self, reply: Reply, x: Array) -> float:
@@ -197,8 +179,8 @@ class DiSCO(Whole):
         if self.tolerance is not None:
             return self.tolerance
         m, L = float(reply.each["least"].min()), float(reply.each["largest"].max())
-        found = _SHARE_OF_ROOT * math.sqrt(m / L) if m > 0 else 0.0
-        return max(found, float(np.finfo(x.dtype).eps))  # where a Hessian is singular
+        relative = _SHARE_OF_ROOT * math.sqrt(m / L) if m > 0 else 0.0
+        return max(relative, float(np.finfo(x.dtype).eps))  # where a Hessian is singular
 
     def _hessian_passes(self, p: int) -> float:
         return max(1.0, p / 4)
@@ -229,10 +211,10 @@ class DiSCO(Whole):
                 break
             answered = len(reply.ids)
             Hu = total(reply, "product")
-            bend = float(u @ Hu)
-            if not bend > 0:
+            curvature = float(u @ Hu)
+            if not curvature > 0:
                 return Direction(s if exchanges == 1 else v, _length(v, Hv), exchanges)
-            alpha = g.dtype.type(float(r @ s) / bend)
+            alpha = g.dtype.type(float(r @ s) / curvature)
             v, Hv, after = v + alpha * u, Hv + alpha * Hu, r - alpha * Hu
             s_after = P.solve(after)
             u = s_after + g.dtype.type(float(after @ s_after) / float(r @ s)) * u

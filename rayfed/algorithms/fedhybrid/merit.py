@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from rayfed.algorithms.examiner import Examiner
-from rayfed.algorithms.fedhybrid_steps import Newton, Theorem, newton_clients
+from rayfed.algorithms.fedhybrid.newton import Newton, newton_clients
+from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.core.arrays import Array, Floats
+from rayfed.core.columns import Column
 from rayfed.messages import Probe, State, Upload
 from rayfed.numerics.minimise import minimise
 
@@ -44,7 +46,21 @@ class MeritExaminer(Examiner):
         What F is multiplied by to be sum_i f_i. Set by `bound`.
     """
 
-    columns: ClassVar[tuple[str, ...]] = ("merit", "contraction", "contraction_measured")
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "merit", "merit function of the theorem", better="lower",
+            about="Delta of the convergence theorem; NaN if F* is not known.",
+        ),
+        Column(
+            "contraction", "contraction that is guaranteed",
+            about="Factor by which the merit must fall in every round in which everyone takes "
+            "part; NaN unless the steps are the theorem's.",
+        ),
+        Column(
+            "contraction_measured", "contraction that is measured",
+            about="Factor by which the merit has fallen a round since the last evaluated row.",
+        ),
+    )  # fmt: skip
     needs_optimum: ClassVar[bool] = True
 
     mu: float

@@ -9,22 +9,27 @@ Decentralized Optimization", IEEE Transactions on Signal Processing 68, 2020.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Generator
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm, Round
-from rayfed.algorithms.rwsadmm_examiner import LagrangianExaminer, PenaltyExaminer
-from rayfed.algorithms.rwsadmm_room import pull, widths
-from rayfed.clients.solvers import SGD, Local, Solver
+from rayfed.algorithms.examiner import Examiner
+from rayfed.algorithms.rwsadmm.descent import Descent
+from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer, PenaltyExaminer
+from rayfed.algorithms.rwsadmm.formulation import Formulation
+from rayfed.algorithms.rwsadmm.printed import Printed
+from rayfed.algorithms.rwsadmm.released import Released
+from rayfed.algorithms.rwsadmm.room import widths
+from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
-from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
 
-Formulation = Literal["sound", "descent", "printed", "released-code"]
 Tokens = Literal["one", "neighbourhood"]
 SOUND = ("sound", "descent")
 
@@ -42,18 +46,18 @@ class RWSADMM(Algorithm):
     """ADMM of a walking server, with room for personal models (Parsons et al. 2023).
 
     The server carries the token y (p,); client j keeps its model x_j (p,) and the multiplier z_j
-    (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. Those whom a step asks
-    (``select: walk``, or any other selection) take local steps along a stochastic gradient g
-    of F_j at x_j,
+    (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. The participants
+    of a step (``select: walk``, or any other selection) take local steps along a stochastic
+    gradient g of F_j at x_j,
 
         x_j <- y + z_j / beta - g / beta - epsilon sgn(g),
         z_j <- z_j + kappa (S(z_j + beta (y - x_j)) - z_j),
 
     S the soft threshold at beta epsilon, and upload how x_j - z_j / beta + epsilon sgn(z_j) has
     changed; y moves by the sum of the changes over the number of clients. The x-step is the
-    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2. That
-    does not bend within the room: the sign of a stochastic gradient throws x_j from one edge to the
-    other. "descent" goes down the augmented Lagrangian from where x_j is,
+    minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2. This
+    sub-problem is flat within the room, so the sign of a stochastic gradient throws x_j from one
+    edge to the other. "descent" descends the augmented Lagrangian from the current x_j,
 
         x_j <- x_j - (g - S(z_j + beta (y - x_j))) / beta,
 
@@ -61,16 +65,16 @@ class RWSADMM(Algorithm):
     points nearest to y that leave room for the x_j: the minimiser of squares that lie above the
     Lagrangian and touch it at y. Without room both are Walkman.
 
-    With a token for each neighbourhood, client i keeps the y_i of those around it. Visited, it
-    hands y_i to the server and stores what becomes of it: the mean over those who were asked of the
-    parts that above are summed over all.
+    With a token for each neighbourhood, client i keeps the y_i of its neighbourhood. When the
+    server visits it, it uploads y_i and stores the new one: the mean over the participants of the
+    parts that are summed over all clients above.
 
     Parameters
     ----------
     beta : float
-        Penalty; the theory wants more than 2 L^2 + L + 2 for gradients with constant L, the largest
-        of all clients. A smaller one is a warning, with "sound" and "descent", where L is known and
-        soon found, or `watch` asks for it.
+        Penalty; the theory asks for more than 2 L^2 + L + 2, L the largest Lipschitz constant of
+        the clients' gradients. With "sound" and "descent" a smaller one gives a warning, if L is
+        known and quick to compute, or `watch` is set.
     epsilon : float or list of float
         Room between x_j and y in every coordinate, for all clients or for each. With 0 and kappa 1
         the method is Walkman, which finds the minimum of the mean of the F_j.
@@ -86,8 +90,8 @@ class RWSADMM(Algorithm):
     tokens : "one" or "neighbourhood"
         Whether the server carries one y, or every client keeps one for its neighbourhood, which
         needs ``select: walk``. These differ in the end, also without room: a multiplier that
-        serves several tokens cannot hold its client at all of them. Where the visited client is
-        away its token is too, and the step passes.
+        serves several tokens cannot hold its client at all of them. If the visited client is away,
+        so is its token, and nothing happens in the step.
     users : int
         With "released-code": the number M by which it divides changes of its token.
     watch : bool
@@ -101,12 +105,13 @@ class RWSADMM(Algorithm):
     Notes
     -----
     ``local`` gives the number of local steps and the minibatches; their step size is 1 / beta.
-    The model that is evaluated is y, or the mean of the y_i; the personal ones are the x_j. Weights
-    play no part.
+    The model that is evaluated is y, or the mean of the y_i; the personal ones are the x_j. The
+    setting `weights` has no effect.
 
     Deviations from the paper: as printed, the signs, the factor of epsilon and the scaling of the
     token's change do not follow from the sub-problems, and the inequality is treated as an
-    equation; "sound" is what does follow, "descent" is ours. A token of a neighbourhood is set to
+    equation; "sound" is what does follow, and "descent" is
+    not of the paper. A token of a neighbourhood is set to
     the mean of its parts, except in "printed": moved by the mean of their changes, as in the paper,
     it would count what other neighbourhoods did to its clients, and is driven away from their
     tokens without end. In "released-code" only those who are asked train, and its kappa decays with
@@ -119,7 +124,13 @@ class RWSADMM(Algorithm):
     """
 
     name: ClassVar[str] = "rwsadmm"
-    diagnostics: ClassVar[tuple[str, ...]] = ("token_distance",)
+    diagnostics: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "token_distance",
+            about="Mean distance of the participants' models from the token before the round.",
+        ),
+    )
+    examiners: ClassVar[tuple[type[Examiner], ...]] = (LagrangianExaminer,)
     personal: ClassVar[bool] = True
     local_steps: ClassVar[bool] = False  # with a step size of its own
 
@@ -127,7 +138,7 @@ class RWSADMM(Algorithm):
     epsilon: Annotated[float, Ge(0)] | tuple[Annotated[float, Ge(0)], ...] = 0.0
     kappa: Annotated[float, Gt(0)] = 1.0
     kappa_decay: Annotated[float, Interval(gt=0, le=1)] = 1.0
-    formulation: Formulation = "sound"
+    formulation: Literal["sound", "descent", "printed", "released-code"] = "sound"
     tokens: Tokens = "one"
     mix: Annotated[float, Interval(ge=0, le=1)] = 0.9
     users: Annotated[int, Ge(1)] = 10
@@ -177,10 +188,8 @@ class RWSADMM(Algorithm):
         That is its neighbourhood's token y_j where each has one; else, with "descent", its part of
         y.
         """
-        own = {"x": x0, "z": np.zeros_like(x0)}
-        if self.needs_walk:
-            return own | {"token": x0}
-        return own | ({"part": x0} if self.formulation == "descent" else {})
+        kept = {"x": x0, "z": np.zeros_like(x0), **self._formulation.client_state(x0)}
+        return {**kept, "token": x0} if self.needs_walk else kept
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return x_j (K, p)."""
@@ -190,37 +199,21 @@ class RWSADMM(Algorithm):
         """Server half: carry y, or fetch the visited client's y_i and leave it there."""
         x = state["x"]
         if not self.needs_walk:
-            y, told = yield from self._step(x)
-            return {"x": y}, told
-        here = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
-        y = here.mean["token"]
-        moved, told = yield from self._step(y)
+            y, diagnostics = yield from self._step(x)
+            return {"x": y}, diagnostics
+        visited = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
+        y = visited.mean["token"]
+        moved, diagnostics = yield from self._step(y)
         yield Ask("keep", send={"token": moved}, up={}, cost=0, clients="visited")
-        return {"x": x + (moved - y) / here.population}, told
+        return {"x": x + (moved - y) / visited.population}, diagnostics
 
     def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
-        """Move y (p,) by (1/n) sum_j of what changed at those who were asked.
-
-        n is the number of clients that it is the mean of: all, or those around its client.
-        """
-        p = y.size
-        work, names = {
-            "sound": ("walk", ("change",)),
-            "descent": ("walk_down", ("change",)),
-            "printed": ("walk_as_printed", ("new", "old")),
-            "released-code": ("walk_as_released", ("mean",)),
-        }[self.formulation]
-        up = {**dict.fromkeys(names, p), "distance": 1}
-        reply = yield Ask(work, send={"y": y}, up=up, plain=() if names == ("mean",) else names)
-        asked = len(reply.ids)
-        share = asked / (asked if self.needs_walk else reply.population)
-        if self.formulation in SOUND:
-            y = y + share * reply.mean["change"]
-        elif self.formulation == "printed":  # only the new part is divided by n
-            y = y + share * reply.mean["new"] - asked * reply.mean["old"]
-        else:
-            y = (1 - self.mix) * y + self.mix * reply.mean["mean"]
-        return y, {"token_distance": float(np.mean(reply.each["distance"]))}
+        """Move y (p,) by what changed at those who were asked."""
+        way = self._formulation
+        up = {**dict.fromkeys(way.uploads, y.size), "distance": 1}
+        reply = yield Ask("walk", send={"y": y}, up=up, plain=way.uploads if way.plain else ())
+        distance = float(np.mean(reply.each["distance"]))
+        return way.moved(y, reply), {"token_distance": distance}
 
     # -- client halves ---------------------------------------------------------------------
 
@@ -234,6 +227,21 @@ class RWSADMM(Algorithm):
 
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
+        return self._formulation.walk(clients, y)
+
+    @cached_property
+    def _formulation(self) -> Formulation:
+        """The updates, with these settings."""
+        names = {f.name for f in fields(Formulation)} - {"own_tokens"}
+        shared = {name: getattr(self, name) for name in names}
+        return FORMULATIONS[self.formulation](own_tokens=self.needs_walk, **shared)
+
+
+class Sound(Formulation):
+    """The updates that follow from the sub-problems, as `RWSADMM` gives them."""
+
+    def walk(self, clients: Clients, y: Array) -> Upload:
+        """Client half: upload how x_j - z_j / beta + epsilon sgn(z_j) (K, p) has changed."""
         room, z = widths(self.epsilon, clients), clients.state["z"].copy()
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
@@ -242,108 +250,14 @@ class RWSADMM(Algorithm):
         def part(x: Array, z: Array) -> Array:
             return np.asarray(x - z / self.beta + room * np.sign(z))
 
-        old = y if self.needs_walk else part(clients.state["x"], z)
-        local = self._steps(clients, slope, self._following(clients, z, y))
-        return self._upload(local, z, y, {"change": part(local.x, z) - old})
-
-    def walk_down(self, clients: Clients, y: Array) -> Upload:
-        """Client half of "descent": x_j, z_j and the client's part of y (K, p) as above."""
-        room, z = widths(self.epsilon, clients), clients.state["z"].copy()
-
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            return np.asarray(g - pull(x, z[who], y, room[who], self.beta))
-
-        local = self._steps(clients, slope, self._following(clients, z, y))
-        part = y - pull(local.x, z, y, room, self.beta) / self.beta
-        if self.needs_walk:
-            return self._upload(local, z, y, {"change": part - y})
-        change = {"change": part - clients.state["part"]}
-        return self._upload(local, z, y, change, {"part": part})
-
-    def _following(self, clients: Clients, z: Array, y: Array) -> Callable[[Array, Ints], None]:
-        """Return what moves the multipliers z (K, p) in place after a step."""
-        room, kappa = widths(self.epsilon, clients), self._kappa(clients.round)
-
-        def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * (pull(x, z[who], y, room[who], self.beta) - z[who])
-
-        return follow
-
-    def walk_as_printed(self, clients: Clients, y: Array) -> Upload:
-        """Client half of the printed formulas: z >= 0 stands in z_j, s = sgn(y - x) throughout."""
-        room, kappa = widths(self.epsilon, clients), self._kappa(clients.round)
-        x0, z = clients.state["x"], clients.state["z"].copy()
-
-        def part(x: Array, z: Array) -> Array:
-            return np.asarray(x - (z / self.beta + room) * _side(y - x))
-
-        def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * self.beta * (np.abs(y - x) - room[who])
-
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            return np.asarray(self.beta * (x - y) - _side(y - x) * (z[who] - room[who] - g))
-
-        old = part(x0, z)
-        local = self._steps(clients, slope, follow)
-        return self._upload(local, z, y, {"new": part(local.x, z), "old": old})
-
-    def walk_as_released(self, clients: Clients, y: Array) -> Upload:
-        """Client half of the released code: a token of its own moves along with every step."""
-        room = widths(self.epsilon, clients)
-        x0, z = clients.state["x"], clients.state["z"].copy()
-        token, last = np.broadcast_to(y, x0.shape).copy(), x0 - z / self.beta
-        taken = np.zeros(len(x0), dtype=np.int64)
-
-        def follow(x: Array, who: Ints) -> None:
-            done = (clients.round - 1) * clients.steps[who] + taken[who]
-            kappa = (self.kappa * self.kappa_decay**done)[:, None].astype(x.dtype)
-            z[who] += kappa * self.beta * (x - token[who] - room[who])
-            now = x - z[who] / self.beta
-            token[who] += (now - last[who]) / self.users
-            last[who] = now
-            taken[who] += 1
-
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            return np.asarray(self.beta * (x - token[who]) + g - z[who] + room[who])
-
-        local = self._steps(clients, slope, follow)
-        return self._upload(local, z, y, {"mean": local.x})
-
-    def _steps(
-        self,
-        clients: Clients,
-        slope: Callable[[Array, Array, Ints], Array],
-        follow: Callable[[Array, Ints], None],
-    ) -> Local:
-        """Take local steps x <- x - slope / beta; after each of them the multipliers `follow`."""
-        problem = clients.problem
-
-        def lagrangian(x: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            loss, g = problem.value_and_gradient(x, batches[0])
-            return loss, slope(g, x, who)
-
-        assert isinstance(clients.solver, SGD)  # `check_solver` has refused all others
-        solver = replace(clients.solver, lr=1 / self.beta, lr_decay=1.0, momentum=0.0, mu=0.0)
-        walking = replace(clients, solver=solver)
-        return walking.solve(clients.state["x"], gradient=lagrangian, after_step=follow)
-
-    def _upload(
-        self,
-        local: Local,
-        z: Array,
-        y: Array,
-        values: Mapping[str, Array],
-        kept: Mapping[str, Array] = MappingProxyType({}),
-    ) -> Upload:
-        apart = local.x - y
-        distance = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
-        state = {"x": local.x, "z": z, **kept}
-        return Upload({**values, "distance": distance}, state=state, loss=local.loss)
-
-    def _kappa(self, round: int) -> float:
-        return float(self.kappa * self.kappa_decay ** (round - 1))
+        old = y if self.own_tokens else part(clients.state["x"], z)
+        local = self.steps(clients, slope, self.following(clients, z, y))
+        return self.upload(local, z, y, {"change": part(local.x, z) - old})
 
 
-def _side(t: Array) -> Array:
-    """Return 1 or -1; 1 for 0, where the printed method would never begin to move."""
-    return np.where(t < 0, -1, 1).astype(t.dtype)
+FORMULATIONS: dict[str, type[Formulation]] = {
+    "sound": Sound,
+    "descent": Descent,
+    "printed": Printed,
+    "released-code": Released,
+}

@@ -1,88 +1,16 @@
-"""Who takes Newton steps in FedHybrid, and how long steps may be: settled before a run."""
+"""Steps of FedHybrid that are proven to converge, and how fast."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, Gt, Le
 
 from rayfed.clients.curvature import curvature
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
-from rayfed.core.rng import Key
 from rayfed.datasets.shards import Shards
-from rayfed.population import Population
 from rayfed.problems.objective import Objective
-
-Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
-
-
-Newton: TypeAlias = Annotated[int, Ge(0)] | Share | tuple[Annotated[int, Ge(0)], ...] | str
-_FASTEST = re.compile(r"fastest (?:(\d+)|(\d+(?:\.\d+)?) ?%)")
-
-
-def fastest(text: str) -> int | float | None:
-    """Return how many, or which share, "fastest 5" or "fastest 25%" asks for; None of other texts.
-
-    Examples
-    --------
-    >>> fastest("fastest 5"), fastest("fastest 25%"), fastest("slowest 5")
-    (5, 0.25, None)
-    """
-    found = _FASTEST.fullmatch(text)
-    if found is None:
-        return None
-    count, percent = found.groups()
-    return int(count) if count else float(percent) / 100
-
-
-def newton_clients(newton: Newton, population: Population) -> tuple[int, ...]:
-    """Return the ids of the clients that take Newton steps, ascending.
-
-    The fastest are those whose steps take the least time on average, stragglers' slowdown
-    included; among equally fast ones low ids come first.
-
-    Raises
-    ------
-    ScenarioError
-        If there are not so many clients, an id is no client's or listed twice, or a text is none
-        of those that are known.
-    """
-    n = population.count
-    if newton == "all":
-        return tuple(range(n))
-    if isinstance(newton, tuple):
-        return _listed(newton, n)
-    asked = fastest(newton) if isinstance(newton, str) else newton
-    if asked is None:
-        text = f"found '{newton}'; give a number, a share, ids, all, fastest 5 or fastest 25%"
-        raise ScenarioError("newton", text)
-    count = asked if isinstance(asked, int) else round(asked * n)
-    if count > n:
-        found = f"found {count} Newton clients of {n}; give at most {n}"
-        raise ScenarioError("newton", found)
-    everyone = np.arange(n)
-    if isinstance(newton, str):
-        pace = population.mean_seconds_per_step(everyone)
-        chosen = np.argsort(pace, kind="stable")[:count]
-    else:
-        walk = Key(population.seed, "newton").permutation(n)
-        chosen = np.flatnonzero(walk(everyone) < count)
-    return tuple(np.sort(chosen).tolist())
-
-
-def _listed(ids: tuple[int, ...], n: int) -> tuple[int, ...]:
-    outside = [i for i in ids if i >= n]
-    if outside:
-        text = f"found client {outside[0]}; ids go from 0 to {n - 1}"
-        raise ScenarioError("newton", text)
-    if len(set(ids)) < len(ids):
-        twice = next(i for i in ids if ids.count(i) > 1)
-        raise ScenarioError("newton", f"found client {twice} twice; list it once")
-    return tuple(sorted(ids))
 
 
 @dataclass(frozen=True)
@@ -170,12 +98,12 @@ def curvatures(shards: Shards, objective: Objective) -> tuple[Floats, Floats]:
     ScenarioError
         If the problem knows no bounds, or F is not strongly convex.
     """
-    found = curvature(shards, objective)
-    if found is None:
+    bounds = curvature(shards, objective)
+    if bounds is None:
         text = f"found theorem, but nobody knows how curved '{objective.problem.name}' can be"
         raise ScenarioError("steps", f"{text}; give the steps instead")
     factor = objective.relative(shards.mass(np.arange(shards.clients)))
-    low, high = factor * found[0], factor * found[1]
+    low, high = factor * bounds[0], factor * bounds[1]
     if low.min() <= 1e-12 * high.max():
         text = f"found theorem, but client {low.argmin()} has a flat direction"
         raise ScenarioError("steps", f"{text}; give problem.l2, or the steps instead")

@@ -66,7 +66,7 @@ def test_two_steps_down_by_hand():
     method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.5, formulation="descent")
     one = np.ones(1)
     clients = kept(5 * one, one, 2 * one, steps=2, part=0.25 * one)
-    upload = method.walk_down(clients, np.zeros(1))
+    upload = method.walk(clients, np.zeros(1))
     assert upload.state["x"].item() == pytest.approx(1.25, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(-1.25, rel=1e-14)
     # the part is y - S(-1.25 - 2.5) / 2 = 2.75 / 2, before it was 1/4
@@ -80,7 +80,7 @@ def test_two_steps_as_printed_by_hand():
     # g = -1/4: x <- 2 - (3.125 - 1/2 + 1/4) / 2 = 0.5625; z <- 3.125 + (1.4375 - 0.5) / 2 = 3.59375
     method = RWSADMM(beta=2.0, epsilon=0.5, kappa=0.25, formulation="printed")
     one = np.ones(1)
-    upload = method.walk_as_printed(kept(5 * one, one, 2 * one, steps=2), 2 * one)
+    upload = method.walk(kept(5 * one, one, 2 * one, steps=2), 2 * one)
     assert upload.state["x"].item() == pytest.approx(0.5625, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(3.59375, rel=1e-14)
     # x - (z / beta + room) s, with s = 1 before and after
@@ -97,17 +97,17 @@ def test_two_steps_of_the_released_code_by_hand():
         beta=2.0, epsilon=0.5, kappa=0.25, kappa_decay=0.5, users=4, formulation="released-code"
     )
     one = np.ones(1)
-    upload = method.walk_as_released(kept(5 * one, one, 2 * one, steps=2), 2 * one)
+    upload = method.walk(kept(5 * one, one, 2 * one, steps=2), 2 * one)
     assert upload.state["x"].item() == pytest.approx(4.234375, rel=1e-14)
     assert upload.state["z"].item() == pytest.approx(3.359375, rel=1e-14)
     assert upload.values["mean"].item() == upload.state["x"].item()
 
 
-@pytest.mark.parametrize(("formulation", "half"), [("sound", "walk"), ("descent", "walk_down")])
-def test_bits_do_not_depend_on_who_else_is_there(formulation, half):
+@pytest.mark.parametrize("formulation", ["sound", "descent"])
+def test_bits_do_not_depend_on_who_else_is_there(formulation):
     m, x, z, part = np.random.default_rng(1).standard_normal((4, 7))
     method = RWSADMM(beta=3.0, epsilon=0.2, kappa=0.7, formulation=formulation)
-    work, y = getattr(method, half), np.array([0.1])
+    work, y = method.walk, np.array([0.1])
     stack = work(kept(m, x, z, steps=3, part=part), y)
     for k in range(7):
         alone = work(kept(m[k:][:1], x[k:][:1], z[k:][:1], steps=3, part=part[k:][:1]), y)
@@ -287,10 +287,10 @@ def test_as_printed_the_token_loses_the_sum_of_what_was():
     assert state["x"] == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize(("formulation", "half"), [("sound", "walk"), ("descent", "walk_down")])
-def test_who_begins_at_the_minimum_stays_there(formulation, half):
+@pytest.mark.parametrize("formulation", ["sound", "descent"])
+def test_who_begins_at_the_minimum_stays_there(formulation):
     method, three = RWSADMM(formulation=formulation), np.full(1, 3.0)
-    upload = getattr(method, half)(kept(three, **method.client_state(three)), three)
+    upload = method.walk(kept(three, **method.client_state(three)), three)
     assert upload.values["change"].item() == 0
 
 

@@ -9,8 +9,7 @@ from scipy.optimize import minimize
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms import fedhybrid
-from rayfed.algorithms.fedhybrid import FedHybrid
+from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.engine import Engine
 from rayfed.executors.serial import SerialExecutor

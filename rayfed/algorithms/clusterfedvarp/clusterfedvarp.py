@@ -1,0 +1,164 @@
+"""ClusterFedVARP: one memory for each cluster of clients in place of one for each client.
+
+Jhunjhunwala, Sharma, Nagarkatti, Joshi, "FedVARP: Tackling the Variance Due to Partial Client
+Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130, Algorithm 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge, Gt, Len
+
+from rayfed.algorithms import memory
+from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.clusterfedvarp.early import Early
+from rayfed.algorithms.clusterfedvarp.members import By, Listed, Members, Random
+from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
+from rayfed.datasets.shards import Shards, label_sets
+from rayfed.messages import Ask, State, Upload
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+    from rayfed.population import Population
+    from rayfed.problems.objective import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFedVARP(Algorithm):
+    """FedVARP with a memory for each cluster of similar clients (Jhunjhunwala et al. 2022).
+
+    The server keeps y_k (p,) of K clusters, zero at the start. With c(i) the cluster of client i,
+    v = mean_i (Delta_i - y_c(i)) + (1/N) sum_j y_c(j), x <- x - server_lr v, and then y_k is the
+    mean of Delta_i over the participants of cluster k, if there are any.
+
+    Parameters
+    ----------
+    clusters : int, list of int or mapping
+        How many, each client in a random one and all of equal size; or the cluster 0, 1, ... of
+        each client; or ``{by: labels}``, clients with the same set of labels; or
+        ``{by: updates, number: 10}``, clients whose first updates point alike (`Early`).
+    server_lr : float
+        Server step eta_g.
+
+    Notes
+    -----
+    As many clusters as clients are FedVARP, one is FedAvg. Random clusters of clients that differ
+    do not help; similar clients are what makes y_c(i) close to Delta_i. Means are over clients,
+    whatever their size and however often a selection drew them, as the memory is.
+
+    The server adds up Delta_i cluster by cluster, so that it sees no single one (where two of a
+    cluster take part), and needs no table of clients.
+
+    Deviations from the paper: its local step is constant. Where it changes, y_k is kept for the
+    learning rate of round 1, as in FedVARP. Where the number of local steps is drawn, clients also
+    send how many times their mean k_i they ran: y_c(i) counts k_i times for a participant, and the
+    new y_k is the sum of Delta_i over the sum of k_i.
+
+    Examples
+    --------
+    Clients 0 and 1 of four are one cluster, 2 and 3 the other. Client 0 moves by 3, client 2 by 1,
+    the memories are 2 and 0: they cancel, since half of each, drawn or not, is in each cluster.
+
+    >>> from rayfed.messages import Groups, Reply
+    >>> algorithm = ClusterFedVARP(clusters=(0, 0, 1, 1))
+    >>> round = algorithm.round({"x": np.array([5.0]), "y": np.array([[2.0], [0.0]])})
+    >>> ask = next(round)
+    >>> one, delta = np.ones(2), np.array([[3.0], [1.0]])
+    >>> groups = Groups(np.arange(2), np.ones(2, int), one, {"delta": delta})
+    >>> mean, each = {"delta": delta.mean(axis=0)}, {"group": np.arange(2)}
+    >>> try:
+    ...     round.send(Reply(np.array([0, 2]), one, mean, each, np.ones(2, int), 4, groups))
+    ... except StopIteration as end:
+    ...     state = end.value[0]
+    >>> state["x"], state["y"].tolist()
+    (array([3.]), [[3.0], [1.0]])
+    """
+
+    name: ClassVar[str] = "clusterfedvarp"
+
+    clusters: Annotated[int, Ge(1)] | Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | By = 5
+    server_lr: Annotated[float, Gt(0)] = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        memory.refuse_sizes(self)
+
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
+        """Return the algorithm for clients whose rows are known.
+
+        Raises
+        ------
+        ScenarioError
+            If the clusters do not fit the clients.
+        """
+        n, clusters = shards.clients, self.clusters
+        if isinstance(clusters, tuple):
+            if len(clusters) != n:
+                found = f"found the clusters of {len(clusters)} clients, but there are {n}"
+                raise ScenarioError("clusters", f"{found}; give one for each")
+            return self
+        count = clusters.number if isinstance(clusters, By) else clusters
+        if count is not None:
+            if count > n:
+                found = f"found {count} clusters of {n} clients"
+                raise ScenarioError("clusters", f"{found}; give at most {n}")
+            return self
+        if not shards.classes:
+            text = "found labels, but the targets are numbers; give a number of clusters"
+            raise ScenarioError("clusters.by", text)
+        return replace(self, clusters=tuple(label_sets(shards).tolist()))
+
+    @cached_property
+    def members(self) -> Members:
+        """Who belongs to which cluster."""
+        if isinstance(self.clusters, int):
+            return Random(self.clusters)
+        if isinstance(self.clusters, tuple):
+            return Listed(self.clusters)
+        if self.clusters.number is None:
+            raise ValueError("these clusters need the clients' rows; see `bound`")
+        return Early(self.clusters.number)
+
+    def init(self, x0: Array) -> State:
+        """Return x (p,), memories y (K, p) of zero, and what is known of the members."""
+        y = np.zeros((self.members.count, x0.size), x0.dtype)
+        return {"x": x0, "y": y, **self.members.init()}
+
+    def client_state(self, x0: Array) -> State:
+        """Return what a client must remember of its cluster."""
+        return self.members.client_state()
+
+    def train(self, clients: Clients, x: Array, **sent: Array) -> Upload:
+        """Client half: local steps from x (p,); upload Delta (K, p) and the cluster (K,)."""
+        local = clients.solve(x)
+        delta = x - local.x
+        cluster, values, state = self.members.join(clients, delta, sent)
+        length = {"length": memory.lengths(clients)} if self._counts_lengths else {}
+        return Upload({"delta": delta, **values, **length}, state, local.loss, cluster)
+
+    def round(self, state: State) -> Round:
+        """Server half: what the memory says of everybody, less what it says of the participants."""
+        x, y, members = state["x"], state["y"], self.members
+        up = {"delta": x.size, "group": 1, **members.up}
+        up |= {"length": 1} if self._counts_lengths else {}
+        send = {"x": x, **members.send(state)}
+        reply = yield Ask("train", send=send, up=up, plain=("delta",))
+        lengths = reply.each["length"] if self._counts_lengths else np.ones(len(reply.ids))
+        labels, s = reply.groups.labels, memory.scale(self.local, reply.round)
+        share = members.sizes(state, reply.population) / reply.population
+        share[labels] -= memory.by_group(reply, lengths * members.known(reply)) / len(reply.ids)
+        v = reply.mean["delta"] + s * share.astype(y.dtype) @ y
+        y = y.copy()
+        worked = memory.by_group(reply, lengths)
+        y[labels] = reply.groups.mean["delta"] * (reply.groups.counts / (s * worked))[:, None]
+        return {"x": x - self.server_lr * v, "y": y, **members.renewed(state, reply)}, {}
+
+    @cached_property
+    def _counts_lengths(self) -> bool:
+        """Whether clients upload how many times their mean number of steps they ran."""
+        return memory.drawn(self.local)

@@ -1,0 +1,146 @@
+"""Who belongs to which cluster of ClusterFedVARP, if that is settled before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.messages import Reply, State
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class By:
+    """What clients of one cluster have in common.
+
+    Parameters
+    ----------
+    by : "labels" or "updates"
+        The set of labels among their training rows, or the direction of their first updates.
+    number : int, optional
+        How many clusters of updates there are.
+    """
+
+    by: Literal["labels", "updates"] = "labels"
+    number: Annotated[int, Ge(1)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.by == "updates" and self.number is None:
+            raise ScenarioError("number", "is missing; say how many clusters of updates")
+        if self.by == "labels" and self.number is not None:
+            raise ScenarioError("number", "the label sets give the number; leave it out")
+
+
+class Members:
+    """Base of the ways to form clusters: who is a member of which.
+
+    Attributes
+    ----------
+    count : int
+        Number K of clusters.
+    up : dict of str to int
+        What clients upload about their membership beside their cluster.
+    """
+
+    count: int
+    up: ClassVar[Mapping[str, int]] = {}
+
+    def init(self) -> State:
+        """Return what the server keeps of memberships."""
+        return {}
+
+    def client_state(self) -> State:
+        """Return what every client keeps of its membership."""
+        return {}
+
+    def send(self, state: State) -> State:
+        """Return what clients download to find their cluster, from the server's state."""
+        return {}
+
+    def join(
+        self, clients: Clients, delta: Array, sent: State
+    ) -> tuple[Ints, Mapping[str, Array], State]:
+        """Return the clusters (K,) of clients, what `up` declares, and their new state.
+
+        Parameters
+        ----------
+        delta : (K, p) array
+            Their updates of this round.
+        sent : mapping of str to array
+            What `send` returned.
+        """
+        raise NotImplementedError
+
+    def sizes(self, state: State, clients: int) -> Floats:
+        """Return how many of all clients belong to each cluster at the start of a round (K,)."""
+        raise NotImplementedError
+
+    def known(self, reply: Reply) -> Floats:
+        """Return which participants belonged to their cluster before the round (K,), 1 or 0."""
+        return np.ones(len(reply.ids))
+
+    def renewed(self, state: State, reply: Reply) -> State:
+        """Return what the server keeps after a round."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Random(Members):
+    """Random clusters of equal size, of which the seed chooses the members.
+
+    Parameters
+    ----------
+    count : int
+        Number of clusters.
+    """
+
+    count: int
+
+    def join(
+        self, clients: Clients, delta: Array, sent: State
+    ) -> tuple[Ints, Mapping[str, Array], State]:
+        """Return the drawn clusters (K,)."""
+        return self.cluster(clients.ids, clients.shards.clients, clients.seed), {}, {}
+
+    def cluster(self, ids: Ints, clients: int, seed: int) -> Ints:
+        """Return the cluster of each client (K,), of so many clients in all."""
+        place = Key(seed, "clusters").permutation(clients)(ids)
+        return np.asarray(place * self.count // clients)
+
+    def sizes(self, state: State, clients: int) -> Floats:
+        """Return sizes (K,) that differ by one at most."""
+        bounds = -(-np.arange(self.count + 1) * clients // self.count)
+        return np.diff(bounds).astype(np.float64)
+
+
+class Listed(Members):
+    """Clusters that are given.
+
+    Parameters
+    ----------
+    clusters : sequence of int
+        The cluster 0, 1, ... of each client.
+    """
+
+    def __init__(self, clusters: Sequence[int]) -> None:
+        self.clusters: Ints = np.array(clusters, dtype=np.int64)
+        self.count = int(self.clusters.max()) + 1
+
+    def join(
+        self, clients: Clients, delta: Array, sent: State
+    ) -> tuple[Ints, Mapping[str, Array], State]:
+        """Return the given clusters (K,)."""
+        return self.clusters[clients.ids], {}, {}
+
+    def sizes(self, state: State, clients: int) -> Floats:
+        """Return the counted sizes (K,)."""
+        return np.bincount(self.clusters).astype(np.float64)

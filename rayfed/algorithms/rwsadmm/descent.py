@@ -1,0 +1,40 @@
+"""RWSADMM whose local steps descend the augmented Lagrangian from where x_j is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayfed.algorithms.rwsadmm.formulation import Formulation
+from rayfed.algorithms.rwsadmm.room import pull, widths
+from rayfed.core.arrays import Array, Ints
+from rayfed.messages import State, Upload
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+class Descent(Formulation):
+    """``x_j <- x_j - (g - P_j) / beta`` with ``P_j = S(z_j + beta (y - x_j))``.
+
+    y is the mean of the parts y - P_j / beta, of which every client keeps its own.
+    """
+
+    def client_state(self, x0: Array) -> State:
+        """Return the client's part of the token (p,), if there is one token."""
+        return {} if self.own_tokens else {"part": x0}
+
+    def walk(self, clients: Clients, y: Array) -> Upload:
+        """Client half: upload how the client's part of the token y (p,) has changed (K, p)."""
+        room, z = widths(self.epsilon, clients), clients.state["z"].copy()
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            return np.asarray(g - pull(x, z[who], y, room[who], self.beta))
+
+        local = self.steps(clients, slope, self.following(clients, z, y))
+        part = y - pull(local.x, z, y, room, self.beta) / self.beta
+        if self.own_tokens:
+            return self.upload(local, z, y, {"change": part - y})
+        change = {"change": part - clients.state["part"]}
+        return self.upload(local, z, y, change, {"part": part})

@@ -1,0 +1,54 @@
+"""RWSADMM as its paper's slides print it, which diverges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rayfed.algorithms.rwsadmm.formulation import Formulation
+from rayfed.algorithms.rwsadmm.room import widths
+from rayfed.core.arrays import Array, Ints
+from rayfed.messages import Reply, Upload
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+
+class Printed(Formulation):
+    """Multipliers z_j >= 0, and the inequality treated as an equation.
+
+    With ``s = sgn(y - x_j)`` a local step is ``x_j <- y + s (z_j - epsilon - g) / beta``,
+    ``z_j <- z_j + kappa beta (|y - x_j| - epsilon)``.
+    """
+
+    uploads: ClassVar[tuple[str, ...]] = ("new", "old")
+
+    def walk(self, clients: Clients, y: Array) -> Upload:
+        """Client half: upload x_j - (z_j / beta + epsilon) s (K, p), new and old."""
+        room, kappa = widths(self.epsilon, clients), self.kappa_of(clients.round)
+        x0, z = clients.state["x"], clients.state["z"].copy()
+
+        def part(x: Array, z: Array) -> Array:
+            return np.asarray(x - (z / self.beta + room) * _side(y - x))
+
+        def follow(x: Array, who: Ints) -> None:
+            z[who] += kappa * self.beta * (np.abs(y - x) - room[who])
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            return np.asarray(self.beta * (x - y) - _side(y - x) * (z[who] - room[who] - g))
+
+        old = part(x0, z)
+        local = self.steps(clients, slope, follow)
+        return self.upload(local, z, y, {"new": part(local.x, z), "old": old})
+
+    def moved(self, y: Array, reply: Reply) -> Array:
+        """Return the new token (p,): only the new part is divided by n."""
+        answered = len(reply.ids)
+        moved: Array = y + self.share(reply) * reply.mean["new"] - answered * reply.mean["old"]
+        return moved
+
+
+def _side(t: Array) -> Array:
+    """Return 1 or -1; 1 for 0, where the printed method would never begin to move."""
+    return np.where(t < 0, -1, 1).astype(t.dtype)

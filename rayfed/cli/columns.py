@@ -1,0 +1,58 @@
+"""What ``rayfed list columns`` prints: the columns of the result tables, as they are declared."""
+
+from __future__ import annotations
+
+from rich.markup import escape
+from rich.table import Table
+
+from rayfed.core.errors import ScenarioError, unknown
+from rayfed.engine.columns import Entry, catalogue
+
+
+def columns() -> list[Table]:
+    """Return one table for each result table, with a line for each of its columns."""
+    entries = catalogue()
+    return [
+        _table(name, [entry for entry in entries if entry.table == name])
+        for name in dict.fromkeys(entry.table for entry in entries)
+    ]
+
+
+def _table(name: str, entries: list[Entry]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(name, no_wrap=True)
+    for title in ("unit", "better", "what it is", "of"):
+        table.add_column(title)
+    for entry in entries:
+        column = entry.column
+        cells = (column.unit, column.better or "", column.about, ", ".join(entry.declared_by))
+        table.add_row(column.name, *map(escape, cells))
+    return table
+
+
+def column(name: str) -> str:
+    """Return what is declared about the columns of a name, a paragraph for each.
+
+    Raises
+    ------
+    ScenarioError
+        If no table has such a column; the message names the nearest one.
+    """
+    entries = [entry for entry in catalogue() if entry.column.name == name]
+    if not entries:
+        known = dict.fromkeys(entry.column.name for entry in catalogue())
+        raise ScenarioError("", unknown("column", name, known))
+    return "\n\n".join(map(_paragraph, entries))
+
+
+def _paragraph(entry: Entry) -> str:
+    column = entry.column
+    facts = {
+        "title": column.title,
+        "unit": column.unit or "none",
+        "dtype": column.dtype,
+        "better": column.better or "neither way",
+        "of": ", ".join(entry.declared_by),
+    }
+    lines = [f"{column.name} in {entry.table}", column.about]
+    return "\n".join(filter(None, [*lines, *(f"  {key}: {text}" for key, text in facts.items())]))

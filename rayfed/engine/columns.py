@@ -1,0 +1,294 @@
+"""The columns of the result tables: ``rounds``, ``events``, ``clients``, ``away``, ``personal``.
+
+Each is declared here once. Algorithms and selections add their own to ``rounds`` by their
+attribute ``diagnostics``, and examiners by ``columns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.core.columns import Column, by_name
+from rayfed.core.errors import RayfedError
+from rayfed.core.plugins import find
+from rayfed.selection import Selection
+
+RUN = (
+    Column("algorithm", about="Name of the algorithm.", dtype="string"),
+    Column("label", about="Name of the algorithm in this study.", dtype="string"),
+    Column("seed", about="Seed of the run.", dtype="int64"),
+    Column(
+        "round", about="Number of the round; 0 is the state before the first.", dtype="int64"
+    ),
+    Column(
+        "time_s", "simulated time", "s", about="Simulated clock at the end of the round."
+    ),
+)  # fmt: skip
+SCORES = (
+    Column(
+        "loss", "loss", better="lower",
+        about="Objective F of the global model on the training rows of the evaluated clients, "
+        "regulariser included; of the clients' own models if there is no global one.",
+    ),
+    Column("test_loss", "test loss", better="lower", about="Mean loss on held-out rows."),
+    Column(
+        "accuracy", "accuracy", better="higher",
+        about="Share of correct predictions on held-out rows, on the server's own rows if it has "
+        "any, or on training rows if nothing is held out; NaN for regression.",
+    ),
+    Column(
+        "loss_gap", "gap to the optimum", better="lower",
+        about="F(x) - F*; NaN if the optimum is not known.",
+    ),
+)  # fmt: skip
+COUNTS = (
+    Column(
+        "participants", dtype="int64",
+        about="Clients whose replies to the algorithm were used in the round.",
+    ),
+    Column("dropped", dtype="int64", about="Clients that went away before they answered."),
+    Column(
+        "late", dtype="int64",
+        about="Replies past the deadline, or not among the first of an over-selected cohort.",
+    ),
+    Column(
+        "bytes_down", "bytes downloaded", "B", dtype="int64",
+        about="Downloaded in the round by all clients.",
+    ),
+    Column(
+        "bytes_up", "bytes uploaded", "B", dtype="int64",
+        about="Uploaded in the round by all clients.",
+    ),
+    Column("local_steps", dtype="int64", about="Local steps of all clients in the round."),
+)  # fmt: skip
+PERSONAL = (
+    Column("personal_loss", better="lower", about="Mean loss of the clients' own models."),
+    Column(
+        "personal_accuracy", better="higher", about="Mean accuracy of the clients' own models."
+    ),
+    Column(
+        "personal_accuracy_spread", "spread of the personal accuracies", better="lower",
+        about="Standard deviation over clients of the accuracy of their own models.",
+    ),
+    Column(
+        "personal_accuracy_worst_decile", "personal accuracy of the worst-served tenth",
+        better="higher",
+        about="Mean accuracy of their own models over the worst tenth of the clients.",
+    ),
+)  # fmt: skip
+FAIRNESS = (
+    Column(
+        "accuracy_spread", "spread of the clients' accuracies", better="lower",
+        about="Standard deviation over clients of their accuracy under the global model.",
+    ),
+    Column(
+        "accuracy_worst_decile", "accuracy of the worst-served tenth", better="higher",
+        about="Mean accuracy over the worst tenth of the clients, rounded up.",
+    ),
+    Column(
+        "accuracy_jain", "evenness of the accuracies (Jain)", better="higher",
+        about="Jain's fairness index (sum a)^2 / (K sum a^2): 1 if all K accuracies are equal, "
+        "1/K if one client has everything.",
+    ),
+)  # fmt: skip
+SKEW = (
+    Column(
+        "skew", "selection skew",
+        about="Mean of F_k - F_k* over the round's cohort, divided by that over all clients, at "
+        "the model that the round starts from; 1 on average if the selection is unbiased.",
+    ),
+    Column(
+        "skew_optimum", "selection skew at the optimum",
+        about="The same cohort's skew at the optimum x*.",
+    ),
+)  # fmt: skip
+DISTANCE = (
+    Column(
+        "distance", "distance from the optimum", better="lower",
+        about="Euclidean distance of the model from x*; of many minimisers x* is the one nearest "
+        "to the first model.",
+    ),
+)  # fmt: skip
+HETEROGENEITY = (
+    Column(
+        "gradient_dissimilarity",
+        about="Weighted mean over clients of ||grad F_i - grad F||^2.",
+    ),
+    Column(
+        "client_drift",
+        about="Weighted mean distance of local models from their mean, if all clients did the "
+        "work of the coming round.",
+    ),
+    Column(
+        "drift_at_optimum", "average drift at the optimum",
+        about="Norm of the mean step away from x* for each local step of plain gradient descent.",
+    ),
+    Column(
+        "gamma", "heterogeneity of the clients' optima",
+        about="F* minus the weighted mean of the clients' least losses F_i*.",
+    ),
+)  # fmt: skip
+BY_GROUP = (
+    Column(
+        "within_group_dissimilarity", "gradient dissimilarity within groups",
+        about="The part of the gradient dissimilarity within cyclic groups.",
+    ),
+    Column(
+        "between_group_dissimilarity", "gradient dissimilarity between groups",
+        about="The part of the gradient dissimilarity between cyclic groups.",
+    ),
+)  # fmt: skip
+CHANGES = (
+    Column(
+        "loss_change", "change of the loss",
+        about="Absolute change of the loss since the last evaluated row; NaN if nobody answered.",
+    ),
+    Column(
+        "model_change", "change of the model",
+        about="Euclidean norm of the model's change in the round; NaN if nobody answered.",
+    ),
+)  # fmt: skip
+ROUNDS: Mapping[str, tuple[Column, ...]] = {
+    "every run": (*RUN, *SCORES, *COUNTS),
+    "personalised algorithms": PERSONAL,
+    "evaluate.fairness": FAIRNESS,
+    "evaluate.skew": SKEW,
+    "evaluate.distance": DISTANCE,
+    "evaluate.heterogeneity": HETEROGENEITY,
+    "evaluate.heterogeneity with cyclic availability": BY_GROUP,
+    "stop.loss_change": CHANGES[:1],
+    "stop.model_change": CHANGES[1:],
+}
+"""The columns of ``rounds`` that are no plug-in's own, by what asks for them."""
+
+EVENTS = (
+    Column("round", about="Number of the round.", dtype="int64"),
+    Column("ask", about="Number of the Ask within the round, from 0.", dtype="int64"),
+    Column("client", about="Id of the client.", dtype="int64"),
+    Column("start_s", "start", "s", about="Simulated time at which the Ask was sent."),
+    Column("compute_s", "computing time", "s", about="Computing time alone, without the network."),
+    Column(
+        "end_s", "end", "s",
+        about="Simulated time at which the reply arrives, or at which the client went away.",
+    ),
+    Column("status", about='"used", "late" or "dropped".', dtype="category"),
+    Column("loss", about="Mean loss over the local steps; NaN if nothing was computed."),
+    Column("steps", "local steps", about="Local steps of the client.", dtype="int64"),
+)  # fmt: skip
+CLIENTS = (
+    Column("client", about="Id of the client.", dtype="int64"),
+    Column("samples", "training rows", about="Training rows of the client.", dtype="int64"),
+    Column("test_samples", "held-out rows", about="Rows that it holds out.", dtype="int64"),
+    Column("speed_s", "time of a step", "s", about="Mean seconds of one local step."),
+    Column("straggler", about="Whether the client is one of the stragglers.", dtype="bool"),
+    Column(
+        "group", dtype="int64",
+        about="Number of its group under clients.groups, from 1; 0 for none.",
+    ),
+    Column("selected", "times selected", about="How often it was asked.", dtype="int64"),
+    Column("used", "times used", about="How often its reply was used.", dtype="int64"),
+    Column(
+        "loss", better="lower",
+        about="F_i of its own model if the algorithm has personal models, otherwise of the final "
+        "model.",
+    ),
+    Column(
+        "accuracy", better="higher",
+        about="Accuracy of that model; NaN if the client has no rows to measure it on.",
+    ),
+)  # fmt: skip
+AWAY = (
+    Column(
+        "client", about="Id of the client; at most 1,000 clients are recorded.", dtype="int64"
+    ),
+    Column("start_s", "start", "s", about="Simulated time at which it went away."),
+    Column("end_s", "end", "s", about="Simulated time at which it was back, or the run's end."),
+)  # fmt: skip
+MODELS = (
+    Column(
+        "distance", "distance from the global model",
+        about="Euclidean distance of the client's own model from the global one; NaN if there is "
+        "no global model.",
+    ),
+    Column("personal_loss", better="lower", about="Loss of its own model."),
+    Column("personal_accuracy", better="higher", about="Accuracy of its own model."),
+    Column(
+        "loss", better="lower",
+        about="Loss of the global model on the same rows; of its own if there is no global model.",
+    ),
+    Column(
+        "accuracy", better="higher",
+        about="Accuracy of the global model on the same rows; of its own if there is no global "
+        "model.",
+    ),
+)  # fmt: skip
+"""What is kept of the own model of each evaluated client."""
+OWN_MODELS = (
+    Column("round", about="Number of the round.", dtype="int64"),
+    Column("client", about="Id of the client.", dtype="int64"),
+    *MODELS,
+)
+"""The table ``personal``."""
+
+
+def diagnostics(algorithm: Algorithm, selection: Selection) -> tuple[Column, ...]:
+    """Return the columns of ``rounds`` that the plug-ins of a run declare.
+
+    Raises
+    ------
+    RayfedError
+        If one has the name of a column that ``rounds`` has anyway, or another type than float64.
+    """
+    examined = algorithm.examiner.columns if algorithm.examiner else ()
+    found = by_name((*selection.diagnostics, *algorithm.diagnostics, *examined))
+    taken = {column.name for columns in ROUNDS.values() for column in columns}
+    for column in found.values():
+        if column.name in taken:
+            raise RayfedError(f"'{column.name}' is a column of rayfed's own; rename the diagnostic")
+        if column.dtype != "float64":
+            raise RayfedError(f"diagnostic '{column.name}': found {column.dtype}; use float64")
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A column as the catalogue lists it.
+
+    Parameters
+    ----------
+    table : str
+        "rounds", "events", "clients", "away" or "personal".
+    column : Column
+        Its declaration.
+    declared_by : tuple of str
+        What makes a table have it: "every run", a key of the scenario, or plug-ins such as
+        "algorithm fedexp".
+    """
+
+    table: str
+    column: Column
+    declared_by: tuple[str, ...]
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """Return every column of every table, those of the plug-ins that are found included."""
+    declared: dict[tuple[str, Column], list[str]] = {}
+    for table, column, who in _declarations():
+        declared.setdefault((table, column), []).append(who)
+    return tuple(Entry(table, column, tuple(who)) for (table, column), who in declared.items())
+
+
+def _declarations() -> Iterator[tuple[str, Column, str]]:
+    for who, columns in ROUNDS.items():
+        yield from (("rounds", column, who) for column in columns)
+    for kind in ("selection", "algorithm"):
+        for name, plugin in find(f"{kind}s").items():
+            yield from (("rounds", column, f"{kind} {name}") for column in plugin.diagnostics)
+            for examiner in getattr(plugin, "examiners", ()):
+                yield from (("rounds", column, f"{kind} {name}") for column in examiner.columns)
+    tables = {"events": EVENTS, "clients": CLIENTS, "away": AWAY}
+    for table, columns in tables.items():
+        yield from ((table, column, "every run") for column in columns)
+    yield from (("personal", column, "personalised algorithms") for column in OWN_MODELS)

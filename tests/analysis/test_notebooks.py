@@ -1,0 +1,135 @@
+"""The notebooks run, import nothing of rayfed but its interface, and say what is true.
+
+What a notebook says it shows is checked in its own kernel after its last cell, in the short version
+and, among the slow tests, at full length.
+"""
+
+import ast
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[2] / "analysis"
+NOTEBOOKS = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+FIGURE = "application/vnd.plotly.v1+json"
+
+SAYS = {
+    "quickstart": [
+        "table.rounds_to_target['FedExP'] < table.rounds_to_target['FedAvg']",
+        "table.time_to_target_s['FedExP'] < table.time_to_target_s['FedAvg']",
+        "table.bytes_up_to_target['FedExP'] < table.bytes_up_to_target['FedAvg']",
+        "table.loss_mean['FedExP'] < table.loss_mean['FedAvg']",
+        "4 < seconds[True] / seconds[False] < 16",
+    ],
+    "fedexp": [
+        "last['FedExP'] < 1e-2 * last['FedAvg, server step 10']",
+        "last['FedAvg, server step 1'] > 100 * last['FedAvg, server step 10']",
+        "(steps > 2).mean() > 0.9",
+        "result.rounds[result.rounds.label == 'FedExP'].loss.diff().gt(0).any()",
+    ],
+    "fedvarp": [
+        "table.jump['fedvarp'] < 0.5 * table.jump['fedavg']",
+        "table.jump['ClusterFedVARP by labels'] < 0.5 * table.jump['fedavg']",
+        "table.loss['fedvarp'] < table.loss['ClusterFedVARP by labels'] < table.loss['fedavg']",
+        "table.loss['scaffold'] < table.loss['fedvarp']",
+        "table['megabytes up']['scaffold'] == 2 * table['megabytes up']['fedvarp']",
+    ],
+    "fednova": [
+        "abs(gap['FedAvg'] - 51.1188) < 0.01",
+        "abs(gap['FedNova'] - 0.0022) < 0.0001",
+        "apart < 1e-6",
+    ],
+    "fedhybrid": [
+        "table.rounds_to_target[['FedH-G', 'FedH-2', 'FedH-4', 'FedH-N']].tolist()"
+        " == [153, 43, 20, 9]",
+        "table.rounds_to_target['Gradient descent'] < table.rounds_to_target['FedH-G']",
+        "result.events.groupby(['label', 'client']).size().gt(0).all()",
+        "result.rounds[result.rounds['round'] > 0].groupby('label').bytes_up.mean()"
+        "[['FedH-G', 'FedH-2', 'FedH-4', 'FedH-N']].nunique() == 1",
+    ],
+    "power_of_choice_and_cyclic": [
+        "gap.loc[early, 'select=power-of-d d=30'] < gap.loc[early, 'select=power-of-d d=6']",
+        "gap.loc[early, 'select=power-of-d d=6'] < gap.loc[early, 'select=weighted']",
+        "gap.iloc[-1]['select=power-of-d d=30'] == gap.iloc[-1].max()",
+        "gap.iloc[-1].idxmin().startswith('select=adapow-d')",
+        "[f'availability=cyclic groups={k}' for k in (10, 1)] + ['availability=cyclic groups=10 by=label']"
+        " == late.groupby('setting').loss.mean().drop(['availability=cyclic groups=2', "
+        "'availability=cyclic groups=5']).sort_values().index.tolist()",
+        "late.groupby('setting').loss.std().idxmax() == 'availability=cyclic groups=10 by=label'",
+    ],
+    "rwsadmm": [
+        "last.personal_accuracy['RWSADMM'] > last.accuracy['FedAvg'] + 0.03",
+        "last.personal_accuracy['RWSADMM'] > last.personal_accuracy['FedAvg, fine-tuned']",
+        "last.accuracy['RWSADMM'] < 0.2",
+    ],
+}  # fmt: skip
+
+
+def read(name):
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def executed(name, folder, monkeypatch, full=False):
+    """Run a notebook in an empty folder, check what it says, and return it with its outputs."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER.parent)]))
+    notebook = read(name)
+    (switch,) = (c for c in code(notebook) if "parameters" in c.metadata.get("tags", ()))
+    assert "FULL = False" in switch.source
+    switch.source = switch.source.replace("FULL = False", f"FULL = {full}")
+    count = len(notebook.cells)
+    checks = [f"assert {claim}, {claim!r}" for claim in SAYS[name]]
+    notebook.cells += [nbformat.v4.new_code_cell(check) for check in checks]
+    where = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=3600, kernel_name="python3", resources=where).execute()
+    del notebook.cells[count:]
+    return notebook
+
+
+def test_there_is_one_for_the_quickstart_and_each_topic():
+    assert sorted(SAYS) == NOTEBOOKS
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+class TestAsStored:
+    def test_it_has_no_outputs(self, name):
+        """What is stored is what people wrote; figures hold the data of a whole run."""
+        for cell in code(read(name)):
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+    def test_it_imports_rayfed_alone(self, name):
+        tree = ast.parse("\n".join(cell.source for cell in code(read(name))))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        assert [ast.unparse(node) for node in imports] == ["import rayfed"]
+
+    def test_it_asks_tells_the_method_with_its_source_and_what_one_sees(self, name):
+        text = "\n".join(c.source for c in read(name).cells if c.cell_type == "markdown")
+        assert "**Question" in text
+        assert "**Method" in text
+        assert any(venue in text for venue in ("AISTATS", "ICLR", "ICML", "NeurIPS", "UAI", "IEEE"))
+        assert "hat one sees" in text
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_its_short_version_shows_what_it_says(name, tmp_path, monkeypatch):
+    notebook = executed(name, tmp_path, monkeypatch)
+    data = [o.data for c in code(notebook) for o in c.outputs if o.output_type != "stream"]
+    assert any(FIGURE in each for each in data)
+    assert sum("text/html" in each and "<table" in each["text/html"] for each in data) >= 1
+    texts = [o for c in code(notebook) for o in c.outputs if o.output_type == "stream"]
+    assert not [o.text for o in texts if o.name == "stderr"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_its_full_version_shows_what_it_says(name, tmp_path, monkeypatch):
+    if name in ("fedvarp", "power_of_choice_and_cyclic") and "RAYFED_DATA" not in os.environ:
+        pytest.skip("needs the real data sets: set RAYFED_DATA to their folder")
+    executed(name, tmp_path, monkeypatch, full=True)

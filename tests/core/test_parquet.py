@@ -1,0 +1,62 @@
+"""Columns survive the way through a Parquet file, and frames do not notice them."""
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rayfed.core.columns import Column
+from rayfed.core.parquet import columns_in, schema
+
+COLUMNS = (
+    Column("loss", "training loss", better="lower", about="Mean loss."),
+    Column("gain", better="higher"),
+    Column("bytes_up", "uploaded", "B", dtype="int64"),
+    Column("away", dtype="bool"),
+    Column("label", dtype="string"),
+    Column("status", dtype="category"),
+)
+ROWS = {
+    "loss": [0.5, float("nan")], "gain": [1.0, 2.0], "bytes_up": [3, 4], "away": [True, False],
+    "label": ["a", "b"], "status": ["used", "late"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def table():
+    return pa.Table.from_pydict(ROWS, schema=schema(COLUMNS))
+
+
+def test_a_file_gives_back_what_was_declared(table, tmp_path):
+    pq.write_table(table, tmp_path / "part.parquet")
+    assert columns_in(pq.read_schema(tmp_path / "part.parquet")) == {c.name: c for c in COLUMNS}
+
+
+def test_a_folder_of_parts_read_as_one_and_a_choice_of_rows_keep_it(table, tmp_path):
+    for number in range(2):
+        pq.write_table(table, tmp_path / f"part-{number}.parquet")
+    whole = pq.read_table(tmp_path)
+    assert len(whole) == 4
+    chosen = whole.filter([True, False, True, False])
+    assert columns_in(chosen.schema) == {c.name: c for c in COLUMNS}
+
+
+def test_pandas_reads_the_frame_of_a_file_without_titles(table, tmp_path):
+    plain = pa.Table.from_pydict(ROWS, schema=table.schema.remove_metadata())
+    bare = pa.schema([pa.field(f.name, f.type) for f in plain.schema])
+    for name, one in (("titled", table), ("bare", plain.cast(bare))):
+        pq.write_table(one, tmp_path / f"{name}.parquet")
+    titled, bare = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("titled", "bare"))
+    pd.testing.assert_frame_equal(titled, bare)
+    assert str(titled["status"].dtype) == "category"
+
+
+def test_fields_that_describe_nothing_are_left_out():
+    found = pa.schema([pa.field("old", pa.float64()), *schema(COLUMNS[:1])])
+    assert list(columns_in(found)) == ["loss"]
+    assert columns_in(found)["loss"].about == "Mean loss."
+
+
+def test_texts_of_other_writers_are_taken_as_far_as_they_are_known():
+    field = pa.field("a", pa.float32(), metadata={"title": "A", "better": "sideways"})
+    assert columns_in(pa.schema([field])) == {"a": Column("a", "A")}
