@@ -50,6 +50,7 @@ class Scaffold(Algorithm):
     --------
     One of N = 4 clients moved by 2 and changed its c_i by 6:
 
+    >>> import numpy as np
     >>> from rayfed.messages import Reply
     >>> round = Scaffold().round({"x": np.array([5.0]), "c": np.array([1.0])})
     >>> ask = next(round)

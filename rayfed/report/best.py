@@ -71,9 +71,9 @@ class Aim:
     def _checked(self, results: Results, option: str) -> Aim:
         rounds = results.rounds
         scores = [c for c in rounds.columns if results.column(c).better is not None]
-        held = [c for c in scores if rounds[c].notna().any()]
-        if self.column not in held:
-            raise ScenarioError(option, unknown("score", self.column, held))
+        recorded = [c for c in scores if rounds[c].notna().any()]
+        if self.column not in recorded:
+            raise ScenarioError(option, unknown("score", self.column, recorded))
         return changed(self, higher=results.column(self.column).better == "higher")
 
     @property
@@ -112,13 +112,13 @@ class Candidate:
         return any(run.status == "failed" for run in self.runs)
 
     @property
-    def own(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """The settings of the algorithm."""
         return dict(self.runs[0].info.get("settings") or {})
 
     @property
-    def rest(self) -> dict[str, Any]:
-        """The scenario without what is the algorithm's own."""
+    def shared(self) -> dict[str, Any]:
+        """The scenario without what belongs to the algorithm."""
         scenario = self.runs[0].info.get("scenario") or {}
         return {key: value for key, value in scenario.items() if key not in _FREE}
 
@@ -171,7 +171,7 @@ class Best:
         seen = set()
         for name in self.results.names:
             candidate = self._candidate(tuple(self.results.of(name)), swept)
-            facts = (candidate.algorithm, yaml.safe_dump([candidate.own, candidate.rest]))
+            facts = (candidate.algorithm, yaml.safe_dump([candidate.settings, candidate.shared]))
             if facts not in seen:  # the grid may sweep keys of other algorithms
                 rivals.setdefault(candidate.algorithm, []).append(candidate)
             seen.add(facts)
@@ -182,13 +182,13 @@ class Best:
         algorithm = run.label if swept else str(run.info.get("algorithm", run.label))
         setting = self._setting(run) if swept else run.label
         value = _mean([_value(frame, self.aim) for frame in frames])
-        found = Candidate(algorithm, setting, runs, value)
+        candidate = Candidate(algorithm, setting, runs, value)
         if self.aim.target is None:
-            return changed(found, rounds=0.0)
+            return changed(candidate, rounds=0.0)
         column = self.results.column(self.aim.column)
         at = [crossing(f, column, self.aim.target) for f in frames if column.name in f]
         rounds = [math.inf if row is None else float(row["round"]) for row in at]
-        return changed(found, rounds=_mean(rounds) if rounds else math.inf)
+        return changed(candidate, rounds=_mean(rounds) if rounds else math.inf)
 
     def _winner(self, candidates: Sequence[Candidate]) -> Winner:
         best = min(candidates, key=lambda candidate: candidate.place(self.aim))
@@ -196,12 +196,12 @@ class Best:
         return Winner(best, len(candidates), failed, self._edges(best))
 
     def _edges(self, best: Candidate) -> tuple[str, ...]:
-        found = []
+        edges = []
         for key, value in self._swept(best.runs[0]).items():
             values = {other[key] for other in self._settings.values() if _is_number(other[key])}
             ends = (min(values), max(values)) if len(values) >= _FEWEST else ()
-            found += [key] if value in ends else []
-        return tuple(found)
+            edges += [key] if value in ends else []
+        return tuple(edges)
 
     def _setting(self, run: Run) -> str:
         """Return the setting of a run in a grid, as far as it is about its algorithm."""
@@ -228,13 +228,13 @@ class Best:
     def frame(self) -> pd.DataFrame:
         """Return a row for each algorithm: its best setting and what that reaches."""
         rows = []
-        for won in self.winners:
-            best = won.best
+        for winner in self.winners:
+            best = winner.best
             row = {"algorithm": best.algorithm, "setting": best.setting, "seeds": len(best.runs)}
             row[self.aim.column] = best.value
             if self.aim.target is not None:
                 row["rounds_to_target"] = best.rounds if math.isfinite(best.rounds) else math.nan
-            row |= {"tried": won.tried, "failed": won.failed, "edges": " ".join(won.edges)}
+            row |= {"tried": winner.tried, "failed": winner.failed, "edges": " ".join(winner.edges)}
             rows.append(row)
         return pd.DataFrame(rows)
 
@@ -253,21 +253,21 @@ class Best:
         replace(folder / "best.csv", self.frame().to_csv(index=False))
         for old in folder.glob("best*.yaml"):
             old.unlink()
-        winners = [won.best for won in self.winners if not won.best.failed]
-        shared = {yaml.safe_dump(best.rest) for best in winners}
+        winners = [winner.best for winner in self.winners if not winner.best.failed]
+        shared = {yaml.safe_dump(best.shared) for best in winners}
         groups = [winners] if len(shared) == 1 else [[best] for best in winners]
         paths = []
         for group in groups:
             name = group[0].runs[0].folder.name.rpartition("-seed")[0]
-            own = f"-{name}" if len(groups) > 1 else ""
-            paths.append(folder / f"best{own}.yaml")
+            suffix = f"-{name}" if len(groups) > 1 else ""
+            paths.append(folder / f"best{suffix}.yaml")
             replace(paths[-1], self._scenario(group))
         return paths
 
     def _scenario(self, group: Sequence[Candidate]) -> str:
         """Return the settings of some candidates as one scenario."""
-        algorithms = [best.own for best in group]
-        scenario = {"name": f"{self.results.study}-best", **group[0].rest}
+        algorithms = [best.settings for best in group]
+        scenario = {"name": f"{self.results.study}-best", **group[0].shared}
         text = yaml.safe_dump(
             scenario | {"algorithms": algorithms}, sort_keys=False, allow_unicode=True
         )

@@ -66,10 +66,10 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     runs, all_runs = results.usable(name), results.of(name)
     histories = [history(run) for run in runs]
     states = [run.status for run in all_runs]
-    about = all_runs[0].info
+    info = all_runs[0].info
     row: dict[str, Any] = {
         "name": name,
-        "algorithm": about.get("algorithm", name),
+        "algorithm": info.get("algorithm", name),
         "baseline": all_runs[0].baseline,
         "seeds": len(all_runs),
         "finished": states.count("finished"),
@@ -136,15 +136,15 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     """Return the `summary` of results as columns of text, the algorithms' names first."""
     nobody = (False,) * len(frame)
     names = tuple(str(name) for name in frame["name"])
-    found = [TextColumn("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
+    shown = [TextColumn("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
     if frame["target"].notna().any():
-        found += [_cost(frame, *entry) for entry in _cost_titles(results, frame)]
+        shown += [_cost(frame, *entry) for entry in _cost_titles(results, frame)]
     # What only a baseline has, such as local-only's personal models, compares nothing.
     rivals = frame[~frame["baseline"]] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
         if f"{name}_mean" in frame and rivals[f"{name}_mean"].notna().any():
-            found.append(_final(frame, results.column(name)))
-    return found
+            shown.append(_final(frame, results.column(name)))
+    return shown
 
 
 def _cost_titles(
@@ -218,11 +218,11 @@ def _best(
     frame: pd.DataFrame, values: Sequence[float], better: columns.Better | None
 ) -> tuple[bool, ...]:
     compete = ~frame["baseline"].to_numpy(bool)
-    mine = np.where(compete, np.asarray(values, float), np.nan)
-    if better is None or compete.sum() < 2 or not np.isfinite(mine).any():
+    rivals = np.where(compete, np.asarray(values, float), np.nan)
+    if better is None or compete.sum() < 2 or not np.isfinite(rivals).any():
         return (False,) * len(frame)
-    best = np.nanmax(mine) if better == "higher" else np.nanmin(mine)
-    return tuple(bool(value == best) for value in mine)
+    best = np.nanmax(rivals) if better == "higher" else np.nanmin(rivals)
+    return tuple(bool(value == best) for value in rivals)
 
 
 def comparison(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,13 +9,13 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures.labels import label_ends
-from rayfed.report.figures.palette import LIGHT, Ink
+from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
+    algorithm_styles,
     canvas,
     line,
     log_ticks,
     spans_decades,
-    study_inks,
     x_scales,
     y_range,
 )
@@ -29,11 +27,7 @@ from rayfed.report.read.series import (
     curve,
     default_target,
     history,
-    points,
-    thin,
-    y_columns,
 )
-from rayfed.report.read.units import short_number
 
 HEIGHT = 440
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
@@ -74,19 +68,19 @@ def convergence(
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
     curves = {name: curve(frames, x, y) for name, frames in histories.items()}
     faint = shows_seeds(results)
-    drawn = {name: found for name, found in curves.items() if len(found.x)}
+    drawn = {name: line for name, line in curves.items() if len(line.x)}
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
-    look = study_inks(results)
-    for name, found in curves.items():
-        add_curve(figure, name, look[name], found, worth["worth"], end)
+    styles = algorithm_styles(results)
+    for name, means in curves.items():
+        add_curve(figure, name, styles[name], means, worth["worth"], end)
         for run in results.usable(name) if faint else ():
             single = curve([history(run)], x, y)
-            add_seed(figure, run, look[name], single, worth["worth"], end)
+            add_seed(figure, run, styles[name], single, worth["worth"], end)
     for name, frames in histories.items():
         places = _crossings(frames, results.column(y), target)
         at = [float(row[x]) / worth["worth"] for row in places]
-        _add_crossings(figure, name, look[name], at, target, name not in results.baselines)
+        _add_crossings(figure, name, styles[name], at, target, name not in results.baselines)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
     if log is None:  # an accuracy is read between 0 and 1
@@ -96,7 +90,7 @@ def convergence(
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
-    label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items()}, look, extent, log)
+    label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items()}, styles, extent, log)
     return figure
 
 
@@ -107,18 +101,18 @@ def shows_seeds(results: Results) -> bool:
 
 
 def add_curve(
-    figure: go.Figure, name: str, ink: Ink, found: Curve, worth: float, end: float
+    figure: go.Figure, name: str, style: LineStyle, values: Curve, worth: float, end: float
 ) -> None:
     """Add a mean line and its band."""
-    x, mean, low, high = _level(found, worth, end)
+    x, mean, low, high = _level(values, worth, end)
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),
         fill="toself",
         mode="lines",
-        fillcolor=ink.light,
+        fillcolor=style.light,
         opacity=0.16,
-        line={"width": 0, "color": ink.light},
+        line={"width": 0, "color": style.light},
         hoverinfo="skip",
         meta={"name": name, "part": "band"},
     )
@@ -127,20 +121,22 @@ def add_curve(
         y=mean,
         mode="markers" if len(x) == 1 else "lines",
         name=name,
-        line=line(ink),
+        line=line(style),
         hovertemplate="%{y:.3g}",
         meta={"name": name, "part": "mean"},
     )
 
 
-def add_seed(figure: go.Figure, run: Run, ink: Ink, found: Curve, worth: float, end: float) -> None:
+def add_seed(
+    figure: go.Figure, run: Run, style: LineStyle, values: Curve, worth: float, end: float
+) -> None:
     """Add the faint line of one seed, below the means."""
-    x, values, _, _ = _level(found, worth, end)
+    x, mean, _, _ = _level(values, worth, end)
     figure.add_scatter(
         x=x,
-        y=values,
+        y=mean,
         mode="lines",
-        line={"color": ink.light, "width": 1},
+        line={"color": style.light, "width": 1},
         opacity=0.35,
         hoverinfo="skip",
         zorder=-1,
@@ -148,13 +144,13 @@ def add_seed(figure: go.Figure, run: Run, ink: Ink, found: Curve, worth: float, 
     )
 
 
-def _level(found: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return a curve in the axis's unit; one whose clock stands still becomes a level line."""
-    parts = (found.mean, found.low, found.high)
-    if len(found.x) == 1:
-        mean, low, high = (np.repeat(values, 2) for values in parts)
+    parts = (values.mean, values.low, values.high)
+    if len(values.x) == 1:
+        mean, low, high = (np.repeat(part, 2) for part in parts)
         return np.array([0.0, end]), mean, low, high
-    return found.x / worth, *parts
+    return values.x / worth, *parts
 
 
 def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> list[pd.Series]:
@@ -166,7 +162,12 @@ def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> l
 
 
 def _add_crossings(
-    figure: go.Figure, name: str, ink: Ink, at: list[float], target: float | None, compete: bool
+    figure: go.Figure,
+    name: str,
+    style: LineStyle,
+    at: list[float],
+    target: float | None,
+    compete: bool,
 ) -> None:
     figure.add_scatter(
         x=at if compete else [],
@@ -175,7 +176,7 @@ def _add_crossings(
         marker={
             "symbol": "diamond",
             "size": 9,
-            "color": ink.light,
+            "color": style.light,
             "line": {"color": LIGHT["background"], "width": 1.5},
         },
         cliponaxis=False,
@@ -207,61 +208,3 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
     figure.update_layout(meta={"target": shape})
     if target is not None:
         figure.add_shape(shape, y0=target, y1=target)
-
-
-def page_data(results: Results, numbers: int = 400_000) -> dict[str, Any]:
-    """Return what the page needs to draw any clock against any column.
-
-    Parameters
-    ----------
-    results : Results
-        A result folder.
-    numbers : int
-        About how many numbers may be stored; long runs are thinned to 200 to 2,000 rows each.
-
-    Returns
-    -------
-    dict
-        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles, and
-        ``thinned``: to how many rounds the longest run was thinned, None if none was.
-    """
-    columns = y_columns(results)
-    runs = [run for name in results.names for run in results.usable(name)]
-    each = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
-    rows = int(np.clip(each, 200, 2000))
-    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
-    longest = max((len(run.rounds) for run in runs), default=0)
-    return {
-        "thinned": rows if longest > rows else None,
-        "clocks": scales,
-        "columns": {
-            name: _described(results.column(name)) | {"target": default_target(results, name)}
-            for name in columns
-        },
-        "runs": [
-            {
-                "name": run.name,
-                "seed": run.seed,
-                "baseline": run.baseline,
-                "data": _columns(history(run), [*scales, *columns], rows),
-            }
-            for run in runs
-        ],
-    }
-
-
-def _described(column: Column) -> dict[str, Any]:
-    return {"title": column.title, "label": column.label, "better": column.better}
-
-
-def _columns(frame: Any, wanted: list[str], rows: int) -> dict[str, list[float | None]]:
-    """Return columns as short lists; evaluated rows are kept before others."""
-    evaluated, _ = points(frame, "round", "loss")
-    if len(frame) > rows and len(evaluated):
-        frame = frame[frame["round"].isin(evaluated)]
-    short = frame.iloc[thin(np.arange(len(frame)), rows)]
-    return {
-        column: [short_number(value) for value in short[column]]
-        for column in wanted
-        if column in short
-    }

@@ -7,9 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures.intervals import INTERVAL
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.presence import INTERVAL
-from rayfed.report.figures.server import clock_of, with_strip
+from rayfed.report.figures.rounds_strip import canvas_with_rounds, round_clock
 from rayfed.report.figures.style import colorbar, veil
 from rayfed.report.read.results import Run
 
@@ -28,12 +28,12 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
     run : Run
         Its events and, where recorded, when clients were away.
     clients : DataFrame
-        Its `people.people`.
+        Its `clients.clients_by_speed`.
     colour : str
         The algorithm's colour.
     """
-    clock = clock_of(run)
-    figure = with_strip(HEIGHT, clock)
+    clock = round_clock(run)
+    figure = canvas_with_rounds(HEIGHT, clock)
     edges = np.linspace(0.0, clock.end, _TIMES + 1)
     bands = min(_BANDS, len(clients))
     rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
@@ -47,13 +47,17 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
         figure.add_heatmap(x=x, y=y, colorscale=veil(LIGHT["waiting"]), meta={"part": "there"})
         figure.data[-1].update(grid)
     top = max(float(share.max()) for share in shares.values()) or 1.0
-    for part, ink in (("late", LIGHT["late"]), ("dropped", LIGHT["dropped"]), ("used", colour)):
+    for part, part_colour in (
+        ("late", LIGHT["late"]),
+        ("dropped", LIGHT["dropped"]),
+        ("used", colour),
+    ):
         # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
         figure.add_heatmap(
             x=x,
             y=y,
             z=shares[part].round(4),
-            colorscale=veil(ink),
+            colorscale=veil(part_colour),
             zmin=0,
             zmax=top,
             showscale=part == "used",
@@ -61,9 +65,9 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
             hoverinfo="skip",
             meta={"part": part},
         )
-    about = np.dstack([shares["late"], shares["dropped"], away]).round(3)
+    customdata = np.dstack([shares["late"], shares["dropped"], away]).round(3)
     figure.data[-1].update(
-        customdata=about, hoverinfo=None, hovertemplate=_hover(run, clock.unit), name=""
+        customdata=customdata, hoverinfo=None, hovertemplate=_hover(run, clock.unit), name=""
     )
     figure.layout.yaxis.update(
         title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False

@@ -8,7 +8,14 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import canvas, line, log_ticks, spans_decades, study_inks, y_range
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    line,
+    log_ticks,
+    spans_decades,
+    y_range,
+)
 from rayfed.report.read.results import Results
 
 HEIGHT = 380
@@ -34,14 +41,14 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     curves = {name: sorted_clients(results, name, column) for name in results.names}
     drawn = {name: values for name, values in curves.items() if len(values)}
-    look, at = study_inks(results), np.linspace(0, 100, _POINTS)
+    styles, at = algorithm_styles(results), np.linspace(0, 100, _POINTS)
     for name, values in drawn.items():
         figure.add_scatter(
             x=at,
             y=values,
             mode="lines",
             name=name,
-            line=line(look[name]),
+            line=line(styles[name]),
             hovertemplate="%{y:.3g}",
             meta={"name": name, "part": "mean"},
         )
@@ -55,7 +62,7 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     kind = "log" if log else "linear"
     ticks = log_ticks(extent) if log else {}
     figure.update_yaxes(title_text=f"{column} of the client", type=kind, range=extent, **ticks)
-    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, look, extent, log)
+    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, styles, extent, log)
     return figure
 
 
@@ -68,15 +75,15 @@ def fairness_column(results: Results) -> str:
 
 def client_values(results: Results, name: str, column: str) -> list[Floats]:
     """Return the values of the clients of each run, worst first; runs without any left out."""
-    found = []
+    runs = []
     for run in results.usable(name):
         if column not in run.clients:
             continue
         values = run.clients[column].to_numpy(dtype=float, na_value=np.nan)
         values = np.sort(values[np.isfinite(values)])
         if len(values):
-            found.append(values[::-1] if column.endswith("loss") else values)
-    return found
+            runs.append(values[::-1] if column.endswith("loss") else values)
+    return runs
 
 
 def sorted_clients(results: Results, name: str, column: str) -> Floats:

@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.palette import LIGHT, Ink
-from rayfed.report.figures.style import canvas, fade, study_inks
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import algorithm_styles, canvas, fade
 from rayfed.report.read.results import Fit, Results
 
 HEIGHT = 420
@@ -32,45 +32,55 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
         The algorithm.
     seed : int
         The seed; its run must have a fit.
+
+    Returns
+    -------
+    Figure
+        Which of the three it is depends on the problem; every trace has its part in ``meta``.
+
+    Raises
+    ------
+    ValueError
+        If the run has no fit.
     """
     run = results.run(name, seed)
     if run.fit is None:
         raise ValueError(f"the run of {name}, seed {seed}, has no fit")
-    ink = study_inks(results)[name]
+    style = algorithm_styles(results)[name]
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
-    draw(figure, run.fit, ink)
+    draw(figure, run.fit, style)
     labels = [str(label) for label in run.info.get("classes") or ()]
     if run.fit.kind == "classes" and len(labels) == len(run.fit.counts):
         figure.update_traces(x=labels, y=labels)
     return figure
 
 
-def _curve(figure: go.Figure, found: Fit, ink: Ink) -> None:
+def _curve(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
     """Add the points in grey and the curve in the algorithm's colour."""
     figure.add_scatter(
-        **_xy(found.points),
+        **_xy(shown.points),
         mode="markers",
         marker={"color": LIGHT["strip"], "size": 5},
         hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
         meta={"part": "points"},
     )
     figure.add_scatter(
-        **_xy(found.curve),
+        **_xy(shown.curve),
         mode="lines",
-        line={"color": ink.light, "width": 2.5, "simplify": False},
+        line={"color": style.light, "width": 2.5, "simplify": False},
         hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
         meta={"part": "curve"},
     )
     figure.update_xaxes(title_text="x")
     figure.update_yaxes(title_text="y")
-    if found.square:
+    if shown.square:
         figure.update_yaxes(scaleanchor="x", scaleratio=1)
 
 
-def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
+def _numbers(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
     """Add a dot for every row, and the diagonal on which a prediction is right."""
-    low, high = float(found.points.min()), float(found.points.max())
+    low, high = float(shown.points.min()), float(shown.points.max())
     margin = 0.04 * (high - low or 1.0)
     ends = [low - margin, high + margin]
     figure.add_scatter(
@@ -82,9 +92,9 @@ def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
         meta={"part": "diagonal"},
     )
     figure.add_scatter(
-        **_xy(found.points),
+        **_xy(shown.points),
         mode="markers",
-        marker={"color": ink.light, "size": 6, "opacity": 0.7},
+        marker={"color": style.light, "size": 6, "opacity": 0.7},
         hovertemplate="target %{x:.4~g}, predicted %{y:.4~g}<extra></extra>",
         meta={"part": "points"},
     )
@@ -92,17 +102,17 @@ def _numbers(figure: go.Figure, found: Fit, ink: Ink) -> None:
     figure.update_yaxes(title_text="predicted")
 
 
-def _classes(figure: go.Figure, found: Fit, ink: Ink) -> None:
+def _classes(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
     """Add a cell for every pair of classes, as strong as the share of the class that is in it."""
-    rows = np.maximum(found.counts.sum(axis=1, keepdims=True), 1)
+    rows = np.maximum(shown.counts.sum(axis=1, keepdims=True), 1)
     names = [str(label) for label in range(len(rows))]
     few = len(names) <= _WRITTEN
-    texts = [[f"{count:,}" if count else "" for count in row] for row in found.counts.tolist()]
+    texts = [[f"{count:,}" if count else "" for count in row] for row in shown.counts.tolist()]
     figure.add_heatmap(
-        z=100 * found.counts / rows,
+        z=100 * shown.counts / rows,
         x=names,
         y=names,
-        colorscale=fade(ink),
+        colorscale=fade(style),
         zmin=0,
         zmax=100,
         xgap=1,

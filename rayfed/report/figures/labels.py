@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from rayfed.report.figures.palette import Ink
+from rayfed.report.figures.palette import LineStyle
 
 GAP = 17  # pixels between two labels
 DIRECT = 8  # most lines that are labelled at their ends
@@ -19,7 +19,7 @@ _LETTER = 8.2  # pixels of a letter, those of wide fonts too
 def label_ends(
     figure: go.Figure,
     ends: Mapping[str, float],
-    look: Mapping[str, Ink],
+    styles: Mapping[str, LineStyle],
     extent: list[float] | None,
     log: bool = False,
 ) -> None:
@@ -31,7 +31,7 @@ def label_ends(
         Gets the labels; beyond `DIRECT` lines a legend below instead.
     ends : mapping of str to float
         The last value of each line.
-    look : mapping of str to Ink
+    styles : mapping of str to LineStyle
         Gives the colours.
     extent : list of float
         The range of the y axis as Plotly has it (exponents on a log axis).
@@ -60,7 +60,7 @@ def label_ends(
             yshift=height - heights[name],
             text=plain(name),
             showarrow=False,
-            font={"color": look[name].light},
+            font={"color": styles[name].light},
         )
 
 

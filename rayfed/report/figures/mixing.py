@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.palette import LIGHT, Ink
-from rayfed.report.figures.style import FONT_SIZE, canvas, line, log_ticks, study_inks
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import FONT_SIZE, algorithm_styles, canvas, line, log_ticks
 from rayfed.report.figures.sweep import end_title
 from rayfed.report.read import units
 from rayfed.report.read.mixing import Power, find
@@ -29,30 +29,36 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     column : str, optional
         What ends the runs. If None: the first of the rounds' columns that tells.
 
+    Returns
+    -------
+    Figure
+        A dot a point of the sweep, open triangles for points that did not reach the goal, and a
+        line of least squares through points that differ in their walk alone.
+
     Raises
     ------
     ValueError
-        If nothing tells what mixing costs; see `analysis.mixing.find`.
+        If nothing tells what mixing costs; see `read.mixing.find`.
     """
-    found = find(results, column)
-    if found is None:
+    walks = find(results, column)
+    if walks is None:
         raise ValueError("no walks that differ, all else alike, whose runs end at one goal")
     figure = canvas(HEIGHT, hovermode="closest")
     figure.update_layout(margin_r=_ROOM)
-    look = study_inks(results)
-    spans = [_extent(found.points[values]) for values in ("relaxation", "rounds")]
+    styles = algorithm_styles(results)
+    spans = [_extent(walks.points[values]) for values in ("relaxation", "rounds")]
     (left, right), _ = spans
     past, edge = 10 ** (0.02 * (right - left)), 10 ** (left + 0.25 * (right - left))
-    for series, mine in found.points.groupby("series", sort=False):
-        ink, power = look[mine["name"].iloc[0]], found.powers.get(str(series))
+    for series, points in walks.points.groupby("series", sort=False):
+        style, power = styles[points["name"].iloc[0]], walks.powers.get(str(series))
         if power:
-            _add_lines(figure, mine, power, ink, past)
-        for _, dots in mine.groupby("reached", sort=False):
-            _add_dots(figure, dots, power, ink, edge if len(found.points) <= _TEXTS else None)
+            _add_lines(figure, points, power, style, past)
+        for _, dots in points.groupby("reached", sort=False):
+            _add_dots(figure, dots, power, style, edge if len(walks.points) <= _TEXTS else None)
     for axis, span in zip(("xaxis", "yaxis"), spans, strict=True):
         figure.layout[axis].update(type="log", range=span, **log_ticks(span))
     figure.update_xaxes(title_text="relaxation time of the walk, 1/(1 - λ₂), in moves")
-    return figure.update_yaxes(title_text=end_title(results, found.column.name))
+    return figure.update_yaxes(title_text=end_title(results, walks.column.name))
 
 
 def _extent(values: pd.Series) -> list[float]:
@@ -62,27 +68,29 @@ def _extent(values: pd.Series) -> list[float]:
     return [low - 2 * margin, high + margin]
 
 
-def _add_lines(figure: go.Figure, mine: pd.DataFrame, power: Power, ink: Ink, past: float) -> None:
+def _add_lines(
+    figure: go.Figure, points: pd.DataFrame, power: Power, style: LineStyle, past: float
+) -> None:
     """Add the lines of an algorithm, each reaching a factor past the points it was fitted to."""
     for group, base in power.rounds.items():
-        there = mine[mine["reached"] & (mine["group"] == group)]["relaxation"]
-        x = np.array([there.min() / past, there.max() * past])
+        reached = points[points["reached"] & (points["group"] == group)]["relaxation"]
+        x = np.array([reached.min() / past, reached.max() * past])
         figure.add_scatter(
             x=x,
             y=base * x**power.value,
             mode="lines+text",
-            line=line(ink, 1.5),
+            line=line(style, 1.5),
             text=["", f"\u00a0{plain(group)}"],
             textposition="middle right",
-            textfont={"color": ink.light, "size": FONT_SIZE},
+            textfont={"color": style.light, "size": FONT_SIZE},
             cliponaxis=False,
             hoverinfo="skip",
-            meta={"part": "line", "name": mine["series"].iloc[0]},
+            meta={"part": "line", "name": points["series"].iloc[0]},
         )
 
 
 def _add_dots(
-    figure: go.Figure, dots: pd.DataFrame, power: Power | None, ink: Ink, edge: float | None
+    figure: go.Figure, dots: pd.DataFrame, power: Power | None, style: LineStyle, edge: float | None
 ) -> None:
     """Add dots that all reached the goal, or all did not, their texts on the far side of a line.
 
@@ -99,7 +107,7 @@ def _add_dots(
         mode="markers+text" if texts else "markers",
         marker={
             "size": 9,
-            "color": ink.light,
+            "color": style.light,
             "symbol": "circle" if reached else "triangle-up-open",
         },
         text=[plain(text) for text in dots["walk"]],

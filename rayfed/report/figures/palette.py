@@ -77,7 +77,7 @@ def mix(colour: str, other: str, amount: float) -> str:
 
 
 @dataclass(frozen=True)
-class Ink:
+class LineStyle:
     """How one algorithm is drawn everywhere on the page.
 
     Parameters
@@ -93,15 +93,15 @@ class Ink:
     dash: str
 
 
-def inks(names: Iterable[str], baselines: Iterable[str] = ()) -> dict[str, Ink]:
+def line_styles(names: Iterable[str], baselines: Iterable[str] = ()) -> dict[str, LineStyle]:
     """Give every algorithm its colour and dash, and every baseline a grey."""
     grey, plain = set(baselines), 0
-    chosen: dict[str, Ink] = {}
+    chosen: dict[str, LineStyle] = {}
     for name in names:
         if name in grey:
             step = len(grey & chosen.keys())
             light, dark = mix("#63686d", "#4c5156", step % 2), mix("#9aa0a6", "#b4babf", step % 2)
-            chosen[name] = Ink(light, dark, BASELINE_DASHES[step % len(BASELINE_DASHES)])
+            chosen[name] = LineStyle(light, dark, BASELINE_DASHES[step % len(BASELINE_DASHES)])
             continue
         cycle, hue = divmod(plain, len(OKABE_ITO))
         colour = OKABE_ITO[hue]
@@ -109,7 +109,7 @@ def inks(names: Iterable[str], baselines: Iterable[str] = ()) -> dict[str, Ink]:
         # light and dark stay one to one.
         light = _step(readable(colour, LIGHT["background"]), -cycle)
         dark = _step(readable(colour, DARK["background"]), cycle)
-        chosen[name] = Ink(light, dark, DASHES[(hue + cycle) % len(DASHES)])
+        chosen[name] = LineStyle(light, dark, DASHES[(hue + cycle) % len(DASHES)])
         plain += 1
     return chosen
 
@@ -119,10 +119,10 @@ def _step(colour: str, amount: int) -> str:
     return "#" + "".join(f"{min(255, max(0, part)):02x}" for part in parts)
 
 
-def to_dark(chosen: Mapping[str, Ink]) -> dict[str, str]:
+def to_dark(chosen: Mapping[str, LineStyle]) -> dict[str, str]:
     """Return what every light colour of the page becomes on a dark background."""
     solid = {LIGHT[role]: DARK[role] for role in LIGHT}
-    solid |= {ink.light: ink.dark for ink in chosen.values()}
+    solid |= {style.light: style.dark for style in chosen.values()}
     return solid | {clear(light): clear(dark) for light, dark in solid.items()}
 
 
@@ -132,7 +132,7 @@ def clear(colour: str) -> str:
     return f"rgba({red},{green},{blue},0)"
 
 
-def dark(figure: go.Figure, chosen: Mapping[str, Ink]) -> go.Figure:
+def dark(figure: go.Figure, chosen: Mapping[str, LineStyle]) -> go.Figure:
     """Return a figure of this package redrawn for a dark background."""
     return go.Figure(_recolour(figure.to_dict(), to_dark(chosen)))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.people import people
-from rayfed.report.figures.style import canvas, colorbar, fade, study_inks
+from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, fade
 from rayfed.report.read.results import Results, Run
 
 HEIGHT = 400
@@ -45,7 +45,7 @@ def participation(results: Results, name: str, seed: int) -> go.Figure:
     figure = canvas(HEIGHT, hovermode="closest")
     top = 1.06 * 100 * float(np.nanmax(shares[["data", "updates"]].to_numpy()) or 1.0)
     _add_diagonal(figure, top)
-    colour = study_inks(results)[name].light
+    colour = algorithm_styles(results)[name].light
     for part, chosen in (("others", kept[~slow[kept]]), ("slowest", kept[slow[kept]])):
         _add_dots(figure, part, shares.iloc[chosen], colour)
     figure.update_xaxes(title_text="share of the data (%)", range=[0, top])
@@ -58,7 +58,7 @@ def participation(results: Results, name: str, seed: int) -> go.Figure:
 
 def client_shares(run: Run) -> pd.DataFrame:
     """Return each client's share of data and of used updates, 0 to 1, the fastest first."""
-    clients = people(run)
+    clients = clients_by_speed(run)
     clients = clients[clients["samples"].notna() & clients["used"].notna()]
     return clients.assign(
         data=clients["samples"] / max(1.0, clients["samples"].sum()),
@@ -82,9 +82,15 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         The algorithm.
     seed : int
         The seed.
+
+    Returns
+    -------
+    Figure
+        A heat map with a row a client; beyond 40 clients a row is a band of equal speed rank.
+        ``layout.meta["note"]`` says it if no events are recorded.
     """
     run = results.run(name, seed)
-    clients = people(run)
+    clients = clients_by_speed(run)
     if not len(run.events) or not len(clients):
         return canvas(200, meta={"note": "No events are recorded for this run."})
     bands, columns = min(_BANDS, len(clients)), min(_COLUMNS, int(run.events["round"].max()))
@@ -96,7 +102,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
         y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
         customdata=np.repeat(clients.index.to_numpy()[:, None], columns, 1) if single else None,
-        colorscale=fade(study_inks(results)[name]),
+        colorscale=fade(algorithm_styles(results)[name]),
         zmin=0,
         zmax=100 * float(share.max()) or 1.0,
         xgap=1 if columns <= 40 else 0,
@@ -133,8 +139,8 @@ def _used_share(
         used["round"].to_numpy(float)[known],
         bins=(np.arange(bands + 1) - 0.5, edges - 0.5),
     )
-    people_in = np.bincount(rank.to_numpy(), minlength=bands)[:, None]
-    return cells / (people_in * np.diff(edges)[None, :]), edges
+    clients_in = np.bincount(rank.to_numpy(), minlength=bands)[:, None]
+    return cells / (clients_in * np.diff(edges)[None, :]), edges
 
 
 def _add_diagonal(figure: go.Figure, top: float) -> None:
@@ -159,13 +165,13 @@ def _add_diagonal(figure: go.Figure, top: float) -> None:
 
 
 def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str) -> None:
-    about = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
+    columns = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
     figure.add_scatter(
         x=100 * shares["data"],
         y=100 * shares["updates"],
         mode="markers",
         cliponaxis=False,
-        customdata=np.round(np.column_stack([shares.index.to_numpy(float), about]), 5),
+        customdata=np.round(np.column_stack([shares.index.to_numpy(float), columns]), 5),
         marker={
             "symbol": "circle-open" if part == "slowest" else "circle",
             "size": 9 if len(shares) < 200 else 5,

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.palette import LIGHT, Ink, clear, inks
+from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import COMMUNICATIONS, Axis, clocks
 from rayfed.report.read.units import number
@@ -22,9 +22,9 @@ NAMED = 30  # clients up to which each is named
 _SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
 
-def study_inks(results: Results) -> dict[str, Ink]:
+def algorithm_styles(results: Results) -> dict[str, LineStyle]:
     """Return how each algorithm of a study is drawn, the same in every figure and table."""
-    return inks(results.names, results.baselines)
+    return line_styles(results.names, results.baselines)
 
 
 def canvas(height: int, **layout: Any) -> go.Figure:
@@ -145,9 +145,9 @@ def powers(low: float, high: float) -> dict[str, Any]:
     return {"tickvals": exponents, "ticktext": [number(10.0**e) for e in exponents]}
 
 
-def fade(ink: Ink) -> list[list[Any]]:
+def fade(style: LineStyle) -> list[list[Any]]:
     """Return a sequential scale in the algorithm's one hue, from the background."""
-    return [[0.0, LIGHT["background"]], [1.0, ink.light]]
+    return [[0.0, LIGHT["background"]], [1.0, style.light]]
 
 
 def veil(colour: str) -> list[list[Any]]:
@@ -155,6 +155,6 @@ def veil(colour: str) -> list[list[Any]]:
     return [[0.0, clear(colour)], [1.0, colour]]
 
 
-def line(ink: Ink, width: float = 2.0) -> Mapping[str, Any]:
+def line(style: LineStyle, width: float = 2.0) -> Mapping[str, Any]:
     """Return the line style of an algorithm."""
-    return {"color": ink.light, "dash": ink.dash, "width": width}
+    return {"color": style.light, "dash": style.dash, "width": width}

@@ -9,9 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.palette import LIGHT, Ink
+from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
+    algorithm_styles,
     canvas,
     colorbar,
     fade,
@@ -19,7 +20,6 @@ from rayfed.report.figures.style import (
     log_ticks,
     powers,
     spans_decades,
-    study_inks,
     y_range,
 )
 from rayfed.report.read import units
@@ -32,33 +32,38 @@ _ROW = 44  # pixels of a row of cells
 _TEXTS = 12  # most points across whose numbers can be read
 
 
-def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
+def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
     """Draw the last values of all algorithms over the one key that was swept.
 
     Parameters
     ----------
     results : Results
         A result folder.
-    found : Sweep
-        What `sweeps.find` returned.
+    sweep : Sweep
+        What `sweeps.find` returned; it must have one key.
     column : str
         A column of the rounds.
+
+    Returns
+    -------
+    Figure
+        One line an algorithm.
     """
-    (key,), (title,) = found.keys, found.titles
-    rows = found.values(results, column)
+    (key,), (title,) = sweep.keys, sweep.titles
+    rows = sweep.values(results, column)
     logs = spans_decades([rows[key].to_numpy()])
     ends = rows["value"].dropna().to_numpy()
     log = spans_decades([ends])
     figure = canvas(HEIGHT, hovermode="x unified")
-    for series, ink in series_inks(results, found).items():
-        mine = rows[rows["series"] == series].sort_values(key)
+    for series, style in series_styles(results, sweep).items():
+        points = rows[rows["series"] == series].sort_values(key)
         figure.add_scatter(
-            x=mine[key].to_numpy(),
-            y=mine["value"].to_numpy(),
+            x=points[key].to_numpy(),
+            y=points["value"].to_numpy(),
             mode="lines+markers",
             name=series,
-            line=line(ink),
-            marker={"size": 7, "color": ink.light},
+            line=line(style),
+            marker={"size": 7, "color": style.light},
             hovertemplate="%{y:.3g}",
             meta={"part": "mean"},
         )
@@ -75,7 +80,7 @@ def sweep_line(results: Results, found: Sweep, column: str) -> go.Figure:
 
 
 def sweep_map(
-    results: Results, found: Sweep, series: str, column: str, scale: tuple[float, float, bool]
+    results: Results, sweep: Sweep, series: str, column: str, scale: tuple[float, float, bool]
 ) -> go.Figure:
     """Draw the last values of one algorithm over the two keys that were swept.
 
@@ -83,7 +88,7 @@ def sweep_map(
     ----------
     results : Results
         A result folder.
-    found : Sweep
+    sweep : Sweep
         What `sweeps.find` returned.
     series : str
         The algorithm.
@@ -97,19 +102,19 @@ def sweep_map(
     Figure
         Cells of which every run failed say so; cells that were not run are empty.
     """
-    rows = found.values(results, column)
+    rows = sweep.values(results, column)
     rows = rows[rows["series"] == series]
-    x, y = found.keys
+    x, y = sweep.keys
     cells = rows.pivot_table(index=y, columns=x, values="value", dropna=False, aggfunc="mean")
     z = cells.to_numpy(float)
     low, high, log = scale
     figure = canvas(max(220, _ROW * len(cells) + 64), hovermode="closest")
-    ink = series_inks(results, found)[series]
+    style = series_styles(results, sweep)[series]
     figure.add_heatmap(
         z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
         zmin=np.log10(low) if log else low,
         zmax=np.log10(high) if log else high,
-        colorscale=_better_is_darker(results, ink, column),
+        colorscale=_better_is_darker(results, style, column),
         text=_texts(z),
         texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
         textfont={"size": FONT_SIZE},
@@ -117,40 +122,40 @@ def sweep_map(
         xgap=2,
         ygap=2,
         colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
-        hovertemplate=f"{found.titles[0]} %{{x}}, {found.titles[1]} %{{y}}: "
+        hovertemplate=f"{sweep.titles[0]} %{{x}}, {sweep.titles[1]} %{{y}}: "
         "%{customdata}<extra></extra>",
         meta={"part": "map"},
     )
     _mark_failed(figure, rows, cells)
     for axis, keys, title in (
-        (figure.layout.xaxis, cells.columns, found.titles[0]),
-        (figure.layout.yaxis, cells.index, found.titles[1]),
+        (figure.layout.xaxis, cells.columns, sweep.titles[0]),
+        (figure.layout.yaxis, cells.index, sweep.titles[1]),
     ):
         axis.update(title_text=title, showgrid=False, tickvals=np.arange(len(keys)))
         axis.update(ticktext=[units.number(value) for value in keys.to_numpy(float)])
     return figure
 
 
-def sweep_figures(results: Results, found: Sweep, column: str) -> list[go.Figure]:
+def sweep_figures(results: Results, sweep: Sweep, column: str) -> list[go.Figure]:
     """Return the figures of a sweep: one of lines, or a map for each algorithm."""
-    if len(found.keys) == 1:
-        return [sweep_line(results, found, column)]
-    scale = colour_scale(results, found, column)
-    return [sweep_map(results, found, series, column, scale) for series in found.series]
+    if len(sweep.keys) == 1:
+        return [sweep_line(results, sweep, column)]
+    scale = colour_scale(results, sweep, column)
+    return [sweep_map(results, sweep, series, column, scale) for series in sweep.series]
 
 
-def colour_scale(results: Results, found: Sweep, column: str) -> tuple[float, float, bool]:
+def colour_scale(results: Results, sweep: Sweep, column: str) -> tuple[float, float, bool]:
     """Return the scale of the colours of all maps: least, largest, and whether logarithmic."""
-    ends = found.values(results, column)["value"].dropna().to_numpy()
+    ends = sweep.values(results, column)["value"].dropna().to_numpy()
     if not len(ends):
         return 0.0, 1.0, False
     return float(ends.min()), float(ends.max()), spans_decades([ends])
 
 
-def series_inks(results: Results, found: Sweep) -> dict[str, Ink]:
+def series_styles(results: Results, sweep: Sweep) -> dict[str, LineStyle]:
     """Return how each algorithm of a sweep is drawn: as the first of its points elsewhere."""
-    look = study_inks(results)
-    return {s: look[name] for s, name in zip(found.series, found.firsts, strict=True)}
+    styles = algorithm_styles(results)
+    return {s: styles[name] for s, name in zip(sweep.series, sweep.firsts, strict=True)}
 
 
 def end_title(results: Results, column: str) -> str:
@@ -161,10 +166,10 @@ def end_title(results: Results, column: str) -> str:
     return f"rounds to {shown.title} {units.number(goal)}"
 
 
-def _better_is_darker(results: Results, ink: Ink, column: str) -> list[list[Any]]:
-    pale, full = (colour for _, colour in fade(ink))
+def _better_is_darker(results: Results, style: LineStyle, column: str) -> list[list[Any]]:
+    pale, full = (colour for _, colour in fade(style))
     lower = results.column(column).better == "lower" or stopped_at(results, column) is not None
-    return [[0.0, full], [1.0, pale]] if lower else fade(ink)
+    return [[0.0, full], [1.0, pale]] if lower else fade(style)
 
 
 def _texts(z: Floats) -> list[list[str]]:

@@ -6,12 +6,18 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.figures.density import density
+from rayfed.report.figures.intervals import waiting_intervals
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.people import people
-from rayfed.report.figures.presence import waits
-from rayfed.report.figures.server import MARGINS, STRIP, Clock, clock_of, with_strip
-from rayfed.report.figures.style import canvas, study_inks
+from rayfed.report.figures.rounds_strip import (
+    MARGINS,
+    STRIP,
+    Clock,
+    canvas_with_rounds,
+    round_clock,
+)
+from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.read.results import Results, Run
 
 MOST_ROWS = 60  # clients beyond this are drawn as a density
@@ -48,15 +54,15 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
         (what the blank means).
     """
     run = results.run(name, seed)
-    look = study_inks(results)[name]
-    clients = people(run)
+    styles = algorithm_styles(results)[name]
+    clients = clients_by_speed(run)
     blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
     if not len(run.events):
         figure = canvas(200, meta={"note": "No events are recorded for this run."})
     elif len(clients) > MOST_ROWS:
-        figure = density(run, clients, look.light)
+        figure = density(run, clients, styles.light)
     else:
-        figure = _bars(run, clients, look.light, most)
+        figure = _bars(run, clients, styles.light, most)
     figure.layout.meta = figure.layout.meta | {"blank": blank}
     return figure
 
@@ -64,11 +70,11 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
 def _bars(run: Run, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
     events = run.events.assign(status=run.events["status"].astype(str))
     last = _last_round(run, events, clients.index, most)
-    clock = clock_of(run, last)
+    clock = round_clock(run, last)
     events = events[events["round"] <= last]
-    figure = with_strip(max(220, 20 * len(clients) + MARGINS + STRIP), clock)
+    figure = canvas_with_rounds(max(220, 20 * len(clients) + MARGINS + STRIP), clock)
     row = pd.Series(np.arange(len(clients)), index=clients.index)
-    waiting = waits(run, events, clients.index, clock.rounds).assign(status="waiting")
+    waiting = waiting_intervals(run, events, clients.index, clock.rounds).assign(status="waiting")
     asks = pd.concat([events, waiting], ignore_index=True)
     colours = {"used": colour} | {part: LIGHT[part] for part in ("waiting", "late", "dropped")}
     for part in _PARTS:
@@ -98,8 +104,8 @@ def _set_rows(figure: go.Figure, clients: pd.Index) -> None:
 
 def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
     """Return the last of as many whole rounds from the start as fit into so many bars."""
-    rounds = clock_of(run).rounds
-    waiting = waits(run, events, clients, rounds)
+    rounds = round_clock(run).rounds
+    waiting = waiting_intervals(run, events, clients, rounds)
     starts = np.searchsorted(rounds["end"].to_numpy(float), waiting["start_s"], side="right")
     bars = np.bincount(np.minimum(starts, len(rounds) - 1), minlength=len(rounds))
     asked = events.groupby("round").size().reindex(rounds["round"], fill_value=0)
@@ -108,18 +114,18 @@ def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) ->
 
 
 def _add_bars(
-    figure: go.Figure, part: str, mine: pd.DataFrame, row: pd.Series, clock: Clock, colour: str
+    figure: go.Figure, part: str, events: pd.DataFrame, row: pd.Series, clock: Clock, colour: str
 ) -> None:
-    start, end = mine["start_s"].to_numpy(float), mine["end_s"].to_numpy(float)
-    times = np.column_stack([start, end, mine["compute_s"].to_numpy(float)]) / clock.worth
-    about = np.column_stack([mine[["client", "round"]].to_numpy(float), times.round(6)])
+    start, end = events["start_s"].to_numpy(float), events["end_s"].to_numpy(float)
+    times = np.column_stack([start, end, events["compute_s"].to_numpy(float)]) / clock.worth
+    customdata = np.column_stack([events[["client", "round"]].to_numpy(float), times.round(6)])
     figure.add_bar(
         orientation="h",
         name=_WORDS[part],
         x=np.round((end - start) / clock.worth, 6),
         base=np.round(start / clock.worth, 6),
-        y=row.reindex(mine["client"]).to_numpy(float),
-        customdata=about[:, [0, 2, 3]] if part == "waiting" else about,
+        y=row.reindex(events["client"]).to_numpy(float),
+        customdata=customdata[:, [0, 2, 3]] if part == "waiting" else customdata,
         width=0.72,
         marker={
             "color": colour,

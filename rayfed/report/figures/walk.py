@@ -10,9 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats, Ints
-from rayfed.report.figures.apart import Apart, Steps, apart_of, fill
-from rayfed.report.figures.palette import LIGHT, Ink
-from rayfed.report.figures.style import NAMED, canvas, colorbar, fade, study_inks
+from rayfed.report.figures.distances import ModelDistances, Steps, dot_colours, model_distances
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.read import walked
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import thin
@@ -20,7 +20,7 @@ from rayfed.report.read.walked import Walked
 
 HEIGHT = 520
 TRAIL = 10
-"""So many rounds of the walker's way are drawn."""
+"""Number of rounds of the server's path that are drawn."""
 MOST_NUMBERS = 60_000
 ALL = 10**9
 _BARS = 300
@@ -46,19 +46,24 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
     Figure
         Dots are filled by how far the client's own model was from the server's when they were
         evaluated last, where clients have models of their own.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk, or the round is not recorded.
     """
     run = results.run(name, seed)
-    steps = steps_of(run, ALL)
-    apart = apart_of(run, steps, ALL)
+    steps = walk_steps(run, ALL)
+    distances = model_distances(run, steps, ALL)
     shown = steps["round"]
     at = len(shown) - 1 if round is None else shown.index(round)
-    figure = base(run, study_inks(results)[name], steps, apart)
+    figure = walk_canvas(run, algorithm_styles(results)[name], steps, distances)
     for trace in figure.data:
-        trace.update(step(steps, at, apart)[trace.meta["part"]])
+        trace.update(step_traces(steps, at, distances)[trace.meta["part"]])
     return figure
 
 
-def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
+def walk_steps(run: Run, most: int = MOST_NUMBERS) -> Steps:
     """Return what every recorded round of a walk shows, in few numbers; thinned to about `most`.
 
     Returns
@@ -70,37 +75,39 @@ def steps_of(run: Run, most: int = MOST_NUMBERS) -> Steps:
         ``x`` and ``y`` for each graph, or once where they stay. The ``sizes`` of a dot and of one
         that is asked.
     """
-    held = _held(run)
-    place = {client: k for k, client in enumerate(held.clients.tolist())}
-    way = walked.positions(run)
+    recorded = _walk_of(run)
+    place = {client: k for k, client in enumerate(recorded.clients.tolist())}
+    visited = walked.positions(run)
     cohorts: Any = {}
     if len(run.events):
         cohorts = run.events.groupby("round")["client"].unique()
-    asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in held.round.tolist()]
-    chosen = _thinned(held, [len(ids) + TRAIL for ids in asked], most)
-    graphs, graph_of = np.unique(held.graph[chosen], return_inverse=True)
-    rounds = held.round[chosen].tolist()
-    x, y = _places(held, graphs)
+    asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in recorded.round.tolist()]
+    chosen = _thinned(recorded, [len(ids) + TRAIL for ids in asked], most)
+    graphs, graph_of = np.unique(recorded.graph[chosen], return_inverse=True)
+    rounds = recorded.round[chosen].tolist()
+    x, y = _places(recorded, graphs)
     times = run.rounds.set_index("round")["time_s"]
-    visited = [way.get(k) for k in rounds]
+    here = [visited.get(k) for k in rounds]
     return {
-        "clients": held.clients.tolist(),
-        "sizes": _FEW if len(held.clients) <= NAMED else _MANY,
+        "clients": recorded.clients.tolist(),
+        "sizes": _FEW if len(recorded.clients) <= NAMED else _MANY,
         "round": rounds,
         "time_s": [float(times[k]) for k in rounds],
         "graph": graph_of.tolist(),
-        "here": [[place[i]] if i in place else [] for i in visited],
-        "trail": [[place[i] for i in way.loc[k - TRAIL + 1 : k] if i in place] for k in rounds],
+        "here": [[place[i]] if i in place else [] for i in here],
+        "trail": [[place[i] for i in visited.loc[k - TRAIL + 1 : k] if i in place] for k in rounds],
         "asked": [asked[k] for k in chosen],
         "number": [len(cohorts.get(k, ())) for k in rounds],
-        "links": [held.links_of(g).ravel().tolist() for g in graphs],
+        "links": [recorded.links_of(g).ravel().tolist() for g in graphs],
         "x": x,
         "y": y,
     }
 
 
-def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[str, Any]]:
-    """Return what the traces of `base` hold at one step, by their part."""
+def step_traces(
+    steps: Steps, at: int, distances: ModelDistances | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return what the traces of `walk_canvas` hold at one step, by their part."""
     graph = steps["graph"][at]
     x, y = (steps[axis][min(graph, len(steps[axis]) - 1)] for axis in ("x", "y"))
     trail, asked = steps["trail"][at], steps["asked"][at]
@@ -111,8 +118,8 @@ def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[st
         sizes[k], rims[k] = large, 3
     clients: dict[str, Any] = {"x": x, "y": y}
     clients["marker"] = {"size": sizes, "line": {"width": rims}}
-    if apart is not None:
-        filled = fill(apart, steps, at)
+    if distances is not None:
+        filled = dot_colours(distances, steps, at)
         clients["marker"]["color"], clients["hovertext"] = filled["color"], filled["text"]
     return {
         "links": _lines(x, y, steps["links"][graph]),
@@ -123,18 +130,20 @@ def step(steps: Steps, at: int, apart: Apart | None = None) -> dict[str, dict[st
     }
 
 
-def base(run: Run, ink: Ink, steps: Steps, apart: Apart | None = None) -> go.Figure:
-    """Return the figure of a walk whose traces `step` fills."""
-    held = _held(run)
-    metres = bool(held.places.size)
+def walk_canvas(
+    run: Run, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
+) -> go.Figure:
+    """Return the figure of a walk whose traces `step_traces` fills."""
+    recorded = _walk_of(run)
+    metres = bool(recorded.places.size)
     figure = canvas(HEIGHT, hovermode="closest")
     for part, line in (
         ("links", {"color": LIGHT["strip"], "width": 1}),
-        ("around", {"color": ink.light, "width": 2}),
+        ("around", {"color": style.light, "width": 2}),
         ("path", {"color": LIGHT["ink"], "width": 2, "dash": "2px,3px"}),
     ):
         figure.add_scatter(mode="lines", line=line, hoverinfo="skip", meta={"part": part})
-    _add_clients(figure, run, ink, apart)
+    _add_clients(figure, run, style, distances)
     figure.add_scatter(
         mode="markers",
         marker={
@@ -157,18 +166,20 @@ def base(run: Run, ink: Ink, steps: Steps, apart: Apart | None = None) -> go.Fig
     return figure
 
 
-def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> None:
+def _add_clients(
+    figure: go.Figure, run: Run, style: LineStyle, distances: ModelDistances | None
+) -> None:
     """Add a dot for each client, filled by how far its own model is from the server's."""
-    clients = _held(run).clients
+    clients = _walk_of(run).clients
     counted = walked.positions(run).value_counts().reindex(clients, fill_value=0)
     filled: dict[str, Any] = {"color": LIGHT["background"]}
     hover = "client %{customdata[0]}, visited %{customdata[1]} times"
-    if apart is not None:
+    if distances is not None:
         hover += "<br>%{hovertext}"
         filled = {
-            "colorscale": fade(ink),
+            "colorscale": fade(style),
             "cmin": 0,
-            "cmax": apart["top"],
+            "cmax": distances["top"],
             "colorbar": colorbar("distance of a client's own model")
             | {"orientation": "h", "y": -0.16, "yanchor": "top", "len": 0.6},
         }
@@ -180,7 +191,7 @@ def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> 
         text=[str(client) for client in clients] if few else None,
         textposition="top right",
         textfont={"color": LIGHT["muted"], "size": 11},
-        marker=filled | {"line": {"color": ink.light}, "opacity": 1},
+        marker=filled | {"line": {"color": style.light}, "opacity": 1},
         customdata=list(zip(clients.tolist(), counted.tolist(), strict=True)),
         hovertemplate=f"{hover}<extra></extra>",
         cliponaxis=False,
@@ -191,15 +202,29 @@ def _add_clients(figure: go.Figure, run: Run, ink: Ink, apart: Apart | None) -> 
 def visits(results: Results, name: str, seed: int) -> go.Figure:
     """Draw how often each client was visited against the walk's law in the long run.
 
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+
     Returns
     -------
     Figure
         With ``layout.meta["note"]``: what was left out, empty if nothing was.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk.
     """
     run = results.run(name, seed)
-    _held(run)
-    found = walked.visits(run)
-    shown = found.iloc[:_BARS]
+    _walk_of(run)
+    counts = walked.visits(run)
+    shown = counts.iloc[:_BARS]
     at = np.arange(len(shown))
     figure = canvas(300, hovermode="closest", bargap=0.25)
     known = bool(shown["law"].notna().any())
@@ -207,7 +232,7 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     figure.add_bar(
         x=at,
         y=100 * shown["share"],
-        marker={"color": study_inks(results)[name].light, "line": {"width": 0}},
+        marker={"color": algorithm_styles(results)[name].light, "line": {"width": 0}},
         customdata=list(zip(shown.index, shown["visits"], 100 * shown["law"], strict=True)),
         hovertemplate="client %{customdata[0]}<br>visited %{customdata[1]} times, "
         f"%{{y:.3~g}} %{long}<extra></extra>",
@@ -229,21 +254,41 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     if few:
         figure.update_xaxes(tickvals=at, ticktext=[str(client) for client in shown.index])
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
-    left_out = len(found) - len(shown)
-    note = f"Drawn: {len(shown):,} of {len(found):,} clients." if left_out else ""
+    left_out = len(counts) - len(shown)
+    note = f"Drawn: {len(shown):,} of {len(counts):,} clients." if left_out else ""
     figure.layout.meta = {"note": note}
     return figure
 
 
 def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw the second eigenvalue of the walk on the graph of every recorded round."""
-    held = _held(results.run(name, seed))
+    """Draw the second eigenvalue of the walk on the graph of every recorded round.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+
+    Returns
+    -------
+    Figure
+        One line of steps over the rounds.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk.
+    """
+    recorded = _walk_of(results.run(name, seed))
     figure = canvas(240, hovermode="x unified")
     figure.add_scatter(
-        x=held.round,
-        y=held.lambda_2[held.graph],
+        x=recorded.round,
+        y=recorded.lambda_2[recorded.graph],
         mode="lines",
-        line={"color": study_inks(results)[name].light, "width": 2, "shape": "hv"},
+        line={"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"},
         hovertemplate="%{y:.4f}<extra></extra>",
         meta={"part": "lambda_2"},
     )
@@ -253,7 +298,7 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     return figure
 
 
-def _held(run: Run) -> Walked:
+def _walk_of(run: Run) -> Walked:
     if run.walk is None:
         raise ValueError(f"the server of {run.name}, seed {run.seed}, did not walk")
     return run.walk
@@ -268,25 +313,27 @@ def _lines(x: Sequence[float], y: Sequence[float], ends: Sequence[int]) -> dict[
     }
 
 
-def _thinned(held: Walked, weights: Sequence[int], most: int) -> Ints:
+def _thinned(recorded: Walked, weights: Sequence[int], most: int) -> Ints:
     """Return evenly spaced steps, the last included, that take about so many numbers."""
     count, each = len(weights), np.asarray(weights)
-    links = 2 * np.diff(held.starts) + (2 * len(held.clients) if held.places.size else 0)
+    links = 2 * np.diff(recorded.starts) + (
+        2 * len(recorded.clients) if recorded.places.size else 0
+    )
     shown = count
     while True:
         chosen = thin(np.arange(count), shown)
-        total = each[chosen].sum() + links[np.unique(held.graph[chosen])].sum()
+        total = each[chosen].sum() + links[np.unique(recorded.graph[chosen])].sum()
         if total <= most or shown <= 2:
             return chosen
         shown = max(2, min(shown - 1, int(shown * most / total)))
 
 
-def _places(held: Walked, graphs: Ints) -> tuple[list[list[float]], list[list[float]]]:
+def _places(recorded: Walked, graphs: Ints) -> tuple[list[list[float]], list[list[float]]]:
     """Return where clients are drawn: in metres, or so that links have one length, about."""
-    if held.places.size:
-        where = held.places[graphs].round(1)
+    if recorded.places.size:
+        where = recorded.places[graphs].round(1)
     else:
-        where = _laid_out(len(held.clients), held.links)[None].round(4)
+        where = _laid_out(len(recorded.clients), recorded.links)[None].round(4)
     return where[..., 0].tolist(), where[..., 1].tolist()
 
 
@@ -297,6 +344,6 @@ def _laid_out(count: int, links: Floats) -> Floats:
     graph.add_edges_from(links.tolist())
     steps = dict(nx.all_pairs_shortest_path_length(graph))
     far = 1 + max(max(row.values()) for row in steps.values())  # between parts
-    apart = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
-    found = nx.kamada_kawai_layout(graph, dist=apart)
-    return np.array([found[k] for k in range(count)])
+    lengths = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
+    places = nx.kamada_kawai_layout(graph, dist=lengths)
+    return np.array([places[k] for k in range(count)])

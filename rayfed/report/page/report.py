@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from string import Template
+from typing import Any
 
 import plotly.offline
+from markupsafe import Markup
 
-from rayfed.report.figures.palette import DARK, LIGHT, Ink, readable
-from rayfed.report.figures.style import study_inks
-from rayfed.report.page import markup
-from rayfed.report.page.payload import payload
-from rayfed.report.page.sections import body
-from rayfed.report.page.words import headline
+from rayfed.report.figures.labels import DIRECT, plain
+from rayfed.report.figures.palette import DARK, LIGHT, LineStyle, readable, to_dark
+from rayfed.report.page.templates import asset, environment, panel_template, scripts
+from rayfed.report.panels.base import Panel, Source, find
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column
-from rayfed.report.tables import summary, text_columns
+from rayfed.report.tables import summary
 
-_SCRIPTS = ("units.js", "series.js", "convergence.js", "table.js", "walk.js", "own.js", "page.js")
+
+@dataclass(frozen=True)
+class Section:
+    """Panels that answer one question of the reader.
+
+    Parameters
+    ----------
+    question : str or None
+        Empty where the panel speaks for itself; None if there is no section around it.
+    panels : sequence of Markup
+        What each of them shows.
+    """
+
+    question: str | None
+    panels: Sequence[Markup]
 
 
 def write(folder: str | Path) -> Path:
@@ -49,31 +63,80 @@ def write(folder: str | Path) -> Path:
 
 def page(results: Results) -> str:
     """Return the page as HTML."""
-    y = first_column(results)
-    frame = summary(results, y)
-    table = text_columns(results, frame)
-    data = payload(results, y)
-    answer = headline(results, frame)
-    about = f"<p>{escape(results.description)}</p>" if results.description else ""
-    return Template(markup.asset("page.html")).substitute(
-        title=escape(results.study),
-        study=escape(results.study),
-        description=about,
-        colours=colours(study_inks(results)),
-        css=markup.asset("page.css"),
-        body=body(results, answer, table, data),
-        data=markup.embedded(data),
-        plotly=plotly.offline.get_plotlyjs(),
-        js="\n".join(markup.asset(name) for name in _SCRIPTS),
+    source = Source(results)
+    panels = [panel for panel in (kind(source) for kind in find()) if panel.applies]
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            results=results,
+            colours=Markup(colours(source.styles)),
+            css=Markup(asset("page.css")),
+            sections=sections(panels),
+            payload=payload(source, panels),
+            plotly=Markup(plotly.offline.get_plotlyjs()),
+            scripts=Markup(scripts()),
+        )
     )
 
 
-def colours(look: dict[str, Ink]) -> str:
+def sections(panels: Sequence[Panel]) -> list[Section]:
+    """Return panels as sections: neighbours that answer one question stand together."""
+    made = []
+    for question, group in groupby(panels, key=lambda panel: panel.question):
+        texts = [_render(panel) for panel in group]
+        made += [Section(question, texts)] if question else [Section(question, [t]) for t in texts]
+    return made
+
+
+def _render(panel: Panel) -> Markup:
+    return Markup(panel_template(panel.name).render(panel=panel, source=panel.source))
+
+
+def payload(source: Source, panels: Sequence[Panel]) -> dict[str, Any]:
+    """Return what the scripts need, as values that JSON can hold.
+
+    Returns
+    -------
+    dict
+        What all panels share (``names`` of the algorithms, the ``runs`` to choose from, the
+        ``view`` that is shown first, colours) and what each of the ``panels`` needs, by its name.
+    """
+    results = source.results
+    return {
+        "file": "".join(c if c.isalnum() or c in "-_" else "-" for c in results.study),
+        "direct": DIRECT,
+        "dark": to_dark(source.styles),
+        "names": [_name(results, name, style) for name, style in source.styles.items()],
+        "runs": [{"name": run.name, "seed": run.seed} for run in source.runs],
+        "view": {
+            "x": "round",
+            "y": source.y,
+            "log": None,
+            "target": source.target,
+            "run": source.first_run,
+        },
+        "panels": {panel.name: panel.payload for panel in panels},
+    }
+
+
+def _name(results: Results, name: str, style: LineStyle) -> dict[str, Any]:
+    return {
+        "name": name,
+        "short": plain(name),
+        "light": style.light,
+        "baseline": name in results.baselines,
+        "rival": name in results.rivals,
+        "failed": name in results.failed,
+    }
+
+
+def colours(styles: dict[str, LineStyle]) -> str:
     """Return the style sheet's variables: light, and dark where the reader prefers it."""
     light = LIGHT | {"focus": readable("#0072b2", LIGHT["background"])}
-    light |= {f"a{place}": ink.light for place, ink in enumerate(look.values())}
+    light |= {f"a{place}": style.light for place, style in enumerate(styles.values())}
     dark = DARK | {"focus": readable("#0072b2", DARK["background"])}
-    dark |= {f"a{place}": ink.dark for place, ink in enumerate(look.values())}
+    dark |= {f"a{place}": style.dark for place, style in enumerate(styles.values())}
     return (
         f":root {{ {_variables(light)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(dark)} }} }}"

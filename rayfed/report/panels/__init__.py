@@ -1,1 +1,5 @@
-"""The topics of the page."""
+"""The topics of the page, one file each: what it tells, its words and its figures.
+
+A panel is a class that extends `base.Panel` or one of its two special cases and has a ``name``.
+Dropping a file into this folder is enough for it to be on the page; nothing lists them.
+"""

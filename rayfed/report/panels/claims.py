@@ -1,22 +1,58 @@
-"""What came of the claims of a published study, as a section of the page."""
+"""Which claims of a published study hold, as ``rayfed reproduce`` found."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError
-from rayfed.report.page import markup
+from rayfed.report.panels.base import Panel
 
 FILE = "claims.json"
-_SAID = {"holds": "yes", "fails": "no"}
+_ANSWERS = {"holds": "yes", "fails": "no"}
+
+
+class ClaimsPanel(Panel):
+    """What the source says, what was measured, and whether it holds."""
+
+    name = "claims"
+    order = 40
+    question = "Is it what the source says?"
+
+    @cached_property
+    def verdicts(self) -> dict[str, Any] | None:
+        """What ``claims.json`` holds."""
+        return read(self.results.folder)
+
+    @property
+    def applies(self) -> bool:
+        """Whether claims were checked."""
+        return self.verdicts is not None
+
+    @property
+    def title(self) -> str:
+        """How many claims hold."""
+        assert self.verdicts is not None
+        return title(self.verdicts["claims"])
+
+    @property
+    def short(self) -> bool:
+        """Whether runs were shorter than the source's."""
+        return self.verdicts is not None and self.verdicts.get("length") == "short"
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """For each claim what the source says, whether it holds, what was measured, and where."""
+        assert self.verdicts is not None
+        claims = self.verdicts["claims"]
+        return [(c["says"], _holds(c), c["measured"], c["where"]) for c in claims]
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """Return what ``claims.json`` of a result folder tells; None where there is none.
+    """Return what ``claims.json`` of a result folder holds; None where there is none.
 
     Raises
     ------
@@ -27,23 +63,10 @@ def read(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        verdicts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ScenarioError(str(path), f"cannot be read ({error}); was it edited?") from error
-    return told if isinstance(told, dict) and told.get("claims") else None
-
-
-def section(told: Mapping[str, Any]) -> str:
-    """Return the claims as HTML: what the source says, what was measured, whether it holds."""
-    heads = ("the source says", "holds", "measured", "where")
-    rows = [(c["says"], _holds(c), c["measured"], c["where"]) for c in told["claims"]]
-    how = f"Source: {escape(str(told['source']))}."
-    if told.get("length") == "short":
-        how += " Runs of the source's full length, where they are longer, come with --full."
-    return (
-        f"<h2>{escape(title(told['claims']))}</h2>"
-        f'<p class="how">{how}</p>{markup.plain_table(heads, rows, "claims")}'
-    )
+    return verdicts if isinstance(verdicts, dict) and verdicts.get("claims") else None
 
 
 def title(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -63,5 +86,5 @@ def title(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _holds(claim: Mapping[str, Any]) -> str:
-    said = _SAID.get(claim["status"], claim["status"])
-    return f"{said}: {claim['remark']}" if claim.get("remark") else said
+    answer = _ANSWERS.get(claim["status"], claim["status"])
+    return f"{answer}: {claim['remark']}" if claim.get("remark") else str(answer)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from rayfed.report.figures import convergence
-from rayfed.report.figures.convergence import page_data
 from rayfed.report.read.results import Results
 
 
@@ -87,20 +86,3 @@ def test_many_algorithms_get_a_legend(tmp_path, run_writer, rows):
     assert figure.layout.showlegend
     assert not figure.layout.annotations
     assert sum(bool(t.showlegend) for t in figure.data) == 9
-
-
-def test_page_data_is_thinned_and_keeps_both_ends(tmp_path, run_writer, rows):
-    run_writer(tmp_path, "fedavg", 0, rows(list(np.linspace(2, 1, 5001))))
-    data = page_data(Results.read(tmp_path), numbers=100)["runs"][0]["data"]
-    assert len(data["loss"]) == 200
-    assert (data["round"][0], data["round"][-1]) == (0, 5000)
-    assert data["bytes_up"][-1] == 500_000
-
-
-def test_page_data_keeps_the_evaluated_rows(tmp_path, run_writer, rows):
-    loss = np.full(5000, np.nan)
-    loss[::50] = np.linspace(2, 1, 100)
-    run_writer(tmp_path, "fedavg", 0, rows(list(loss)))
-    data = page_data(Results.read(tmp_path), numbers=100)["runs"][0]["data"]
-    assert len(data["loss"]) == 100
-    assert None not in data["loss"]

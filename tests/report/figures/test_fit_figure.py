@@ -5,8 +5,8 @@ import pytest
 
 from rayfed.problems.picture import Picture
 from rayfed.report.figures import fit
-from rayfed.report.page import words
 from rayfed.report.page.report import page
+from rayfed.report.panels.fit import title
 from rayfed.report.read.results import Results
 
 POINTS = np.array([[0.0, 1.0], [1.0, 2.5], [2.0, 5.0]])
@@ -38,7 +38,7 @@ def test_a_curve_lies_among_its_points(read):
     assert part(figure, "points").y.tolist() == [1, 2.5, 5]
     assert part(figure, "curve").x.tolist() == [0, 2]
     assert figure.layout.yaxis.scaleanchor is None
-    assert words.fit_title(results.runs_found[0]) == "fedavg found the line y = 2 x + 1"
+    assert title(results.runs_found[0]) == "fedavg found the line y = 2 x + 1"
 
 
 def test_a_circle_is_round(read):
@@ -53,7 +53,7 @@ def test_predictions_are_compared_with_the_diagonal(read):
     diagonal = part(figure, "diagonal")
     assert diagonal.x == diagonal.y
     # errors 3 and 4: sqrt(25 / 2)
-    assert words.fit_title(results.runs_found[0]) == (
+    assert title(results.runs_found[0]) == (
         "The predictions of fedavg are off by 3.54 (root mean square) on 2 held-out rows"
     )
 
@@ -63,8 +63,8 @@ def test_classes_are_as_dark_as_their_share_and_tell_their_count(read):
     cells = part(fit(results, "fedavg", 0), "classes")
     np.testing.assert_allclose(cells.z, [[200 / 3, 100 / 3], [0, 100]])
     assert list(cells.text) == [["2", "1"], ["", "1"]]
-    said = words.fit_title(results.runs_found[0])
-    assert said == "fedavg puts 3 of 4 held-out rows into their class"
+    text = title(results.runs_found[0])
+    assert text == "fedavg puts 3 of 4 held-out rows into their class"
 
 
 def test_many_classes_are_cells_without_numbers(read):
@@ -75,7 +75,7 @@ def test_many_classes_are_cells_without_numbers(read):
 def test_a_run_without_a_fit(read):
     results = read(None)
     assert results.runs_found[0].fit is None
-    assert words.fit_title(results.runs_found[0]) == "This run has no picture of its model"
+    assert title(results.runs_found[0]) == "This run has no picture of its model"
     with pytest.raises(ValueError, match="has no fit"):
         fit(results, "fedavg", 0)
 
@@ -84,8 +84,8 @@ def test_the_page_asks_what_was_learned_only_where_a_run_tells(study_writer, tmp
     folder = study_writer(tmp_path / "study", labels=["fedavg", "b"], seeds=1, rounds=5)
     assert "What was learned?" not in page(Results.read(folder))
     np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **CURVE.arrays())
-    said = page(Results.read(folder))
-    assert "fedavg found the line y = 2 x + 1" in said
+    text = page(Results.read(folder))
+    assert "fedavg found the line y = 2 x + 1" in text
 
 
 def test_classes_have_the_names_of_the_data_where_all_were_seen(tmp_path, run_writer, rows):

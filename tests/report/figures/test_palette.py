@@ -10,7 +10,7 @@ from rayfed.report.figures.palette import (
     clear,
     contrast,
     dark,
-    inks,
+    line_styles,
     luminance,
     mix,
     to_dark,
@@ -32,9 +32,11 @@ def test_mix_goes_from_one_colour_to_the_other():
 
 
 def test_every_colour_of_a_line_reads_on_its_background():
-    for ink in inks([*NAMES, "centralised", "local-only"], ["centralised", "local-only"]).values():
-        assert contrast(ink.light, LIGHT["background"]) >= CONTRAST - 0.05
-        assert contrast(ink.dark, DARK["background"]) >= CONTRAST - 0.05
+    for style in line_styles(
+        [*NAMES, "centralised", "local-only"], ["centralised", "local-only"]
+    ).values():
+        assert contrast(style.light, LIGHT["background"]) >= CONTRAST - 0.05
+        assert contrast(style.dark, DARK["background"]) >= CONTRAST - 0.05
 
 
 @pytest.mark.parametrize("role", ["ink", "muted"])
@@ -44,13 +46,13 @@ def test_text_reads_on_its_background(role):
 
 
 def test_twelve_algorithms_never_share_both_colour_and_dash():
-    look = inks(NAMES)
-    assert len({(ink.light, ink.dash) for ink in look.values()}) == len(NAMES)
-    assert len({(name, ink.dash) for name, ink in look.items()}) == len(NAMES)
+    styles = line_styles(NAMES)
+    assert len({(style.light, style.dash) for style in styles.values()}) == len(NAMES)
+    assert len({(name, style.dash) for name, style in styles.items()}) == len(NAMES)
 
 
 def test_light_and_dark_are_one_to_one():
-    table = to_dark(inks([*NAMES, "b"], ["b"]))
+    table = to_dark(line_styles([*NAMES, "b"], ["b"]))
     solid = {light: dark for light, dark in table.items() if light.startswith("#")}
     assert len(solid) == len(LIGHT) + len(NAMES) + 1
     assert {clear(light): clear(dark) for light, dark in solid.items()} == {
@@ -63,17 +65,17 @@ def test_a_clear_colour_keeps_its_hue():
 
 
 def test_baselines_are_grey_and_take_no_colour_from_the_others():
-    with_baseline = inks(["b", "x"], ["b"])
+    with_baseline = line_styles(["b", "x"], ["b"])
     red, green, blue = (int(with_baseline["b"].light[i : i + 2], 16) for i in (1, 3, 5))
     assert max(red, green, blue) - min(red, green, blue) < 16
-    assert with_baseline["x"] == inks(["x"])["x"]
+    assert with_baseline["x"] == line_styles(["x"])["x"]
 
 
 def test_a_dark_figure_has_the_dark_colours():
-    look = inks(["x"])
+    styles = line_styles(["x"])
     figure = go.Figure(layout={"paper_bgcolor": LIGHT["background"]})
-    figure.add_scatter(x=[0], y=[1], line={"color": look["x"].light})
-    night = dark(figure, look)
+    figure.add_scatter(x=[0], y=[1], line={"color": styles["x"].light})
+    night = dark(figure, styles)
     assert night.layout.paper_bgcolor == DARK["background"]
-    assert night.data[0].line.color == look["x"].dark
+    assert night.data[0].line.color == styles["x"].dark
     assert list(night.data[0].y) == [1]

@@ -8,7 +8,7 @@ from rayfed.report.figures import personal, personal_over_rounds
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.personal import SINGLE
 from rayfed.report.page.report import page
-from rayfed.report.panels import personal_words
+from rayfed.report.panels.personal import note, rounds_title, title
 from rayfed.report.read.personal import gains
 from rayfed.report.read.results import Results
 
@@ -59,15 +59,15 @@ def test_two_joined_dots_a_client_the_worst_served_first(results):
 
 def test_what_one_sees_in_words(results):
     (run,) = results([0, 4], **THREE).runs_found
-    assert personal_words.title(run) == (
+    assert title(run) == (
         "With b own models serve 1 of 3 clients better than the shared one, 1 worse and 1 about "
         "as well; the worst-served client has accuracy 0.5 instead of 0.4"
     )
-    assert personal_words.rounds_title(run) == (
+    assert rounds_title(run) == (
         "In 4 rounds the mean accuracy of own models with b went from 0.2 to 0.7, "
         "that of the worst-served client from 0.1 to 0.5"
     )
-    assert personal_words.note(run) == ""
+    assert note(run) == ""
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,7 @@ def test_only_beyond_a_margin_is_a_client_served_better_or_worse(
 def test_only_what_is_so_is_said(results):
     scores = {"personal_accuracy": [[0.5, 0.6, 0.4]], "accuracy": [[0.5, 0.6, 0.3]]}
     (run,) = results([0], distance=1.0, **scores).runs_found
-    assert "1 of 3 clients better than the shared one and 2 about as well;" in (
-        personal_words.title(run)
-    )
+    assert "1 of 3 clients better than the shared one and 2 about as well;" in (title(run))
 
 
 def test_who_was_never_asked_is_grey_and_counted(results):
@@ -99,7 +97,7 @@ def test_who_was_never_asked_is_grey_and_counted(results):
     dots = part(personal(found, "b", 0), "own")
     assert [colour == LIGHT["muted"] for colour in dots.marker.color] == [False, True, False]
     assert dots.customdata[1][3] == "<br>never asked"
-    assert personal_words.note(found.runs_found[0]) == "1 of 3 clients were never asked."
+    assert note(found.runs_found[0]) == "1 of 3 clients were never asked."
 
 
 def test_without_accuracy_losses_are_compared(results):
@@ -109,7 +107,7 @@ def test_without_accuracy_losses_are_compared(results):
     assert (figure.layout.yaxis.title.text, figure.layout.yaxis.type) == (
         "loss of the client", "log",
     )  # fmt: skip
-    assert personal_words.title(found.runs_found[0]).endswith(
+    assert title(found.runs_found[0]).endswith(
         "serve 1 of 3 clients better than the shared one, 1 worse and 1 about as well; "
         "the worst-served client has loss 4 instead of 2"
     )
@@ -124,7 +122,7 @@ def test_without_a_shared_model_there_is_one_dot(results):
     found = results([0, 4], **columns)
     assert np.isnan(part(personal(found, "b", 0), "shared").y).all()
     assert "shared" not in part(personal(found, "b", 0), "own").hovertemplate
-    assert personal_words.title(found.runs_found[0]) == (
+    assert title(found.runs_found[0]) == (
         "With b there is no shared model; the worst-served client has accuracy 0.5 with its own"
     )
 
@@ -134,7 +132,7 @@ def test_clients_without_rows_to_score_are_left_out(results):
     found = results([0], distance=1.0, **columns)
     assert part(personal(found, "b", 0), "own").y == (0.5, 0.75)
     assert len(personal_over_rounds(found, "b", 0).data[0].z) == 2
-    assert "2 clients" in personal_words.title(found.runs_found[0])
+    assert "2 clients" in title(found.runs_found[0])
 
 
 def test_of_many_clients_the_own_models_are_a_line_and_the_shared_one_a_band(results):
@@ -149,7 +147,7 @@ def test_of_many_clients_the_own_models_are_a_line_and_the_shared_one_a_band(res
     assert set(part(figure, "high").y) == {0.4}
     assert part(figure, "shared").y == pytest.approx([0.3] * 21)
     # the lowest twenty of 200 evenly spaced values, and of those of the shared model
-    assert personal_words.title(found.runs_found[0]).endswith(
+    assert title(found.runs_found[0]).endswith(
         "the worst-served tenth has accuracy 0.0475 instead of 0.2"
     )
 
@@ -169,7 +167,7 @@ def test_of_many_rounds_evenly_spaced_ones_are_drawn(results):
 
 def test_the_page_tells_whose_rows_accuracies_are_on(results):
     found = results([0, 4], info={"scored": "server"}, **THREE)
-    assert "Accuracies are on the clients' training rows." in page(found)
+    assert "Accuracies are on the clients&#39; training rows." in page(found)
 
 
 @pytest.mark.parametrize("status", ["failed", "running"])

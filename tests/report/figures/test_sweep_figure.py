@@ -6,8 +6,8 @@ import pytest
 from rayfed.report.figures import sweep_line, sweep_map
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.sweep import colour_scale
-from rayfed.report.page.payload import payload
-from rayfed.report.page.words import sweep_title
+from rayfed.report.panels.base import Source
+from rayfed.report.panels.sweep import SweepPanel, title
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results
 
@@ -86,7 +86,7 @@ def test_a_cell_that_failed_says_so_and_one_that_was_not_run_is_empty(swept):
 
 def test_the_title_names_the_best_and_the_worst_point(swept):
     results, found = swept(MAP)
-    assert sweep_title(results, found, "loss") == (
+    assert title(results, found, "loss") == (
         "The best final loss, 1e-4, is A's with lr 10 and tau 4; "
         "the worst, 10, comes with lr 10 and tau 2"
     )
@@ -95,7 +95,7 @@ def test_the_title_names_the_best_and_the_worst_point(swept):
 def test_the_title_counts_what_failed_and_names_both_algorithms(swept):
     key = (("lr", 100.0),)
     results, found = swept(LINE, ("A", "B"), failed=[key])
-    assert sweep_title(results, found, "loss") == (
+    assert title(results, found, "loss") == (
         "The best final loss, 1e-6, is A's with lr 10; the worst, 0.5, B's with lr 1; "
         "2 of 6 points failed"
     )
@@ -103,6 +103,6 @@ def test_the_title_counts_what_failed_and_names_both_algorithms(swept):
 
 def test_the_page_gets_a_map_for_each_algorithm_with_one_scale(swept):
     results, _ = swept(MAP, ("A", "B"))
-    made = payload(results, "loss")["sweep"]["loss"]
+    made = SweepPanel(Source(results)).payload["loss"]
     scales = {(f["data"][0]["zmin"], f["data"][0]["zmax"]) for f in made["figures"]}
     assert (len(made["figures"]), scales) == (2, {(-4, 1)})

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from rayfed.report.figures import eigenvalues, visits, walk
-from rayfed.report.figures.apart import apart_of
+from rayfed.report.figures.distances import model_distances
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.walk import TRAIL, steps_of
-from rayfed.report.page import words
-from rayfed.report.page.payload import payload
+from rayfed.report.figures.walk import TRAIL, walk_steps
 from rayfed.report.page.report import page
+from rayfed.report.panels import walk as panel
+from rayfed.report.panels.base import Source
 from rayfed.report.read.results import Results
 
 PATH, OTHER = [(0, 1), (1, 2), (2, 3)], [(0, 1), (1, 2), (1, 3)]
@@ -39,17 +39,17 @@ def cohorts(way=WAY, links=PATH):
 def results(tmp_path, run_writer, walk_writer, personal_writer, rows):
     """Return a function that writes one run on a path of four clients and reads the study.
 
-    Of `apart`, (rounds, distances), each row has the distance of every client's own model.
+    Of `distances`, (rounds, distances), each row has the distance of every client's own model.
     """
 
-    def write(way=WAY, graphs=(PATH,), apart=None, label="b", **more):
+    def write(way=WAY, graphs=(PATH,), distances=None, label="b", **more):
         losses = list(range(len(way) + 1))
         people = pd.DataFrame({"client": range(4), "samples": 5, "used": 1})
         events = cohorts(way)
         folder = run_writer(tmp_path, label, 0, rows(losses), events, people)
         walk_writer(folder, way, graphs, **more)
-        if apart is not None:
-            personal_writer(folder, apart[0], distance=apart[1], personal_loss=1.0)
+        if distances is not None:
+            personal_writer(folder, distances[0], distance=distances[1], personal_loss=1.0)
         return Results.read(tmp_path)
 
     return write
@@ -97,7 +97,7 @@ APART = ([0, 2, 4], [[0, 0, 0, 9], [0.5, 0.25, 0.75, 1], [0, 3, 0.125, 0.0625]])
 
 
 def test_dots_are_filled_by_the_newest_distance_of_their_models(results):
-    found = results(apart=APART)
+    found = results(distances=APART)
     grey = LIGHT["waiting"]
     for number, colours, of in (
         (1, [0, 0, 0, grey], 0),
@@ -115,37 +115,40 @@ def test_dots_are_filled_by_the_newest_distance_of_their_models(results):
 
 
 def test_who_was_never_asked_has_no_model_to_compare(results):
-    dots = part(walk(results(way=(0, 1, 0), apart=APART), "b", 0), "clients")
+    dots = part(walk(results(way=(0, 1, 0), distances=APART), "b", 0), "clients")
     assert dots.marker.color[3] == LIGHT["waiting"]
     assert dots.hovertext[3] == "not asked so far"
 
 
 def test_who_is_not_evaluated_has_no_known_distance(results):
-    apart = ([0, 2], [[0, 0, 0], [0.5, 0.25, 0.75]])  # of clients 0, 1 and 2
-    dots = part(walk(results(apart=apart), "b", 0), "clients")
+    distances = ([0, 2], [[0, 0, 0], [0.5, 0.25, 0.75]])  # of clients 0, 1 and 2
+    dots = part(walk(results(distances=distances), "b", 0), "clients")
     assert dots.marker.color[3] == LIGHT["waiting"]
     assert dots.hovertext[3] == "its own model was not measured"
 
 
 def test_of_many_distances_those_of_evenly_spaced_evaluations_are_kept(results):
     way = [0, 1] * 12
-    run = results(way=way, apart=(range(25), np.arange(25.0)[:, None] * np.ones(4))).runs_found[0]
-    steps = steps_of(run)
-    apart = apart_of(run, steps, most=4 * 4)
-    assert apart["round"] == [1, 9, 16, 24]
-    assert [apart["of"][k - 1] for k in (1, 8, 9, 16, 24)] == [0, 0, 1, 2, 3]
+    run = results(way=way, distances=(range(25), np.arange(25.0)[:, None] * np.ones(4))).runs_found[
+        0
+    ]
+    steps = walk_steps(run)
+    distances = model_distances(run, steps, most=4 * 4)
+    assert distances["round"] == [1, 9, 16, 24]
+    assert [distances["newest"][k - 1] for k in (1, 8, 9, 16, 24)] == [0, 0, 1, 2, 3]
 
 
 def test_walks_that_are_the_same_are_on_the_page_once(results):
-    results(places=LINE, apart=APART)
+    results(places=LINE, distances=APART)
     results(places=LINE, label="c")
-    data = payload(results(places=2 * LINE, graphs=(PATH, OTHER), label="d"), "loss")
-    assert [one["way"] for one in data["walks"]] == [0, 0, 1]
-    assert [one["apart"] is None for one in data["walks"]] == [False, True, True]
-    assert [len(data["walked"][name]) for name in ("ways", "links", "spots")] == [2, 2, 1]
-    other = data["walked"]["ways"][1]
+    found = results(places=2 * LINE, graphs=(PATH, OTHER), label="d")
+    data = panel.WalkPanel(Source(found)).payload
+    assert [one["path"] for one in data["walks"]] == [0, 0, 1]
+    assert [one["distances"] is None for one in data["walks"]] == [False, True, True]
+    assert [len(data["shared"][name]) for name in ("paths", "links", "spots")] == [2, 2, 1]
+    other = data["shared"]["paths"][1]
     assert (other["links"], other["spots"]) == ([0, 1, 0, 1], [0, 0, 0, 0])
-    assert data["walked"]["links"][1] == [0, 1, 1, 2, 1, 3]
+    assert data["shared"]["links"][1] == [0, 1, 1, 2, 1, 3]
 
 
 def test_without_models_of_their_own_dots_are_not_filled(results):
@@ -155,7 +158,7 @@ def test_without_models_of_their_own_dots_are_not_filled(results):
 
 
 def test_without_places_linked_clients_are_drawn_near_each_other(results):
-    steps = steps_of(results().runs_found[0])
+    steps = walk_steps(results().runs_found[0])
     at = np.column_stack([steps["x"][0], steps["y"][0]])
     gaps = np.hypot(*(at[:, None] - at).transpose(2, 0, 1))
     assert gaps[0, 1] < gaps[0, 2] < gaps[0, 3]
@@ -163,23 +166,23 @@ def test_without_places_linked_clients_are_drawn_near_each_other(results):
 
 def test_the_way_is_that_of_the_last_rounds(results):
     way = [0, 1] * 12
-    steps = steps_of(results(way=way).runs_found[0])
+    steps = walk_steps(results(way=way).runs_found[0])
     assert steps["trail"][-1] == way[-TRAIL:]
     assert steps["trail"][1] == [0, 1]
 
 
 def test_few_steps_are_kept_where_few_numbers_may_be(results):
     run = results(way=[0, 1] * 12).runs_found[0]
-    steps = steps_of(run, most=100)
+    steps = walk_steps(run, most=100)
     assert 2 < len(steps["round"]) < 12
     assert (steps["round"][0], steps["round"][-1]) == (1, 24)
     assert steps["trail"][-1][-1] == 1
-    assert words.walk_note(run, 3) == "Drawn: 3 evenly spaced of 24 rounds."
+    assert panel.note(run, 3) == "Drawn: 3 evenly spaced of 24 rounds."
 
 
 def test_a_server_at_a_client_that_is_not_drawn_is_nowhere(results):
     told = {"clients": [0, 1], "graphs": [[(0, 1)]]}
-    steps = steps_of(results(way=(1, 2, 1, 0), **told).runs_found[0])
+    steps = walk_steps(results(way=(1, 2, 1, 0), **told).runs_found[0])
     assert steps["here"] == [[1], [], [1], [0]]
     assert steps["trail"][1] == [1]
     assert (steps["asked"][1], steps["number"][1]) == ([1], 3)
@@ -189,8 +192,8 @@ def test_what_is_not_drawn_is_said(results):
     (run,) = results(clients=[0, 1], graphs=[[(0, 1)]]).runs_found
     run.info["clients"] = 4
     said = "Drawn: 3 evenly spaced of 4 rounds and the 2 most visited of 4 clients."
-    assert words.walk_note(run, 3) == said
-    assert words.walk_note(run, 4) == "Drawn: the 2 most visited of 4 clients."
+    assert panel.note(run, 3) == said
+    assert panel.note(run, 4) == "Drawn: the 2 most visited of 4 clients."
 
 
 def test_bars_are_visits_and_the_line_is_the_long_run(results):
@@ -207,15 +210,15 @@ def test_eigenvalues_follow_the_graphs(results):
 
 def test_what_one_sees_in_words(results):
     (run,) = results(law=[[0.2, 0.3, 0.3, 0.2]], lambda_2=[0.1]).runs_found
-    assert words.walk_title(run) == (
+    assert panel.title(run) == (
         "In 4 rounds the server of b visited 3 of 4 clients, and 5 took part in a round on average"
     )
     # 0.5 + 0.25 + 0.25 + 0 against 0.3 + 0.3 + 0.2 + 0.2: a quarter lies elsewhere
-    assert words.visits_title(run) == (
+    assert panel.visits_title(run) == (
         "Client 1 was visited most, twice, client 3 never; "
         "25 % of the visits would lie elsewhere in the long run"
     )
-    assert words.eigenvalues_title(run) == (
+    assert panel.eigenvalues_title(run) == (
         "The walk forgets nine tenths of where it was in 1 move: its second eigenvalue is 0.1"
     )
 

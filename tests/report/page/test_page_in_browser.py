@@ -12,7 +12,9 @@ import pytest
 from rayfed.problems.picture import Picture
 from rayfed.report.figures import convergence, mixing, walk
 from rayfed.report.figures.palette import DARK, LIGHT
+from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
+from rayfed.report.panels.base import RunPanel, find
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
@@ -224,7 +226,7 @@ def test_the_reading_on_every_clock(page, x, said):
     data = {"runs": runs, "columns": {"loss": {"title": "loss", "better": "lower"}}}
     names = [{"name": name, "rival": True} for name in losses]
     view = {"x": x, "y": "loss", "target": 2}
-    text = page.execute_script("return convergence.reading(...arguments)", data, names, view)
+    text = page.execute_script("return curves.reading(...arguments)", data, names, view)
     assert text.replace("\u00a0", " ") == said
 
 
@@ -321,7 +323,7 @@ def test_the_table_follows_the_target_and_the_column(page, results):
     # 0.035 is reached by some of the seeds of some algorithms.
     for y, target in (("loss", 0.3), ("loss", 0.035), ("accuracy", 0.9), ("loss", 1e-9)):
         press(page, f"[data-y={y}]")
-        page.execute_script("page.setTarget(arguments[0])", target)
+        page.execute_script("page.panel('convergence').setTarget(arguments[0])", target)
         assert shown_table(page) == written_table(results, y, target)
         head = page.find_element(By.CSS_SELECTOR, "#results [data-clock=round]").text
         assert head.replace("\n", " ").startswith(f"rounds to {y} {units.number(target)}")
@@ -336,7 +338,7 @@ def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
     head.send_keys(Keys.ENTER)
     if head.find_element(By.XPATH, "..").get_attribute("aria-sort") != "ascending":
         head.send_keys(Keys.ENTER)
-    page.execute_script("page.setTarget(0.3)")
+    page.execute_script("page.panel('convergence').setTarget(0.3)")
     found = [float(cells[0][0].split(" ")[0]) for cells in shown_table(page).values()]
     assert found == sorted(found)
 
@@ -345,7 +347,7 @@ def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
 def test_the_table_is_copied(page, kind):
     press(page, f"[data-copy={kind}]")
     assert wait(page, "document.getElementById('copied').textContent").startswith("Copied as ")
-    assert "fedavg" in page.execute_script("return table.text(arguments[0])", kind)
+    assert "fedavg" in page.execute_script("return page.panel('costs').text(arguments[0])", kind)
 
 
 ODD = (
@@ -368,7 +370,7 @@ def test_odd_labels_do_not_break_a_copy(page, kind):
     text = page.execute_script(
         "const old = document.querySelector('#results'), odd = old.cloneNode(false);"
         "odd.innerHTML = arguments[0]; old.replaceWith(odd);"
-        "const text = table.text(arguments[1]); odd.replaceWith(old); return text;",
+        "const text = page.panel('costs').text(arguments[1]); odd.replaceWith(old); return text;",
         ODD,
         kind,
     )
@@ -396,7 +398,7 @@ def test_the_fit_is_that_of_the_chosen_run(page):
 
 def walk_to(driver, key):
     driver.find_element(By.ID, "walk-step").send_keys(key)
-    return driver.execute_script("return document.getElementById('walk-told').textContent")
+    return driver.execute_script("return document.getElementById('walk-position').textContent")
 
 
 SHOWN = """return document.getElementById('walk').data.map((t) => [t.meta.part, [...t.x], [...t.y],
@@ -447,17 +449,17 @@ def test_another_walk_is_chosen(page):
 
 
 def test_own_models_are_those_of_the_chosen_algorithm(page, results):
-    first = "document.getElementById('own').data.at(-1).marker.color[0]"
+    first = "document.getElementById('personal').data.at(-1).marker.color[0]"
     before = page.execute_script(f"return {first}")
-    assert title(page, "own").startswith("With fedavg own models serve all 20 clients better")
-    press(page, "[data-ownname='FedExP eps=1e-3']")
+    assert title(page, "personal").startswith("With fedavg own models serve all 20 clients better")
+    press(page, "[data-personal-name='FedExP eps=1e-3']")
     wait(page, f"{first} !== arguments[0]", before)
-    assert "FedExP" in title(page, "own")
-    assert "FedExP" in title(page, "own-rounds")
-    press(page, "[data-ownseed='1']")
-    press(page, "[data-ownname=fedavg]")  # which has no such seed
+    assert "FedExP" in title(page, "personal")
+    assert "FedExP" in title(page, "personal-rounds")
+    press(page, "[data-personal-seed='1']")
+    press(page, "[data-personal-name=fedavg]")  # which has no such seed
     wait(page, f"{first} === arguments[0]", before)
-    pressed = "document.querySelector('[data-ownseed=\"0\"]').getAttribute('aria-pressed')"
+    pressed = "document.querySelector('[data-personal-seed=\"0\"]').getAttribute('aria-pressed')"
     assert page.execute_script(f"return {pressed}") == "true"
 
 
@@ -552,6 +554,31 @@ def test_the_map_of_a_sweep_follows_the_column(swept):
     assert title(swept, "sweep").startswith("The best final accuracy, 0.333, is fedavg's with lr")
 
 
+class Rounds(RunPanel):
+    """A panel that somebody adds, with neither template nor script: the rounds of a run."""
+
+    name = "added"
+    order = 52
+    question = "What did the clients do?"
+
+    def title(self, run):
+        return f"{run.name} ran {len(run.rounds) - 1} rounds"
+
+    def figure(self, run):
+        return canvas(200, meta={"note": f"seed {run.seed}"}).add_bar(y=[len(run.rounds) - 1])
+
+
+def test_an_added_panel_follows_the_chosen_run(elsewhere, monkeypatch, tmp_path, study_writer):
+    monkeypatch.setattr(report, "find", lambda: [*find()[:6], Rounds, *find()[6:]])
+    driven = elsewhere(study_writer(tmp_path, ["a", "b"], seeds=2, rounds=5))
+    assert title(driven, "added") == "a ran 5 rounds"
+    press(driven, "[data-name=b]")
+    wait(driven, "document.getElementById('added-title').textContent.startsWith('b ran 5')")
+    press(driven, "[data-seed='1']")
+    wait(driven, "document.getElementById('added-note').textContent === 'seed 1'")
+    wait(driven, "document.querySelectorAll('#added .trace.bars').length === 1")
+
+
 def test_every_control_is_reached_by_the_keyboard(page):
     reached = set()
     page.execute_script("document.body.tabIndex = -1; document.body.focus()")
@@ -602,8 +629,8 @@ def test_lines_are_hidden_by_the_key(phone):
 
 
 FIGURES = (
-    "convergence", "timeline", "participation", "rounds", "fairness", "walk", "visits", "own",
-    "own-rounds",
+    "convergence", "timeline", "participation", "rounds", "fairness", "walk", "visits", "personal",
+    "personal-rounds",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.report.page.report import page
-from rayfed.report.panels.mixing_section import title
+from rayfed.report.panels.mixing import title
 from rayfed.report.read.mixing import find, fit
 from rayfed.report.read.results import Results
 

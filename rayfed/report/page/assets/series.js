@@ -1,4 +1,4 @@
-// Means over seeds and crossings of a target, as analysis/series.py has them.
+// Means over seeds and crossings of a target, as rayfed/report/read/series.py has them.
 const series = (() => {
   const MOST = 600;
 

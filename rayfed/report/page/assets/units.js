@@ -1,4 +1,4 @@
-// The same words for numbers as analysis/units.py.
+// The same words for numbers as rayfed/report/read/units.py.
 const units = (() => {
   const trim = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);
 

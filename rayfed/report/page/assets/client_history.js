@@ -1,0 +1,58 @@
+// What one client of the chosen run did, wherever the page has a place for it.
+const clientHistory = (() => {
+  const STATUSES = { used: "Took part", late: "Came late", dropped: "Went away" };
+
+  const chosen = () => page.data.panels.timeline.histories[page.view.run];
+
+  function listed(rounds) {
+    const shown = rounds.slice(0, 40).join(", ");
+    return rounds.length > 40 ? `${shown} and ${rounds.length - 40} more` : shown;
+  }
+
+  function rounds(client) {
+    const { events } = chosen();
+    const lines = Object.entries(STATUSES).map(([status, words]) => {
+      const matches = (_, i) => events.client[i] === client && events.status[i] === status;
+      const numbers = [...new Set(events.round.filter(matches))];
+      if (!numbers.length) return "";
+      const many = numbers.length > 1 ? "s" : "";
+      return `${words} in ${numbers.length} round${many}: ${listed(numbers)}.`;
+    });
+    if (events.until) lines.push(`Told are rounds 1 to ${events.until}.`);
+    return lines.filter((line) => line);
+  }
+
+  function facts(client) {
+    const about = chosen().clients;
+    const at = about.client.indexOf(client);
+    if (at < 0) return "this page knows nothing of it";
+    const value = (column) => about[column]?.[at] ?? NaN;
+    const parts = [
+      `${units.count(value("samples"))} samples`,
+      `${units.duration(value("speed_s"))} a step`,
+      `asked ${units.count(value("selected"))} times, used ${units.count(value("used"))} times`,
+    ];
+    for (const column of ["loss", "accuracy"]) {
+      if (Number.isFinite(value(column))) parts.push(`${column} ${units.number(value(column))}`);
+    }
+    return parts.join(", ");
+  }
+
+  function clear() {
+    document.querySelectorAll(".history").forEach((place) => place.replaceChildren());
+  }
+
+  function show(client) {
+    clear();
+    document.getElementById("client-number").value = client;
+    const { name, seed } = page.data.runs[page.view.run];
+    const lines = [`Client ${client} with ${name}, seed ${seed}: ${facts(client)}.`, ...rounds(client)];
+    for (const place of document.querySelectorAll(".history")) {
+      for (const line of lines) {
+        place.appendChild(document.createElement("p")).textContent = line;
+      }
+    }
+  }
+
+  return { show, clear };
+})();

@@ -1,0 +1,188 @@
+// The convergence figure for any clock, column and target: the traces and their style come from
+// rayfed/report/figures/convergence.py; here they get new numbers.
+const curves = (() => {
+  const GAP = 17; // pixels between two labels
+  const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
+  const MOST_NAMED = 4; // algorithms that the reading names
+  const SPAN = 10; // ratio of the largest to the smallest value from which a log axis helps
+  const FEW_ROUNDS = 7; // no ticks between rounds where there are so few
+  const [SIZE, POWER_SIZE] = [13, 10.5]; // powers are written a quarter larger than asked for
+  const MARGINS = 64; // pixels above and below the plot
+
+  function extent(lines, log) {
+    const values = lines.flatMap((c) => [...c.low, ...c.high]).filter((v) => !log || v > 0);
+    if (!values.length) return null;
+    const scaled = values.map((v) => (log ? Math.log10(v) : v));
+    const low = scaled.reduce((a, b) => Math.min(a, b));
+    const high = scaled.reduce((a, b) => Math.max(a, b));
+    const margin = 0.04 * (high - low) || 0.04 * (Math.abs(high) || 1);
+    return [low - margin, high + margin];
+  }
+
+  const lowest = (lines) => lines.flatMap((c) => c.mean).reduce((a, b) => Math.min(a, b), Infinity);
+  const highest = (lines) => lines.flatMap((c) => c.mean).reduce((a, b) => Math.max(a, b), -Infinity);
+  const positive = (lines) => lines.some((c) => c.mean.length) && lowest(lines) > 0;
+  const spansDecades = (lines) => positive(lines) && highest(lines) / lowest(lines) > SPAN;
+
+  // Moves heights apart so that neighbours keep a gap; see rayfed/report/figures/labels.py.
+  function spread(heights, room) {
+    const blocks = [];
+    for (const [name, height] of [...heights].sort((a, b) => a[1] - b[1])) {
+      let names = [name];
+      let middle = height;
+      while (blocks.length) {
+        const below = blocks[blocks.length - 1];
+        const both = names.length + below.names.length;
+        if (middle - below.middle >= (GAP * both) / 2) break;
+        blocks.pop();
+        middle = (below.middle * below.names.length + middle * names.length) / both;
+        names = [...below.names, ...names];
+      }
+      const half = (GAP * (names.length - 1)) / 2;
+      blocks.push({ names, middle: Math.min(Math.max(middle, half), room - half) });
+    }
+    const placed = ({ names, middle }) =>
+      names.map((name, i) => [name, middle + GAP * (i - (names.length - 1) / 2)]);
+    return new Map(blocks.flatMap(placed));
+  }
+
+  function labels(names, lines, range, log, height) {
+    const room = height - MARGINS;
+    const perPixel = (range[1] - range[0]) / room;
+    const ends = names
+      .map((about) => ({ about, last: lines.get(about.name).mean.at(-1) }))
+      .filter(({ last }) => last !== undefined && (!log || last > 0));
+    const at = new Map(ends.map(({ about, last }) => [about.name, log ? Math.log10(last) : last]));
+    const heights = new Map([...at].map(([name, v]) => [name, (v - range[0]) / perPixel]));
+    const moved = spread(heights, room);
+    return ends.map(({ about }) => ({
+      name: about.name,
+      xref: "paper",
+      x: 1,
+      xanchor: "left",
+      xshift: 6,
+      y: at.get(about.name),
+      yshift: moved.get(about.name) - heights.get(about.name),
+      text: about.short,
+      showarrow: false,
+      font: { color: about.light },
+    }));
+  }
+
+  // A clock that stands still (a baseline that uploads nothing) becomes a level line.
+  function level(c, end) {
+    if (c.x.length !== 1) return c;
+    const twice = (values) => [values[0], values[0]];
+    return { x: [0, end], mean: twice(c.mean), low: twice(c.low), high: twice(c.high) };
+  }
+
+  function fill(trace, c, worth, end) {
+    const flat = level({ ...c, x: c.x.map((v) => v / worth) }, end);
+    if (trace.meta.part === "band") {
+      trace.x = [...flat.x, ...[...flat.x].reverse()];
+      trace.y = [...flat.high, ...[...flat.low].reverse()];
+    } else {
+      trace.x = flat.x;
+      trace.y = flat.mean;
+      trace.mode = flat.x.length === 1 ? "markers" : "lines";
+    }
+  }
+
+  // All runs of the rivals with the clock at which each reached the target.
+  function crossings(data, view) {
+    const found = new Map();
+    const { better } = data.columns[view.y];
+    for (const run of data.runs) {
+      const at = view.target === null ? null : series.crossing(run, view.x, view.y, view.target, better);
+      found.set(run.name, [...(found.get(run.name) ?? []), at]);
+    }
+    return found;
+  }
+
+  // A name with a comma would fall apart in a list.
+  const quoted = (name) => (name.includes(",") ? `“${name}”` : name);
+
+  // When each algorithm reached the target on the chosen clock, the first one first.
+  function reading(data, names, view) {
+    if (view.target === null) return "";
+    const at = crossings(data, view);
+    const having = new Set(data.runs.filter((run) => run.data[view.y]?.some((v) => v !== null)).map((run) => run.name));
+    const rows = names.filter(({ name, rival }) => rival && having.has(name)).map(({ name }) => {
+      const places = at.get(name) ?? [];
+      const every = places.length > 0 && places.every((place) => place !== null);
+      const partly = places.some((place) => place !== null);
+      return { name, value: every ? series.mean(places) : null, partly };
+    });
+    const reached = rows.filter((row) => row.value !== null).sort((a, b) => a.value - b.value);
+    const missing = rows.filter((row) => row.value === null);
+    const parts = [
+      ...reached.map((row) => `${quoted(row.name)} after ${units.clock(view.x, row.value)}`),
+      ...missing.map((row) => `${quoted(row.name)} ${row.partly ? "not with every seed" : "never"}`),
+    ];
+    if (parts.length > MOST_NAMED) parts.splice(MOST_NAMED, Infinity, `${parts.length - MOST_NAMED} more`);
+    const goal = `${data.columns[view.y].title} ${units.number(view.target)}`;
+    return `${goal} reached: ${parts.join(", ")}`.replace(UNIT, "\u00a0");
+  }
+
+  // 1, 2, 5 where a log axis spans two decades or less, else powers.
+  function ticks(range, log) {
+    const decades = range && log ? range[1] - range[0] : 0;
+    if (!log) return { dtick: undefined, tickformat: "", size: SIZE };
+    return decades <= 2.2
+      ? { dtick: "D2", tickformat: "~g", size: SIZE }
+      : { dtick: Math.max(1, Math.ceil(decades / 7)), tickformat: "", size: POWER_SIZE };
+  }
+
+  // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.
+  function build(figure, data, names, view) {
+    const made = structuredClone(figure);
+    const clock = data.clocks[view.x];
+    const visible = names.filter((about) => !view.hidden.has(about.name));
+    const runsOf = (name) => data.runs.filter((run) => run.name === name);
+    const lines = new Map(
+      names.map(({ name }) => [name, series.curve(runsOf(name), view.x, view.y)]),
+    );
+    const drawn = visible.map(({ name }) => lines.get(name)).filter((c) => c.x.length);
+    const end = Math.max(...drawn.map((c) => c.x.at(-1)), 0) / clock.worth || 1;
+    // An algorithm of which every run failed has left any scale, so it sets none.
+    const sound = visible.filter((about) => !about.failed).map(({ name }) => lines.get(name));
+    const scaled = sound.some((c) => c.x.length) ? sound : drawn;
+    // An accuracy is read between 0 and 1.
+    const helps = !view.y.includes("accuracy") && spansDecades(scaled);
+    const log = positive(scaled) && (view.log ?? helps);
+    const range = extent(scaled, log);
+    const at = crossings(data, view);
+    for (const trace of made.data) {
+      const { name, part, seed } = trace.meta;
+      trace.visible = !view.hidden.has(name);
+      if (part !== "crossing") {
+        const mine = runsOf(name).filter((run) => run.seed === seed);
+        const single = part === "seed" && series.curve(mine, view.x, view.y);
+        fill(trace, single || lines.get(name), clock.worth, end);
+        continue;
+      }
+      const baseline = names.find((about) => about.name === name).baseline;
+      const places = baseline ? [] : (at.get(name) ?? []).filter((place) => place !== null);
+      trace.x = places.map((place) => place / clock.worth);
+      trace.y = places.map(() => view.target);
+    }
+    const { xaxis, yaxis } = made.layout;
+    Object.assign(xaxis, { range: [0, end], title: { ...xaxis.title, text: clock.title } });
+    xaxis.dtick = view.x === "round" && end <= FEW_ROUNDS ? 1 : undefined;
+    xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g} ${clock.unit}`.trim() };
+    yaxis.title = { ...yaxis.title, text: data.columns[view.y].label };
+    const { size, ...marks } = ticks(range, log);
+    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, marks);
+    yaxis.tickfont = { ...yaxis.tickfont, size };
+    made.layout.annotations = range ? labels(visible, lines, range, log, made.layout.height) : [];
+    made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
+    made.axis = { log, range: range ?? [0, 1], canLog: positive(scaled) };
+    return made;
+  }
+
+  function targetLine(figure, target) {
+    return { ...figure.layout.meta.target, y0: target, y1: target };
+  }
+
+  return { build, reading, spread };
+})();

@@ -1,0 +1,49 @@
+// The timeline of the chosen run; here the reader chooses the run, a span of it, and a client.
+page.add("timeline", (payload) => {
+  const $ = (selector) => document.querySelector(selector);
+  const { data, view } = page;
+  let whole = false;
+
+  function draw() {
+    const { title, figure } = payload.runs[view.run];
+    const shown = structuredClone(figure);
+    const meta = shown.layout.meta ?? {};
+    if (whole && meta.whole) shown.layout.xaxis.range = [0, meta.whole];
+    $("#span").hidden = !(meta.first && meta.first < meta.last);
+    page.say("timeline-title", title);
+    page.say("timeline-note", meta.note);
+    $(".statuses .away + span").textContent = meta.blank;
+    $(".statuses .computing").style.background = page.colour(data.runs[view.run].name);
+    return figures.draw("timeline", shown);
+  }
+
+  function choose(name, seed) {
+    view.run = page.find(data.runs, name, seed);
+    page.press("name", data.runs[view.run].name);
+    page.press("seed", data.runs[view.run].seed);
+    clientHistory.clear();
+    return page.changed("run");
+  }
+
+  const plain = page.plain("timeline", payload);
+
+  function listen() {
+    plain.listen();
+    const field = $("#client-number");
+    field.addEventListener("change", () => {
+      const client = Number.parseInt(field.value, 10);
+      Number.isNaN(client) ? clientHistory.clear() : clientHistory.show(client);
+    });
+  }
+
+  const choices = {
+    name: (name) => choose(name, data.runs[view.run].seed),
+    seed: (seed) => choose(data.runs[view.run].name, Number(seed)),
+    span: (value) => {
+      whole = value === "whole";
+      return draw();
+    },
+  };
+
+  return { draw, listen, choices, changed: (what) => (what === "run" ? draw() : undefined) };
+});

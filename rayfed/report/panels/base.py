@@ -1,0 +1,260 @@
+"""What a panel of the page is, and the search that finds all of them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from rayfed.report.figures.palette import LineStyle
+from rayfed.report.figures.style import algorithm_styles
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import default_target, first_column
+from rayfed.report.tables import summary
+
+MOST_RUNS = 24  # runs whose clients are shown one by one
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What all panels of a page are made from.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    """
+
+    results: Results
+
+    @cached_property
+    def y(self) -> str:
+        """The column of the rounds that is drawn first."""
+        return first_column(self.results)
+
+    @cached_property
+    def target(self) -> float | None:
+        """The value of `y` to be reached; None where no algorithm improved."""
+        return default_target(self.results, self.y)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """A row for each algorithm, see `tables.summary`."""
+        return summary(self.results, self.y, self.target)
+
+    @cached_property
+    def styles(self) -> dict[str, LineStyle]:
+        """How each algorithm is drawn, the same in every figure and table."""
+        return algorithm_styles(self.results)
+
+    @cached_property
+    def seeds(self) -> int:
+        """The largest number of seeds that a mean is taken over."""
+        return max(len(self.results.usable(name)) for name in self.results.names)
+
+    @cached_property
+    def runs_with_events(self) -> list[Run]:
+        """The runs that recorded what their clients did."""
+        runs = self.results.runs_found
+        return [run for run in runs if len(run.events) and len(run.rounds) > 1]
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The runs whose clients are shown: of `runs_with_events` the first seeds of each name."""
+        recorded = self.runs_with_events
+        names = {run.name for run in recorded}
+        seeds = max(1, MOST_RUNS // max(1, len(names)))
+        first = {name: [run for run in recorded if run.name == name][:seeds] for name in names}
+        return [run for run in recorded if run in first[run.name]]
+
+    @cached_property
+    def first_run(self) -> int:
+        """The place in `runs` of the run that is shown first: the first of a rival."""
+        rivals = self.results.rivals
+        return next((k for k, run in enumerate(self.runs) if run.name in rivals), 0)
+
+    def colour_place(self, name: str) -> int:
+        """Return which of the style variables ``--a0``, ``--a1``, ... has an algorithm's colour."""
+        return list(self.styles).index(name)
+
+
+class Panel:
+    """A topic of the page.
+
+    A subclass with a ``name`` of its own is on the page wherever it `applies`. Most panels are a
+    `FigurePanel` or a `RunPanel`. Its template is
+    ``templates/panels/<name>.html``, or ``templates/figure.html`` if there is none, and it reads
+    the panel as ``panel``. A script ``assets/panels/<name>.js`` gets `payload`; without one the
+    page draws the payload's ``figure``, or that of the chosen one of its ``runs``.
+
+    Parameters
+    ----------
+    source : Source
+        What the page is made from.
+
+    Attributes
+    ----------
+    name : str
+        Identifies it: the template, the script, the payload and the ids of its elements.
+    order : int
+        Panels stand in this order.
+    question : str or None
+        The reader's question that it answers. Neighbours with the same one share a section; a panel
+        with an empty one has a section to itself, and with None it stands in no section.
+    """
+
+    name: ClassVar[str]
+    order: ClassVar[int]
+    question: ClassVar[str | None] = ""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @property
+    def results(self) -> Results:
+        """The result folder."""
+        return self.source.results
+
+    @property
+    def applies(self) -> bool:
+        """Whether the results hold anything to show here."""
+        return True
+
+    @cached_property
+    def payload(self) -> Any:
+        """What the script needs, as values that JSON can hold; None if there is nothing."""
+        return None
+
+
+class TemplatedFigure(Panel):
+    """What ``templates/figure.html`` needs of a panel; see its two kinds below.
+
+    Attributes
+    ----------
+    keyed : bool
+        Whether the key of the algorithms stands above it, which hides and shows their lines. Its
+        traces then have the algorithm's name in ``meta["name"]``.
+    clickable : bool
+        Whether a click shows the history of a client, the first value of a point's ``customdata``.
+    notes : bool
+        Whether ``layout.meta["note"]`` of a figure tells what was left out of it.
+    """
+
+    keyed: ClassVar[bool] = False
+    clickable: ClassVar[bool] = False
+    notes: ClassVar[bool] = False
+
+    @property
+    def how(self) -> str:
+        """How to read the figure, where no template says it."""
+        return ""
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The title and the figure that are shown before the reader has pressed anything."""
+        raise NotImplementedError
+
+
+class FigurePanel(TemplatedFigure):
+    """One figure of the whole study: a `title` and a `figure`."""
+
+    def title(self) -> str:
+        """Return what one sees, in a sentence that is computed from the data."""
+        raise NotImplementedError
+
+    def figure(self) -> go.Figure:
+        """Return the figure."""
+        raise NotImplementedError
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """The title and the figure."""
+        figure = figure_json(self.figure())
+        return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The title and the figure."""
+        return self.payload
+
+
+class RunPanel(TemplatedFigure):
+    """A figure for each run, of which the reader chooses one: a `title` and a `figure` of a run."""
+
+    notes: ClassVar[bool] = True
+
+    def title(self, run: Run) -> str:
+        """Return what one sees of a run, in a sentence that is computed from the data."""
+        raise NotImplementedError
+
+    def figure(self, run: Run) -> go.Figure | None:
+        """Return the figure of a run; None if it has none."""
+        raise NotImplementedError
+
+    @property
+    def applies(self) -> bool:
+        """Whether any run recorded what its clients did."""
+        return bool(self.source.runs)
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """The title and the figure of each of `Source.runs`."""
+        made = [(self.title(run), self.figure(run)) for run in self.source.runs]
+        runs = [
+            {"title": keep_units(title), "figure": None if figure is None else figure_json(figure)}
+            for title, figure in made
+        ]
+        return {"runs": runs, "clickable": self.clickable}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The title and the figure of the run that is shown first."""
+        shown: dict[str, Any] = self.payload["runs"][self.source.first_run]
+        return shown
+
+
+@cache
+def find() -> tuple[type[Panel], ...]:
+    """Return every panel in this folder, in the order of the page.
+
+    Examples
+    --------
+    >>> [panel.name for panel in find()][:3]
+    ['headline', 'convergence', 'costs']
+    """
+    package = __name__.rpartition(".")[0]
+    folder = importlib.import_module(package).__path__
+    panels = []
+    for entry in pkgutil.iter_modules(folder):
+        module = importlib.import_module(f"{package}.{entry.name}")
+        for item in vars(module).values():
+            is_panel = isinstance(item, type) and issubclass(item, Panel)
+            if is_panel and "name" in vars(item) and item.__module__ == module.__name__:
+                panels.append(item)
+    return tuple(sorted(panels, key=lambda panel: (panel.order, panel.name)))
+
+
+def figure_json(figure: go.Figure) -> dict[str, Any]:
+    """Return a Plotly figure as plain values; Plotly packs its arrays."""
+    values: dict[str, Any] = json.loads(figure.to_json())
+    values["layout"].pop("template", None)
+    return values
+
+
+def keep_units(text: str) -> str:
+    r"""Return a sentence in which no line ends between a number and its unit.
+
+    Examples
+    --------
+    >>> keep_units("23 % of 3 h 12 min").split(" ")
+    ['23\xa0%', 'of', '3\xa0h', '12\xa0min']
+    """
+    return _UNIT.sub("\u00a0", text)

@@ -1,0 +1,59 @@
+"""Parts of sentences that several panels use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rayfed.core.columns import Column
+from rayfed.report.read import units
+
+MOST_NAMED = 3  # most algorithms that a sentence names
+
+
+def quoted(name: object) -> str:
+    """Return an algorithm's name for a sentence: one with a comma would fall apart in a list.
+
+    Examples
+    --------
+    >>> quoted("FedExP"), quoted("FedAvg, server step 10")
+    ('FedExP', '“FedAvg, server step 10”')
+    """
+    return f"“{name}”" if "," in str(name) else str(name)
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return names or clauses as they stand in a sentence; of many the first.
+
+    Examples
+    --------
+    >>> joined(["A", "B", "C"]), joined(["A", "B", "C", "D", "E"])
+    ('A, B and C', 'A, B, C and 2 others')
+    """
+    shown = list(parts[:MOST_NAMED])
+    if rest := len(parts[MOST_NAMED:]):
+        shown.append("1 other" if rest == 1 else f"{rest} others")
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+
+
+def goal(column: Column, value: float) -> str:
+    """Return a target for a sentence.
+
+    Examples
+    --------
+    >>> gap = Column("loss_gap", "gap to the optimum")
+    >>> goal(Column("loss"), 0.05), goal(gap, 2.06e-9)
+    ('loss 0.05', 'a gap to the optimum of 2.06e-9')
+    """
+    title, number = column.title, units.number(value)
+    return f"a {title} of {number}" if " to " in title else f"{title} {number}"
+
+
+def times(number: int) -> str:
+    """Return how often something happened.
+
+    Examples
+    --------
+    >>> times(1), times(2), times(1200)
+    ('once', 'twice', '1,200 times')
+    """
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")

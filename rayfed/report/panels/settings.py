@@ -1,0 +1,86 @@
+"""What exactly was run: clients, versions, settings, every run, and the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayfed.report.panels.base import Panel
+from rayfed.report.panels.warnings import QUESTION
+from rayfed.report.read import units
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.settings import flat
+
+
+class SettingsPanel(Panel):
+    """What is needed to run the study again, most of it folded away."""
+
+    name = "settings"
+    order = 101
+    question = QUESTION
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What holds of all runs, by name."""
+        return facts(self.results)
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """The resolved settings of each algorithm; those that are not set are left out."""
+        infos = {name: self.results.of(name)[0].info for name in self.results.names}
+        return [
+            (name, ", ".join(_flat(info["settings"])))
+            for name, info in infos.items()
+            if isinstance(info.get("settings"), dict)
+        ]
+
+    @property
+    def runs(self) -> list[list[str]]:
+        """A row for every run."""
+        return [_row(run) for run in self.results.runs_found]
+
+
+def facts(results: Results) -> dict[str, str]:
+    """Return what holds of all runs: clients, test rows, start, cost, host and versions."""
+    infos = [run.info for run in results.runs_found]
+    versions = dict.fromkeys(
+        f"{name} {version}"
+        for info in infos
+        for name, version in (info.get("versions") or {}).items()
+    )
+    started = [str(info["started"]) for info in infos if info.get("started")]
+    wall = sum(float(info.get("wall_s") or 0) for info in infos)
+    hosts = dict.fromkeys(str(info["host"]) for info in infos if info.get("host"))
+    has = "accuracy" in results.rounds and results.rounds["accuracy"].notna().any()
+    scored = {str(info["scored"]) for info in infos if info.get("scored")} if has else set()
+    counts = {int(info["clients"]) for info in infos if isinstance(info.get("clients"), int)}
+    texts = {
+        "clients": " or ".join(f"{count:,}" for count in sorted(counts)),
+        "accuracy": f"on {' or '.join(sorted(scored))} rows" if scored else "",
+        "started": min(started)[:16].replace("T", " ") if started else "",
+        "computing": f"{units.duration(wall)} of wall-clock time, all runs together"
+        if wall
+        else "",
+        "host": ", ".join(hosts),
+        "versions": ", ".join(versions),
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def _flat(settings: Mapping[str, Any]) -> list[str]:
+    """Return nested settings as ``local.lr=0.1``."""
+    values = flat(settings).items()
+    return [f"{k}={v}" for k, v in values if v is not None and k.rpartition(".")[2] != "label"]
+
+
+def _row(run: Run) -> list[str]:
+    last = run.rounds.iloc[-1] if len(run.rounds) else None
+    return [
+        run.name,
+        str(run.seed),
+        run.status,
+        str(run.info.get("stopped_by") or ""),
+        units.count(float(last["round"])) if last is not None else units.MISSING,
+        units.duration(float(last["time_s"])) if last is not None else units.MISSING,
+        units.duration(float(run.info.get("wall_s") or float("nan"))),
+    ]

@@ -1,0 +1,44 @@
+"""How the runs ended: which failed and why, and what they warned of."""
+
+from __future__ import annotations
+
+from rayfed.report.panels.base import Panel
+from rayfed.report.read.results import Results
+
+QUESTION = "What exactly was run?"
+_STATES = ("finished", "running", "failed")
+
+
+class WarningsPanel(Panel):
+    """The number of runs in each state, reasons of failures, and warnings."""
+
+    name = "warnings"
+    order = 100
+    question = QUESTION
+
+    @property
+    def title(self) -> str:
+        """How many runs finished, run and failed."""
+        return title(self.results)
+
+    @property
+    def failures(self) -> list[tuple[str, int, str]]:
+        """Name, seed and reason of every run that failed."""
+        return [
+            (run.name, run.seed, str(run.info.get("reason") or "no reason is recorded"))
+            for run in self.results.runs_found
+            if run.status == "failed"
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What any run warned of, each once."""
+        runs = self.results.runs_found
+        return list(dict.fromkeys(str(w) for run in runs for w in run.info.get("warnings") or []))
+
+
+def title(results: Results) -> str:
+    """Return how many runs finished, run and failed."""
+    states = [run.status for run in results.runs_found]
+    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
+    return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"

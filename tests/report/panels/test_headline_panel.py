@@ -1,0 +1,86 @@
+"""The answer at the top of the page, computed from the data."""
+
+import numpy as np
+import pytest
+
+from rayfed.report.panels.headline import headline
+from rayfed.report.read.results import Results
+from rayfed.report.tables import summary
+
+
+def answer(folder, target=None):
+    results = Results.read(folder)
+    return headline(results, summary(results, target=target))
+
+
+def test_the_answer_names_winner_runner_up_and_time(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([8, 6, 4, 2]))
+    run_writer(tmp_path, "fedexp", 0, rows([8, 2, 1, 1]))
+    run_writer(tmp_path, "centralised", 0, rows([8, 0, 0, 0]))
+    assert answer(tmp_path, 2.0) == (
+        "fedexp reached loss 2 in 1 round, fedavg in 3; in simulated time 3 times sooner."
+    )
+
+
+def test_another_winner_in_time_is_said(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "short", 0, rows([8, 2, 1], time_s=[0.0, 100.0, 200.0]))
+    run_writer(tmp_path, "cheap", 0, rows([8, 4, 1], time_s=[0.0, 10.0, 20.0]))
+    assert answer(tmp_path, 2.0) == (
+        "short reached loss 2 in 1 round, cheap in 2; in simulated time cheap was 5 times sooner."
+    )
+
+
+def test_level_times_are_not_called_a_win(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2], time_s=[0.0, 100.0]))
+    run_writer(tmp_path, "b", 0, rows([8, 2], time_s=[0.0, 101.0]))
+    assert answer(tmp_path, 2.0).endswith("in simulated time they are level.")
+
+
+def test_who_did_not_reach_it_is_named(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "b", 0, rows([8, 7]))
+    assert answer(tmp_path, 2.0) == (
+        "a reached loss 2 in 1 round; b did not reach it; it took 2 s of simulated time."
+    )
+    assert answer(tmp_path, 1.0) == "No algorithm reached loss 1."
+
+
+def test_seeds_that_differ_are_said(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "a", 1, rows([8, 7]))
+    assert answer(tmp_path, 2.0) == "No algorithm reached loss 2 with every seed."
+
+
+def test_those_who_tie_come_together(tmp_path, run_writer, rows):
+    for name, time in (("a", 100.0), ("b", 300.0)):
+        run_writer(tmp_path, name, 0, rows([8, 2], time_s=[0.0, time]))
+    run_writer(tmp_path, "c", 0, rows([8, 4, 2], time_s=[0.0, 100.0, 400.0]))
+    assert answer(tmp_path, 2.0) == (
+        "a and b reached loss 2 in 1 round each, c in 2; "
+        "in simulated time a was 3 times sooner than b."
+    )
+
+
+@pytest.mark.parametrize(("tied", "told"), [(4, "1 other"), (5, "2 others")])
+def test_of_many_that_tie_three_are_named(tmp_path, run_writer, rows, tied, told):
+    for label in "abcde"[:tied]:
+        run_writer(tmp_path, label, 0, rows([8, 2]))
+    assert answer(tmp_path, 2.0).startswith(f"a, b, c and {told} reached loss 2 in 1 round")
+
+
+def test_a_name_with_a_comma_is_quoted(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a, plain", 0, rows([8, 2]))
+    assert answer(tmp_path, 2.0).startswith("“a, plain” reached loss 2 in 1 round")
+
+
+def test_a_study_that_runs_says_so(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "a", 1, rows([8, 2]), status="running")
+    assert answer(tmp_path, 2.0).endswith("(so far: 1 of 2 runs have ended).")
+
+
+def test_nothing_improved_and_nothing_recorded(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([1, 2]))
+    assert answer(tmp_path) == "a ended at loss 2; no algorithm did better than at its start."
+    run_writer(tmp_path / "other", "b", 0, rows([np.nan, np.nan]))
+    assert answer(tmp_path / "other") == "No loss is recorded yet."
