@@ -21,7 +21,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 LONG = Path(__file__).parent / "long.json"
 """Tests that take more than `LONG_S` seconds of computing, as ``make durations`` measured them."""
-LONG_S = 0.3
+LONG_S = 0.2
 _measured: dict[str, float] = {}
 
 
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = list(items)
     if config.getoption("quick"):
         long = json.loads(LONG.read_text(encoding="utf-8"))
-        kept = [item for item in kept if not _needs_time(item) and item.nodeid not in long]
+        kept = [item for item in kept if not _needs_time(item) and short(item) not in long]
     chosen = part([item.nodeid for item in kept], config.getoption("part"))
     kept = [item for item in kept if item.nodeid in chosen]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
@@ -61,6 +61,12 @@ def part(tests: list[str], which: str) -> set[str]:
     return set(sorted(tests)[k - 1 :: n])
 
 
+def short(item: pytest.Item) -> str:
+    """Return the name of a test without its folder, which may change."""
+    file, _, name = item.nodeid.partition("::")
+    return f"{Path(file).name}::{name}"
+
+
 def _needs_time(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
 
@@ -70,7 +76,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Measure the processor time of a test, which a busy machine does not stretch."""
     before = sum(os.times()[:4])
     yield
-    _measured[item.nodeid] = sum(os.times()[:4]) - before
+    _measured[short(item)] = sum(os.times()[:4]) - before
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
