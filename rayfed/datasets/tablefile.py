@@ -198,8 +198,8 @@ class _Reader:
         if column.dtype == object:  # text, or mixed values that cannot be compared
             for row, cell in enumerate(column, start=1):
                 if not isinstance(cell, _NAMES):
-                    found = f"column '{name}', row {row} holds a {type(cell).__name__}"
-                    raise self.error(f"{found}; turn it into a number or a text")
+                    text = f"column '{name}', row {row} holds a {type(cell).__name__}"
+                    raise self.error(f"{text}; turn it into a number or a text")
             column = column.astype(str)
         values, index = np.unique(column, return_inverse=True)
         return tuple(values.tolist()), index.astype(np.int64)

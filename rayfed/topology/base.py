@@ -72,8 +72,8 @@ class Topology:
 
     def __post_init__(self) -> None:
         if self.disconnected == "redraw" and not (self.drawn or self.loss):
-            found = "found redraw, but every draw of this graph is the same"
-            raise ScenarioError("disconnected", f"{found}; give refuse, repair or allow")
+            text = "found redraw, but every draw of this graph is the same"
+            raise ScenarioError("disconnected", f"{text}; give refuse, repair or allow")
 
     def series(self, count: int, seed: int) -> Series:
         """Return the graphs of N = count clients.
@@ -208,5 +208,5 @@ def refuse_large(links: float) -> None:
         If there are more than `MOST_LINKS`.
     """
     if links > MOST_LINKS:
-        found = f"asks for {links:,.0f} links, but {MOST_LINKS:,} are the most"
-        raise ScenarioError("topology", f"{found}; link fewer clients")
+        text = f"asks for {links:,.0f} links, but {MOST_LINKS:,} are the most"
+        raise ScenarioError("topology", f"{text}; link fewer clients")

@@ -101,8 +101,8 @@ class Targets(Drawn):
     def check(self, count: int) -> None:
         """Refuse more picks than there are clients."""
         if self.number > count:
-            found = f"found {self.number} picks among {count} clients"
-            raise ScenarioError("topology.number", f"{found}; give at most {count}")
+            text = f"found {self.number} picks among {count} clients"
+            raise ScenarioError("topology.number", f"{text}; give at most {count}")
         refuse_large(self.number * count)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:
@@ -137,14 +137,14 @@ class SmallWorld(Drawn):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.neighbours % 2:
-            found = f"found {self.neighbours}, of which no half is on either side"
-            raise ScenarioError("neighbours", f"{found}; give an even number")
+            text = f"found {self.neighbours}, of which no half is on either side"
+            raise ScenarioError("neighbours", f"{text}; give an even number")
 
     def check(self, count: int) -> None:
         """Refuse more neighbours than there are other clients."""
         if self.neighbours >= count:
-            found = f"found {self.neighbours} neighbours among {count} clients"
-            raise ScenarioError("topology.neighbours", f"{found}; give fewer")
+            text = f"found {self.neighbours} neighbours among {count} clients"
+            raise ScenarioError("topology.neighbours", f"{text}; give fewer")
         refuse_large(self.neighbours * count / 2)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:

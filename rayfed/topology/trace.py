@@ -77,8 +77,8 @@ def _read(path: Path, count: int) -> tuple[str, Floats, Ints]:
     frame.columns = columns
     clock = next((name for name in CLOCKS if name in columns), None)
     if clock is None or not {"u", "v"} <= set(columns):
-        found = f"has the columns {', '.join(columns)}"
-        raise ScenarioError(str(path), f"{found}; give time (or round), u and v")
+        text = f"has the columns {', '.join(columns)}"
+        raise ScenarioError(str(path), f"{text}; give time (or round), u and v")
     for row, problem in _wrong(frame, clock, count):
         raise ScenarioError(str(path), f"row {row + 1}: {problem}")
     moments = frame[clock].to_numpy(dtype=np.float64)
@@ -113,8 +113,8 @@ def _wrong(frame: pd.DataFrame, clock: str, count: int) -> Iterator[tuple[int, s
     for end in ("u", "v"):
         ids = pd.to_numeric(frame[end], errors="coerce").to_numpy(dtype=np.float64)
         for row in _where(~((ids >= 0) & (ids < count) & (ids % 1 == 0))):
-            found = f"{end} is '{frame[end][row]}'"
-            yield row, f"{found}; ids are whole numbers from 0 to {count - 1}"
+            text = f"{end} is '{frame[end][row]}'"
+            yield row, f"{text}; ids are whole numbers from 0 to {count - 1}"
     for row in _where((frame["u"] == frame["v"]).to_numpy()):
         yield row, f"links client {frame['u'][row]} with itself; drop the row"
 

@@ -93,6 +93,6 @@ class Dirichlet(Partition):
 def _legacy(seed: int) -> np.random.RandomState:
     """Return NumPy's legacy generator, which knows 32 bits of seeds only."""
     if seed >= 2**32:
-        found = f"found {seed}; legacy generators take seeds below 2**32, give a smaller one"
-        raise ScenarioError("partition.seed", found)
+        text = f"found {seed}; legacy generators take seeds below 2**32, give a smaller one"
+        raise ScenarioError("partition.seed", text)
     return np.random.RandomState(seed)

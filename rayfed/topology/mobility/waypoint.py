@@ -52,8 +52,8 @@ class Waypoint(Mobility):
 
     def __post_init__(self) -> None:
         if self.fastest_m_s < self.slowest_m_s:
-            found = f"found {self.fastest_m_s:g}, below slowest_m_s, {self.slowest_m_s:g}"
-            raise ScenarioError("fastest_m_s", f"{found}; exchange them")
+            text = f"found {self.fastest_m_s:g}, below slowest_m_s, {self.slowest_m_s:g}"
+            raise ScenarioError("fastest_m_s", f"{text}; exchange them")
 
     def tracks(self, count: int, area: Area, key: Key) -> Tracks:
         """Return the ways of N = count clients, legs keyed by (client, number of the leg)."""

@@ -112,8 +112,8 @@ class Walk:
         if period == 1:
             return self
         if self.periodic == "refuse":
-            found = f"'{self.name}' comes back only every {period} moves and never mixes"
-            raise ScenarioError("", f"{found}; set lazy, or periodic to lazy")
+            text = f"'{self.name}' comes back only every {period} moves and never mixes"
+            raise ScenarioError("", f"{text}; set lazy, or periodic to lazy")
         return replace(self, lazy=_HALF)
 
     def seconds(self, graph: Graph, here: int, there: int) -> float:

@@ -64,12 +64,12 @@ class Matrix(Walk):
         """Refuse a matrix of another size, moves that no graph allows, and who is never reached."""
         size = self._matrix.shape
         if size != (graphs.count, graphs.count):
-            found = f"is {size[0]} by {size[1]}, but there are {graphs.count} clients"
-            raise ScenarioError(self.path, f"{found}; give a row and a column for each")
+            text = f"is {size[0]} by {size[1]}, but there are {graphs.count} clients"
+            raise ScenarioError(self.path, f"{text}; give a row and a column for each")
         apart = None if graphs.topology.disconnected == "allow" else _apart(self._matrix)
         if apart is not None:
-            found = f"no moves lead from client {apart[0]} to {apart[1]}"
-            raise ScenarioError(self.path, f"{found}; add some, or set disconnected to allow")
+            text = f"no moves lead from client {apart[0]} to {apart[1]}"
+            raise ScenarioError(self.path, f"{text}; add some, or set disconnected to allow")
         if not graphs.fixed:
             return
         # keep what no link carries: neither staying nor moves between neighbours
