@@ -215,7 +215,7 @@ def test_large_chains_are_not_handled_whole(monkeypatch):
     found = walked(Ring(), 5, Uniform())
     with pytest.raises(ValueError, match="the mixing time is computed for up to 3"):
         found.mixing_time()
-    with pytest.raises(ValueError, match="only for up to 3"):
+    with pytest.raises(ValueError, match="all pairs are computed for up to 3"):
         found.hitting_times()
 
 
