@@ -55,9 +55,9 @@ def runs(plan: Any) -> Table:
     for run in plan.runs:
         seen.setdefault((run.label, run.setting), []).append(run)
     for (label, setting), runs in seen.items():
-        rows = runs[0].views["evaluation"].shards.total()
-        seeds = ", ".join(str(run.seed) for run in runs)
-        cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
+        rows = runs[0].federation.views.evaluation.shards.total()
+        seeds = ", ".join(str(each.seed) for each in runs)
+        cells = (label, setting, seeds, f"{runs[0].training.x0.size:,}", f"{rows:,}")
         table.add_row(*map(escape, cells))
     return table
 

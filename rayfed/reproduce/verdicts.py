@@ -15,7 +15,7 @@ import pandas as pd
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError
-from rayfed.engine.engine import NOT_FINITE
+from rayfed.engine.rows import NOT_FINITE
 from rayfed.reproduce.claims import Check, Claim, Claims, Value, Where
 
 NEVER = math.inf

@@ -1,4 +1,4 @@
-"""When clients were away, for those who look at a run afterwards."""
+"""When clients could not be reached: what ``away.parquet`` of a run holds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def away(population: Population, ids: Ints, times: Floats) -> dict[str, Array]:
     Parameters
     ----------
     population : Population
-        Knows availability as a pure function of time and round.
+        Its availability is a pure function of time and round.
     ids : (K,) array of int
-        Whom to look at.
+        The clients.
     times : (R + 1,) array of float
         The clock at the end of each round, from round 0.
 

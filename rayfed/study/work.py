@@ -24,13 +24,15 @@ def check_work(run: Run) -> None:
         If a client would take more than `MOST_STEPS` local steps in a round, or in a method's
         further solver, such as the one that fine-tunes, or if the number cannot be computed.
     """
-    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
-    pace, sizes = run.population.mean_seconds_per_step(ids), run.views[""].shards.sizes(ids)
-    groups = run.population.group_of(ids)
+    algorithm, population = run.training.algorithm, run.federation.population
+    ids = np.arange(1) if algorithm.pooled else run.measuring.evaluated
+    pace = population.mean_seconds_per_step(ids)
+    sizes = run.federation.views.training.shards.sizes(ids)
+    groups = population.group_of(ids)
     for group in np.unique(groups).tolist():
-        check_steps(run.solvers[group], sizes[groups == group], pace[groups == group])
-    for field in fields(run.algorithm):
-        solver = getattr(run.algorithm, field.name)
+        check_steps(run.training.solvers[group], sizes[groups == group], pace[groups == group])
+    for field in fields(algorithm):
+        solver = getattr(algorithm, field.name)
         if isinstance(solver, Solver) and field.name != "local":
             check_steps(solver, sizes, pace, place=field.name)
 

@@ -13,7 +13,7 @@ from rayfed.clients.schedules import Step
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
 from rayfed.testing import answer, reply
@@ -53,9 +53,9 @@ def models(scenario, rounds):
     """Run and return the models after the rounds asked for."""
     plan = api.prepare(api.read(scenario))
     run = plan.runs[0]
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     found = {0: moment.state["x"]}
     for number in range(1, max(rounds) + 1):
@@ -240,7 +240,7 @@ def test_clusters_of_clients_with_the_same_labels(mixed):
     made["clients"] = {"count": 6}
     made["participation"] = {"cohort": 2}
     (run,) = api.prepare(api.read(made)).runs
-    clusters = run.algorithm.clusters
+    clusters = run.training.algorithm.clusters
     # sorted by their two labels: some have the first, one may have both, the others the second
     assert len(set(clusters)) in (2, 3)
     assert clusters[0] != clusters[5]
