@@ -239,7 +239,7 @@ def test_files_that_are_not_at_hand_skip_a_data_set(tmp_path, monkeypatch):
     monkeypatch.setattr("rayfed.datasets.fetch._cache", lambda: tmp_path / "cache")
     from rayfed.datasets.boston import Boston
 
-    with pytest.raises(Skipped, match=r"file 'boston/.*' is not at hand"):
+    with pytest.raises(Skipped, match=r"file 'boston/.*' is not available locally"):
         datasets.check_table(Boston, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Dirichlet: shares of every class are drawn for the clients."""
+"""Dirichlet partition: each class is divided by Dirichlet-distributed shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Stream: TypeAlias = np.random.Generator | np.random.RandomState
 
 @dataclass(frozen=True, kw_only=True)
 class Dirichlet(Partition):
-    """Each class is shared out over the clients by a draw from a Dirichlet distribution.
+    """Each class is divided over the clients by a draw from a Dirichlet distribution.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
     Classification", 2019, https://arxiv.org/abs/1909.06335, in the form of Yurochkin et al.,
