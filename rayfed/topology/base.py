@@ -72,7 +72,7 @@ class Topology:
 
     def __post_init__(self) -> None:
         if self.disconnected == "redraw" and not (self.drawn or self.loss):
-            text = "components redraw, but every draw of this graph is the same"
+            text = "found redraw, but every draw of this graph is the same"
             raise ScenarioError("disconnected", f"{text}; give refuse, repair or allow")
 
     def series(self, count: int, seed: int) -> Series:

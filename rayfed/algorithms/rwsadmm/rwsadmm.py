@@ -209,11 +209,13 @@ class RWSADMM(Algorithm):
 
     def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
         """Move y (p,) by what changed at those who were asked."""
-        way = self._formulation
-        up = {**dict.fromkeys(way.uploads, y.size), "distance": 1}
-        reply = yield Ask("walk", send={"y": y}, up=up, plain=way.uploads if way.plain else ())
+        formulation = self._formulation
+        up = {**dict.fromkeys(formulation.uploads, y.size), "distance": 1}
+        reply = yield Ask(
+            "walk", send={"y": y}, up=up, plain=formulation.uploads if formulation.plain else ()
+        )
         distance = float(np.mean(reply.each["distance"]))
-        return way.moved(y, reply), {"token_distance": distance}
+        return formulation.moved(y, reply), {"token_distance": distance}
 
     # -- client halves ---------------------------------------------------------------------
 
