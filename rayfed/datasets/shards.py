@@ -1,4 +1,4 @@
-"""Where the rows of each client come from: a table that is split, or a generator on demand."""
+"""Access to the rows of each client, from a table that is split or from a generator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rayfed.core.arrays import Array, Ints
 
 
 class Shards(Protocol):
-    """The rows of every client, each row with its client (promise 5: asked for, not held).
+    """The rows of every client, looked up or generated when they are needed.
 
-    All methods are pure and vectorised over the ids asked for. ``part`` is "train" or "test"
+    All methods are pure and vectorised over client ids. ``part`` is "train" or "test"
     (held out). Padded rows are zero (y = 0).
 
     Attributes
@@ -21,11 +21,11 @@ class Shards(Protocol):
     clients : int
         Number N of clients.
     features : int
-        Columns d of X, the column of ones included where there is an intercept.
+        Columns d of X, including the column of ones if there is an intercept.
     classes : int
         Number of classes, 0 for regression.
     dtype : numpy.dtype
-        Of X, and of y for regression; labels are int64.
+        Type of X, and of y for regression; labels are int64.
     """
 
     clients: int
@@ -38,11 +38,11 @@ class Shards(Protocol):
         ...
 
     def mass(self, ids: Ints) -> npt.NDArray[np.float64]:
-        """Return what each client (K,) counts for: its training rows unless the data says."""
+        """Return the mass of each client (K,): its training rows unless the data defines it."""
         return self.sizes(ids).astype(np.float64)
 
     def widths(self, ids: Ints, part: str = "train") -> Ints:
-        """Return the padded width of each client (K,); it depends on the client or the study."""
+        """Return the padded number of rows of each client (K,)."""
         ...
 
     def rows(self, ids: Ints, width: int, part: str = "train") -> tuple[Array, Array]:
@@ -59,9 +59,9 @@ class Shards(Protocol):
 
 
 def label_counts(shards: Shards) -> Ints:
-    """Return how many training rows of each label every client has (N, classes).
+    """Return the number of training rows of each client and label (N, classes).
 
-    Every row is looked at once, a block of clients at a time.
+    Rows are read once, a block of clients at a time.
     """
     counts = np.zeros((shards.clients, shards.classes), dtype=np.int64)
     everyone = np.arange(shards.clients)
@@ -76,27 +76,27 @@ def label_counts(shards: Shards) -> Ints:
 
 
 def label_sets(shards: Shards) -> Ints:
-    """Return for every client (N,) the number 0, 1, ... of the set of labels it trains on."""
+    """Return an index 0, 1, ... of the set of training labels of each client (N,)."""
     _, number = np.unique(label_counts(shards) > 0, axis=0, return_inverse=True)
     return np.asarray(number).ravel()
 
 
 def label_ranks(shards: Shards) -> Ints:
-    """Return the place (N,) of every client among all, ordered by most frequent label, then id."""
+    """Return the rank (N,) of each client, ordered by most frequent label, then id."""
     order = np.argsort(label_counts(shards).argmax(axis=1), kind="stable")
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
-_BLOCK = 2**23  # numbers of rows that are looked at together
+_BLOCK = 2**23  # numbers that are read together
 _GRID = np.unique([8, *(2**k for k in range(3, 48)), *(3 * 2**k for k in range(2, 47))])
 
 
 def on_grid(sizes: Ints) -> Ints:
     """Round sizes (K,) up to 8, 12, 16, 24, 32, 48, ...; 0 stays 0.
 
-    A few widths for all clients keep stacks large; each wastes at most a third of its rows.
+    Few distinct widths keep stacks large; padding is at most a third of the rows.
 
     Examples
     --------
@@ -107,4 +107,4 @@ def on_grid(sizes: Ints) -> Ints:
 
 
 EXACT_SIZES = 8
-"""Studies with at most so many different sizes are not padded at all."""
+"""Largest number of distinct sizes for which rows are not padded."""
