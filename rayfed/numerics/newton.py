@@ -10,12 +10,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import get_lapack_funcs
 
 from rayfed.core.arrays import Array
 
-_TOLERANCE = 64.0
-"""Residuals of conjugate gradients, in rounding errors of the right-hand side."""
+_ROUNDING_ERRORS = 64.0
+
+
+def tolerance(dtype: npt.DTypeLike) -> float:
+    """Return the residual, relative to the right-hand side, at which conjugate gradients end."""
+    return _ROUNDING_ERRORS * float(np.finfo(dtype).eps)
 
 
 class Systems(Protocol):
@@ -105,11 +110,18 @@ class ConjugateGradients:
         What is added to the Hessians, > 0.
     steps : int
         Products at most.
+
+    Attributes
+    ----------
+    residual : (K,) array
+        ``||r_i - M_i d_i|| / ||r_i||`` of the last solutions as the recursion has it, 0 where r_i
+        is 0: above `tolerance` where the steps ran out or a direction did not curve up.
     """
 
     def __init__(self, product: Callable[[Array], Array], mu: float, steps: int) -> None:
         self.product, self.mu, self.steps = product, mu, steps
         self.indefinite = np.empty(0, dtype=np.bool_)
+        self.residual = np.empty(0)
 
     def times(self, v: Array) -> Array:
         """Return ``M_i v_i`` for v (K, p)."""
@@ -119,7 +131,9 @@ class ConjugateGradients:
         """Return ``M_i^-1 r_i`` for r (K, p), each to rounding or as far as the steps go."""
         x, left, along = np.zeros_like(r), r.copy(), r.copy()
         square = np.vecdot(left, left)
-        enough = (_TOLERANCE * np.finfo(r.dtype).eps) ** 2 * square
+        whole = square
+        enough = r.dtype.type(tolerance(r.dtype)) ** 2 * whole
+        square = square.copy()
         self.indefinite = np.zeros(len(r), dtype=np.bool_)
         going = square > enough
         for step in range(self.steps):
@@ -132,6 +146,7 @@ class ConjugateGradients:
             self.indefinite[flat] = True
             if step == 0:
                 x[flat] = r[flat]
+                left[flat] -= image[flat]
             going[flat] = False
             on = np.flatnonzero(going)
             length = (square[on] / bend[on])[:, None]
@@ -141,4 +156,5 @@ class ConjugateGradients:
             along[on] = left[on] + (fresh[on] / square[on])[:, None] * along[on]
             square[on] = fresh[on]
             going[on] = square[on] > enough[on]
+        self.residual = np.sqrt(np.vecdot(left, left) / np.where(whole > 0, whole, 1))
         return x
