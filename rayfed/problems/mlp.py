@@ -18,24 +18,24 @@ from rayfed.problems.crossentropy import cross_entropy, sample_losses
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(Problem):
-    """Multilayer perceptron: ReLU hidden layers, the cross-entropy of a softmax at the end.
+    """Multilayer perceptron: ReLU hidden layers, softmax cross-entropy.
 
-    With the default keys F_i is the mean over the client's n_i rows of the cross-entropy (natural
+    With default settings F_i is the mean over the client's n_i rows of the cross-entropy (natural
     logarithm), and F the mean over all n rows. The model x (p) holds the layers in order, each an
-    (inputs, outputs) matrix by rows. With ``intercept`` each layer's last row is its bias: the
-    first layer's belongs to the column of ones of X, each further layer has one row more than it
-    has inputs. The number of classes follows from p and d.
+    (inputs, outputs) matrix in row-major order. With ``intercept`` each layer's last row is its
+    bias: the first layer's belongs to the column of ones of X, each further layer has one row more
+    than it has inputs. The number of classes follows from p and d.
 
     Parameters
     ----------
     hidden : tuple of int
-        Width of each hidden layer, at least one.
+        Width of each hidden layer; at least one layer.
 
     Notes
     -----
-    The normal start is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015:
-    weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with
-    b = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
+    The normal initialisation is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV
+    2015: weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with b
+    = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class MLP(Problem):
         return np.concatenate([np.full(r * c, float(r - self.intercept)) for r, c in shapes])
 
     def predict(self, x: Array, X: Array) -> Array:
-        """Return the class of largest score, the first of equals, (K, B)."""
+        """Return the class of the largest score (K, B); ties go to the first."""
         return np.asarray(self._forward(x, X)[-1].argmax(axis=-1), dtype=np.int64)
 
     def data_value(self, x: Array, batch: Batch) -> Array:
@@ -109,7 +109,7 @@ class MLP(Problem):
             yield inputs + self.intercept, outputs
 
     def _classes(self, features: int, p: int) -> int:
-        """Return the number of classes that makes p parameters."""
+        """Return the number of classes of a model with p parameters."""
         last = self.hidden[-1] + self.intercept
         return (p - self.size(features, 0)) // last
 
@@ -134,7 +134,7 @@ class MLP(Problem):
         return activations
 
     def _backward(self, x: Array, activations: list[Array], slope: Array, out: Array) -> None:
-        """Write the gradient into out (K, p); slope (K, B, c) is the derivative by the scores."""
+        """Write the gradient into out (K, p); slope (K, B, c) is d value / d scores."""
         features = activations[0].shape[2]
         layers = self._layers(x, features)
         parts = self._layers(out, features)
