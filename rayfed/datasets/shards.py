@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
 
 
 class Shards(Protocol):
@@ -26,12 +28,15 @@ class Shards(Protocol):
         Number of classes, 0 for regression.
     dtype : numpy.dtype
         Type of X, and of y for regression; labels are int64.
+    held : bool
+        Whether all rows are in memory, and not made when they are asked for.
     """
 
     clients: int
     features: int
     classes: int
     dtype: np.dtype[Any]
+    held: ClassVar[bool] = False
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,)."""
@@ -61,14 +66,20 @@ class Shards(Protocol):
 def label_counts(shards: Shards) -> Ints:
     """Return the number of training rows of each client and label (N, classes).
 
-    Rows are read once, a block of clients at a time.
+    Rows are read once, a block of clients of similar size at a time.
+
+    Raises
+    ------
+    ScenarioError
+        If that would take long, since the rows are not in memory but have to be made.
     """
+    if not shards.held and shards.total() * shards.features > MOST_MADE:
+        text = f"found {shards.total():,} rows of {shards.features} columns"
+        raise ScenarioError("", f"{text} to be made to know their labels; use fewer clients")
     counts = np.zeros((shards.clients, shards.classes), dtype=np.int64)
-    everyone = np.arange(shards.clients)
-    sizes = shards.sizes(everyone)
-    block = max(1, _BLOCK // max(1, int(sizes.max()) * shards.features))
-    for first in range(0, shards.clients, block):
-        ids = everyone[first : first + block]
+    sizes = shards.sizes(np.arange(shards.clients))
+    by_size = np.argsort(sizes, kind="stable")
+    for ids in _blocks(by_size, sizes[by_size] * shards.features):
         _, y = shards.rows(ids, int(sizes[ids].max()))
         who, row = np.nonzero(np.arange(y.shape[1]) < sizes[ids][:, None])
         np.add.at(counts, (ids[who], y[who, row]), 1)
@@ -89,7 +100,19 @@ def label_ranks(shards: Shards) -> Ints:
     return ranks
 
 
-_BLOCK = 2**23  # numbers that are read together
+def _blocks(ids: Ints, numbers: Ints) -> Iterator[Ints]:
+    """Yield blocks of clients, given in ascending order of their numbers (K,)."""
+    first = 0
+    while first < len(ids):
+        padded = np.arange(1, len(ids) - first + 1) * numbers[first:]
+        count = max(1, int(np.searchsorted(padded, _BLOCK, side="right")))
+        yield ids[first : first + count]
+        first += count
+
+
+MOST_MADE = 2**26
+"""Numbers of rows that are made to know their labels, at most: it takes some seconds."""
+_BLOCK = 2**22  # numbers that are read together
 _GRID = np.unique([8, *(2**k for k in range(3, 48)), *(3 * 2**k for k in range(2, 47))])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,7 @@ class TableShards(Shards):
     classes: int
     dtype: np.dtype[Any]
     masses: npt.NDArray[np.float64] | None = None
+    held: ClassVar[bool] = True
 
     @classmethod
     def of(

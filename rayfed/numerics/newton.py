@@ -10,12 +10,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import get_lapack_funcs
 
 from rayfed.core.arrays import Array
 
-_TOLERANCE = 64.0
-"""Relative residual at which conjugate gradients stop, in units of machine epsilon."""
+_ROUNDING_ERRORS = 64.0
+
+
+def tolerance(dtype: npt.DTypeLike) -> float:
+    """Return the residual, relative to the right-hand side, at which conjugate gradients stop."""
+    return _ROUNDING_ERRORS * float(np.finfo(dtype).eps)
 
 
 class Systems(Protocol):
@@ -106,11 +111,18 @@ class ConjugateGradients:
         Added to the diagonals of the Hessians, > 0.
     steps : int
         Largest number of products.
+
+    Attributes
+    ----------
+    residual : (K,) array
+        ``||r_i - M_i d_i|| / ||r_i||`` of the last solutions as the recursion has it, 0 where r_i
+        is 0: above `tolerance` where the steps ran out or a direction did not curve up.
     """
 
     def __init__(self, product: Callable[[Array], Array], mu: float, steps: int) -> None:
         self.product, self.mu, self.steps = product, mu, steps
         self.indefinite = np.empty(0, dtype=np.bool_)
+        self.residual = np.empty(0)
 
     def times(self, v: Array) -> Array:
         """Return ``M_i v_i`` for v (K, p)."""
@@ -119,8 +131,9 @@ class ConjugateGradients:
     def solve(self, r: Array) -> Array:
         """Return ``M_i^-1 r_i`` for r (K, p), to rounding or after the largest number of steps."""
         x, residual, direction = np.zeros_like(r), r.copy(), r.copy()
-        square = np.vecdot(residual, residual)
-        target = (_TOLERANCE * np.finfo(r.dtype).eps) ** 2 * square
+        whole = np.vecdot(r, r)
+        square = whole.copy()
+        target = r.dtype.type(tolerance(r.dtype)) ** 2 * whole
         self.indefinite = np.zeros(len(r), dtype=np.bool_)
         running = square > target
         for step in range(self.steps):
@@ -133,6 +146,7 @@ class ConjugateGradients:
             self.indefinite[indefinite] = True
             if step == 0:
                 x[indefinite] = r[indefinite]
+                residual[indefinite] -= product[indefinite]
             running[indefinite] = False
             active = np.flatnonzero(running)
             length = (square[active] / curvature[active])[:, None]
@@ -143,4 +157,5 @@ class ConjugateGradients:
             direction[active] = residual[active] + ratio * direction[active]
             square[active] = new_square[active]
             running[active] = square[active] > target[active]
+        self.residual = np.sqrt(np.vecdot(residual, residual) / np.where(whole > 0, whole, 1))
         return x

@@ -111,7 +111,11 @@ class ClusterFedVARP(Algorithm):
         if not shards.classes:
             text = "found labels, but the targets are numbers; give a number of clusters"
             raise ScenarioError("clusters.by", text)
-        return replace(self, clusters=tuple(label_sets(shards).tolist()))
+        try:
+            sets = label_sets(shards)
+        except ScenarioError as error:
+            raise error.under("clusters.by") from None
+        return replace(self, clusters=tuple(sets.tolist()))
 
     def weighed(
         self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int
