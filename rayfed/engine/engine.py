@@ -15,7 +15,7 @@ import numpy as np
 
 from rayfed.clients.host import Request
 from rayfed.clients.solvers import Descent
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.budgets import Budgets
@@ -93,7 +93,7 @@ class Engine:
             ids, selection = self._select(number, tally, moment)
             tally.start_s = tally.time_s
             if run.skew and number % run.evaluate_every == 0:
-                skew = self.measures.skew(moment.state["x"], ids, at(moment))
+                skew = self._skew(number, tally, moment, ids)
             visited = selection.get("position")
             state, diagnostics = self._converse(number, tally, state, ids, visited)
         except NoReply:
@@ -124,6 +124,18 @@ class Engine:
         run = self.run
         over = moment.round == run.rounds or run.stop.unevaluated(moment.time_s, moved)
         return over or moment.round % run.evaluate_every == 0
+
+    def _skew(
+        self, number: int, tally: RoundStats, moment: RunState, ids: Ints
+    ) -> Mapping[str, float]:
+        """Return the selection skew of a cohort (K,), and what was to be expected of it."""
+        x, rule = moment.state["x"], self.run.selection
+        view = self._candidates(number, tally, x)
+
+        def shares(losses: Floats) -> Floats | None:
+            return rule.expected_shares(view, moment.selection, losses, self.run.skew_draws)
+
+        return self.measures.skew(x, ids, at(moment), shares)
 
     # -- a round ---------------------------------------------------------------------------
 

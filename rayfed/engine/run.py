@@ -74,6 +74,8 @@ class Run:
     fairness, skew, heterogeneity, distance : bool
         Whether evaluated rows tell how evenly clients are served, how biased their selection is,
         how far they differ, and how far the model is from x*.
+    skew_draws : int
+        Cohorts drawn anew for the expected skew of a round.
     record : mapping
         What ``run.json`` tells about the scenario.
     """
@@ -108,6 +110,7 @@ class Run:
     examiner: Examiner | None = None
     fairness: bool = False
     skew: bool = False
+    skew_draws: int = 100
     heterogeneity: bool = False
     distance: bool = False
     record: Mapping[str, Any] = field(default_factory=dict)

@@ -75,6 +75,8 @@ class Evaluate(Settings):
         Whether the spread, the worst decile and Jain's index of the clients' own accuracies are.
     skew : bool
         Whether the loss of each cohort over that of all clients is, before it trains.
+    skew_draws : int
+        Cohorts drawn anew to estimate the expected skew of a round.
     heterogeneity : bool
         Whether it is known how far the clients' gradients, local models and optima differ.
     distance : bool
@@ -86,6 +88,7 @@ class Evaluate(Settings):
     gap: bool = False
     fairness: bool = False
     skew: bool = False
+    skew_draws: Count = 100
     heterogeneity: bool = False
     distance: bool = False
 

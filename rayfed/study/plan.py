@@ -248,6 +248,7 @@ class _Seed:
             checkpoint_s=study.checkpoint.every_s, block=self._block(algorithm),
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
             fairness=study.evaluate.fairness, skew=study.evaluate.skew,
+            skew_draws=study.evaluate.skew_draws,
             heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
             graphs=self.graphs if select.needs_graphs else None, examiner=examiner,
             record=record,
