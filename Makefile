@@ -3,11 +3,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint docs bench clean
+PART ?= 1/1
+PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
+
+.PHONY: help demo quick test slow durations lint docs bench clean
 
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
-	@echo "make test   run every test"
+	@echo "make quick  tests without Ray and browser that take no second, in less than a minute"
+	@echo "make test   every test but the slow ones"
+	@echo "make slow   the slow ones: wheels, whole studies; PART=1/3 for a third of them"
 	@echo "make lint   ruff, mypy --strict and the layers of the tree"
 	@echo "make docs   the documentation site, in docs/_build"
 	@echo "make bench  speed and memory against a bare NumPy loop"
@@ -16,9 +21,19 @@ help:
 demo: $(VENV)/installed
 	$(BIN)/rayfed run scenarios/quickstart.yaml
 
+quick: $(VENV)/installed-dev
+	$(PYTEST) --quick
+
 test: $(VENV)/installed-dev
 	sh scripts/browser.sh
-	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
+	$(PYTEST) -m "not slow"
+
+slow: $(VENV)/installed-dev
+	sh scripts/browser.sh
+	$(PYTEST) -m slow --part $(PART)
+
+durations: $(VENV)/installed-dev # which tests `make quick` leaves out
+	$(BIN)/pytest -m "not slow and not ray and not browser" --record-durations
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check

@@ -114,11 +114,11 @@ def measure(workload: Workload, repeats: int) -> list[Measured]:
             # made only now: the memory of the first blocks is rayfed's alone
             loops = loops or [make() for make in workload.bare]
             for loop, seconds in zip(loops, bares, strict=True):
-                seconds.append(bare_seconds(loop, plan.runs[0].rounds - 1))
+                seconds.append(bare_seconds(loop, plan.runs[0].ending.rounds - 1))
     fastest = [min(found, key=lambda b: b.round_s) for found in blocks]
     return [
         Measured(
-            clients=run.clients.count,
+            clients=run.federation.clients.count,
             updates=workload.cohort,
             round_s=fast.round_s,
             bare_s=min(seconds),

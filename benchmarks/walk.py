@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from rayfed import api
-from rayfed.clients.host import Request
+from rayfed.clients.request import Request
 from rayfed.core.arrays import Array
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.base import Gathered
 from rayfed.executors.serial import SerialExecutor
 from rayfed.topology import Graph, Graphs
@@ -84,9 +84,9 @@ def round_ms(
     topology = replace(moving(count, mobility, policy), round_s=1.0)
     plan = api.prepare(api.read(_scenario(count, topology, steps)))
     (run,) = plan.runs
-    executor = _Timed(plan.tables, run.data)
+    executor = _Timed(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     engine_s, local_s = [], []
     for _ in range(steps):

@@ -62,6 +62,16 @@ class Ask:
     plain: tuple[str, ...] = ()
     vectors: bool = False
 
+    @property
+    def local(self) -> bool:
+        """Whether it asks for the clients' own local steps."""
+        return isinstance(self.cost, str)
+
+    @property
+    def visited(self) -> bool:
+        """Whether it asks the client that a walking server is at."""
+        return isinstance(self.clients, str)
+
 
 @dataclass(frozen=True)
 class Upload:

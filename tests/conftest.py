@@ -1,9 +1,10 @@
-"""What tests of whole studies share: a small scenario, and what it means to be the same."""
+"""What all tests share: which of them run, seeds, a small scenario, what being the same means."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,76 @@ settings.register_profile("fixed", derandomize=True)
 settings.register_profile("explore")
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+LONG = Path(__file__).parent / "long.json"
+"""Tests that take more than `LONG_S` seconds of computing, as ``make durations`` measured them."""
+LONG_S = 0.2
+_measured: dict[str, float] = {}
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that start Ray: they take longest, and processes share out files."""
-    items.sort(key=lambda item: item.get_closest_marker("ray") is None)
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say which tests run."""
+    group = parser.getgroup("rayfed")
+    group.addoption(
+        "--quick", action="store_true", help="leave out Ray, the browser and tests that take long"
+    )
+    group.addoption("--part", default="1/1", help="k/n: the k-th of n parts of the tests")
+    group.addoption(
+        "--record-durations", action="store_true", help=f"write {LONG.name}; without -n"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was not asked for, and begin with Ray: it takes longest.
+
+    What ``-m`` leaves out is gone already, so that the parts are parts of what is left.
+    """
+    kept = list(items)
+    if config.getoption("quick"):
+        long = json.loads(LONG.read_text(encoding="utf-8"))
+        kept = [item for item in kept if not _needs_time(item) and short(item) not in long]
+    chosen = part([item.nodeid for item in kept], config.getoption("part"))
+    kept = [item for item in kept if item.nodeid in chosen]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("ray") is None)
+
+
+def part(tests: list[str], which: str) -> set[str]:
+    """Return the tests of part k of n, ``k/n``: every n-th of them in alphabetical order."""
+    k, n = (int(number) for number in which.split("/"))
+    if not 1 <= k <= n:
+        raise pytest.UsageError(f"--part: found {which}; give k/n with k from 1 to n")
+    return set(sorted(tests)[k - 1 :: n])
+
+
+def short(item: pytest.Item) -> str:
+    """Return the name of a test without its folder, which may change."""
+    file, _, name = item.nodeid.partition("::")
+    return f"{Path(file).name}::{name}"
+
+
+def _needs_time(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Measure the processor time of a test, which a busy machine does not stretch."""
+    before = sum(os.times()[:4])
+    yield
+    _measured[short(item)] = sum(os.times()[:4]) - before
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write down the tests that take long, if asked to; a part may hold no test at all."""
+    if (
+        session.config.getoption("part") != "1/1"
+        and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+    ):
+        session.exitstatus = pytest.ExitCode.OK
+    if session.config.getoption("record_durations"):
+        long = {name: round(s, 1) for name, s in sorted(_measured.items()) if s > LONG_S}
+        LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
 
 
 @pytest.fixture

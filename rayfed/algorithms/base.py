@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
 
+Weights: TypeAlias = Literal["size", "uniform"]
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
 
 
@@ -122,6 +123,29 @@ class Algorithm:
         ------
         ScenarioError
             If it does not fit them; places are those of its own settings, ``newton``.
+        """
+        return self
+
+    def weighed(
+        self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int
+    ) -> Algorithm:
+        """Return the algorithm for the weights of a run; most need not know them.
+
+        Parameters
+        ----------
+        weights : "size" or "uniform"
+            Weights of the mean over participants.
+        draws_by_size : bool
+            Whether the selection draws large clients more often.
+        shards : Shards
+            The clients' rows.
+        seed : int
+            Seed of the run.
+
+        Raises
+        ------
+        ScenarioError
+            If the method cannot have these weights; the place is ``weights``.
         """
         return self
 

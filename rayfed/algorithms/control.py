@@ -80,7 +80,7 @@ def solve(
     local = clients.solve(x, correction=c - c_i)
     after = clients.gradient(x) if option == 1 else c_i - c + gradients(clients, x - local.x)
     after = after.astype(c_i.dtype, copy=False)
-    share = _shares(clients)[:, None].astype(c_i.dtype)
+    share = clients.objective.relative(clients.mass)[:, None].astype(c_i.dtype)
     return local, {CHANGE: share * (after - c_i)}, {"c": after}
 
 
@@ -113,11 +113,3 @@ def need_sgd(solver: Solver, name: str) -> None:
             f"found '{solver.name}', but '{name}' must know how a local solver adds up gradients"
         )
         raise ScenarioError("local", f"{found}; use sgd")
-
-
-def _shares(clients: Clients) -> Array:
-    """Return how much more than average (K,) F_i weighs in F."""
-    objective = clients.objective
-    if objective.problem.weighting == "size":
-        return clients.sizes * (objective.clients / objective.samples)
-    return np.ones(len(clients.ids))

@@ -17,7 +17,7 @@ from rayfed.algorithms.base import Algorithm, Round
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.messages import Reply, State, Upload
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -28,18 +28,20 @@ class FedNova(Algorithm):
     """Normalised averaging (Wang et al. 2020).
 
     Participant i takes tau_i local steps from the broadcast model x (p,). Its pseudo-gradient
-    Delta_i = x - x_i adds up its gradients with coefficients a_i (tau_i,) times lr; it uploads
-    Delta_i / ||a_i||_1 and ||a_i||_1. With p_i the weights of the participants the server steps
-    x <- x - tau_eff sum_i p_i Delta_i / ||a_i||_1, so that clients which work more do not count
-    more. tau_eff is recorded.
+    Delta_i = x - x_i adds up its gradients with coefficients a_i (tau_i,) times its learning rate
+    lr_i. It uploads Delta_i / norm_i and norm_i = ||a_i||_1 lr_i / lr, where lr is the rate of the
+    algorithm's own solver; lr_i differs from it only if client i's group has a rate of its own.
+    With p_i the weights of the participants the server steps
+    x <- x - tau_eff sum_i p_i Delta_i / norm_i, so that clients which work more do not count more.
+    tau_eff is recorded.
 
     Parameters
     ----------
     server_momentum : float
         Share of the server's last change that is added to the new one.
     tau_eff : "norms" or "steps"
-        sum_i p_i ||a_i||_1, or sum_i p_i tau_i, which the authors' code takes where mu > 0. Both
-        are the same for plain SGD.
+        sum_i p_i norm_i, or sum_i p_i tau_i lr_i / lr, which the authors' code takes where mu > 0.
+        Both are the same for plain SGD.
     variance_reduction : bool
         Local steps are corrected by control variates as in SCAFFOLD, option 2; a client half then
         sends and receives two vectors.
@@ -61,6 +63,7 @@ class FedNova(Algorithm):
     --------
     Two clients with 2 and 6 steps moved by 2 and 18: 1 and 3 to a step, 2 in the mean, times 4.
 
+    >>> from rayfed.messages import Reply
     >>> round = FedNova().round(FedNova().init(np.array([10.0])))
     >>> ask = next(round)
     >>> mean = {"direction": np.array([2.0]), "norm": np.float64(4.0)}
@@ -100,18 +103,19 @@ class FedNova(Algorithm):
         return control.zeros(x0, self.variance_reduction)
 
     def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
-        """Client half: local steps from x (p,); upload Delta / ||a||_1 (K, p), ||a||_1 (K,).
+        """Client half: local steps from x (p,); upload Delta_i / norm_i (K, p), norm_i (K,).
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
         local, change, state = control.solve(clients, x, c)
-        return Upload(_normalised(clients, x - local.x) | change, state=state, loss=local.loss)
+        values = self._normalised(clients, x - local.x)
+        return Upload(values | change, state=state, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: tau_eff steps along the mean of the normalised directions."""
         x = state["x"]
         reply = yield control.ask(state, {"direction": x.size, "norm": 1})
-        tau_eff = self._effective_steps(reply)
+        tau_eff = float(reply.mean["norm"])
         change = tau_eff * reply.mean["direction"]
         after: dict[str, Array] = {}
         if self.server_momentum:
@@ -119,15 +123,11 @@ class FedNova(Algorithm):
         after |= control.renewed(state, reply)
         return {"x": x - change, **after}, {"tau_eff": tau_eff}
 
-    def _effective_steps(self, reply: Reply) -> float:
-        if self.tau_eff == "norms":
-            return float(reply.mean["norm"])
-        return float(np.sum(reply.weights * reply.steps) / np.sum(reply.weights))
-
-
-def _normalised(clients: Clients, delta: Array) -> dict[str, Array]:
-    """Return Delta_i / ||a_i||_1 (K, p) and ||a_i||_1 (K,)."""
-    solver = clients.solver
-    assert isinstance(solver, SGD)  # all others have been refused
-    norm = solver.normaliser(clients.steps, clients.round)
-    return {"direction": delta / norm[:, None].astype(delta.dtype), "norm": norm}
+    def _normalised(self, clients: Clients, delta: Array) -> dict[str, Array]:
+        """Return Delta_i / norm_i (K, p) and what client i adds to tau_eff (K,)."""
+        solver = clients.solver
+        assert isinstance(solver, SGD)  # all others have been refused
+        rate = solver.rate(clients.round) / self.local.rate(clients.round)
+        norm = solver.normaliser(clients.steps, clients.round) * rate
+        counted = norm if self.tau_eff == "norms" else clients.steps * rate
+        return {"direction": delta / norm[:, None].astype(delta.dtype), "norm": counted}

@@ -6,19 +6,21 @@ Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Algorithm, Round, Weights
 from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +28,10 @@ class FedVARP(Algorithm):
     """FedAvg without the variance of partial participation (Jhunjhunwala et al. 2022).
 
     Client i keeps y_i (p,), the pseudo-gradient Delta_i = x - x_i of the last round that it took
-    part in, zero before. With the memory ybar = mean_j y_j over all N clients a round is
-    v = mean_i (Delta_i - y_i) + ybar, x <- x - server_lr v, and only then y_i <- Delta_i.
+    part in, zero before. With w_i the weights of F's clients and the memory
+    ybar = sum_j w_j y_j / sum_j w_j over all N clients a round is
+    v = sum_i w_i (Delta_i - y_i) / sum_i w_i + ybar over the participants i,
+    x <- x - server_lr v, and only then y_i <- Delta_i.
 
     Parameters
     ----------
@@ -36,10 +40,11 @@ class FedVARP(Algorithm):
 
     Notes
     -----
-    Where everyone takes part it is FedAvg. Means are over clients, whatever their size and however
-    often a selection drew them, as the memory is.
+    Where everyone takes part it is FedAvg. The w_i are sizes, as FedAvg's are, or 1 for all with
+    ``weights: uniform``. If large clients are drawn more often, the cohort's mean is plain and
+    the memory's by size, so that both have the same expectation; clients upload two vectors then.
 
-    Deviations from the paper: the table of y_j lives beside the clients, which send
+    Deviations from the paper: it has w_i = 1. The table of y_j lives beside the clients, which send
     Delta_i - y_i, and the server keeps ybar alone; the sums are the same. The paper has a constant
     local step. Where it changes, y_j is kept for the learning rate of round 1: with s the rate of
     the round over that, v = mean_i (Delta_i - s y_i) + s ybar. Where the number of local steps is
@@ -68,9 +73,13 @@ class FedVARP(Algorithm):
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        memory.refuse_sizes(self)
+    _weighting: memory.Weighting = field(default="uniform", init=False)
+
+    def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> FedVARP:
+        """Return the algorithm whose memory weighs clients as the step does."""
+        bound = copy(self)
+        object.__setattr__(bound, "_weighting", memory.weighting(weights, draws_by_size))
+        return bound
 
     def init(self, x0: Array) -> State:
         """Return the model (p,) and the memory (p,), which starts at zero."""
@@ -86,15 +95,24 @@ class FedVARP(Algorithm):
         k = memory.lengths(clients)[:, None].astype(y.dtype)
         local = clients.solve(x)
         delta = x - local.x
-        kept = (1 - k) * y + delta / s
-        return Upload({"change": delta - s * k * y}, {"y": kept}, loss=local.loss)
+        values = {"change": delta - s * k * y}
+        if self._weighting == "size":
+            values["share"] = memory.shares(clients)
+        elif self._weighting == "draws":
+            values["kept"] = memory.shares(clients)[:, None].astype(y.dtype) * values["change"]
+        return Upload(values, {"y": (1 - k) * y + delta / s}, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: the mean change on top of the memory, which takes it up afterwards."""
         x, ybar = state["x"], state["memory"]
         up = {"change": x.size}
-        reply = yield Ask("train", send={"x": x}, up=up, plain=("change",))
+        up |= {"uniform": {}, "size": {"share": 1}, "draws": {"kept": x.size}}[self._weighting]
+        plain = {"uniform": ("change",), "size": (), "draws": ("kept",)}[self._weighting]
+        reply = yield Ask("train", send={"x": x}, up=up, plain=plain)
         change, s = reply.mean["change"], memory.scale(self.local, reply.round)
-        share = len(reply.ids) / reply.population
         v = change + s * ybar
-        return {"x": x - self.server_lr * v, "memory": ybar + share / s * change}, {}
+        # sum over the participants of w_i (y_i+ - y_i) over sum_j w_j of all clients
+        kept = reply.mean["kept"] if self._weighting == "draws" else change
+        counted = float(reply.each["share"].sum()) if self._weighting == "size" else len(reply.ids)
+        after = ybar + counted / reply.population / s * kept
+        return {"x": x - self.server_lr * v, "memory": after}, {}

@@ -7,11 +7,11 @@ is kept for the learning rate of round 1 and stretched to the round that uses it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rayfed.clients import Clients
     from rayfed.clients.solvers import Solver
     from rayfed.messages import Reply
+
+Weighting: TypeAlias = Literal["uniform", "size", "draws"]
+"""Clients count alike, by size, or by size because they are drawn so (and alike in a cohort)."""
 
 
 def scale(local: Solver, round: int) -> float:
@@ -30,7 +33,7 @@ def scale(local: Solver, round: int) -> float:
     return local.rate(round) / local.rate(1)
 
 
-def lengths(clients: Clients) -> npt.NDArray[np.float64]:
+def lengths(clients: Clients) -> Floats:
     """Return how many times its mean number of local steps each client (K,) runs in this round.
 
     It is 1 where the steps are not drawn, and 1 on average where they are. Steps that follow the
@@ -45,15 +48,36 @@ def drawn(local: Solver) -> bool:
     return local.mean_budget(np.ones(1, dtype=np.int64)) is not None
 
 
-def by_group(reply: Reply, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def by_group(reply: Reply, counts: Floats) -> Floats:
     """Return the sums (G,) of a number of every participant (K,) over the groups of a reply."""
     labels = reply.groups.labels
     place = np.searchsorted(labels, reply.each["group"])
     return np.bincount(place, counts, len(labels)).astype(np.float64)
 
 
+def weighting(weights: Literal["size", "uniform"], draws_by_size: bool) -> Weighting:
+    """Return how clients count in a memory, as they count in the step in the mean.
+
+    Raises
+    ------
+    ScenarioError
+        If large clients are drawn more often and weigh more: then they count twice.
+    """
+    if not draws_by_size:
+        return weights
+    if weights == "size":
+        text = "found size, but the selection already draws large clients more often"
+        raise ScenarioError("weights", f"{text}; leave it out or give uniform")
+    return "draws"
+
+
+def shares(clients: Clients) -> Floats:
+    """Return the training rows of clients (K,), or what the data counts, in units of the mean."""
+    return clients.objective.shares(clients.mass)
+
+
 def refuse_sizes(algorithm: Algorithm) -> None:
-    """Refuse weights by size, which the memory of a mean over clients cannot follow.
+    """Refuse weights by size, which the plain means of a method cannot follow.
 
     Raises
     ------
@@ -61,5 +85,5 @@ def refuse_sizes(algorithm: Algorithm) -> None:
         If they are asked for.
     """
     if algorithm.weights == "size":
-        what = f"found size, but '{algorithm.name}' remembers a mean over clients"
+        what = f"found size, but '{algorithm.name}' takes plain means over clients"
         raise ScenarioError("weights", f"{what}; leave it out or give uniform")

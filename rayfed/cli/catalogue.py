@@ -38,8 +38,8 @@ def first_line(cls: type[Any]) -> str:
 
 def _marks(cls: type[Any]) -> str:
     marks = {"sees_vectors": "sees single vectors", "baseline": "baseline"}
-    found = [text for key, text in marks.items() if getattr(cls, key, False)]
-    return f" ({', '.join(found)})" if found else ""
+    shown = [text for key, text in marks.items() if getattr(cls, key, False)]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def details(kind: str, name: str) -> tuple[str, Table]:
@@ -111,5 +111,5 @@ def _section(text: str, title: str) -> str:
 def _paper(cls: type[Any]) -> str:
     """Return the reference in the docstring of a plug-in's module: the paragraph with a link."""
     text = inspect.getdoc(inspect.getmodule(cls)) or ""
-    found = [part for part in text.split("\n\n") if "http" in part]
-    return " ".join(found[0].split()) if found else ""
+    linked = [part for part in text.split("\n\n") if "http" in part]
+    return " ".join(linked[0].split()) if linked else ""

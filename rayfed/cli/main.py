@@ -139,14 +139,14 @@ def reproduce(
     ] = None,
     keep: Annotated[
         bool,
-        typer.Option("--keep", help="Use what is recorded of the same scenario; run what lacks."),
+        typer.Option("--keep", help="Keep recorded runs of the same scenario; run the others."),
     ] = False,
 ) -> None:
     """Run a published study and check what its source claims.
 
     For example: rayfed reproduce jhunjhunwala_2023_synthetic. The claims are in
     scenarios/<name>.claims.yaml; each part of the study gets a result folder with a page, and
-    claims.json tells what was measured. The short version takes minutes, --full the source's
+    claims.json holds what was measured. The short version takes minutes, --full the source's
     length.
 
     Exit status: 0 if every claim holds or is marked with the reason why it does not, 1 if one
@@ -212,13 +212,13 @@ def topology(
         ),
     ] = None,
 ) -> None:
-    """Print what the graphs of a scenario are like, and what walks on them come to.
+    """Print the properties of the graphs of a scenario and of walks on them.
 
     A line for each graph: links, degrees, parts. A line for each walk on it, the scenario's own
     and those that need no settings: lambda_2 of the transition matrix; the moves after which the
     walk is within 1/4 of its stationary law; the least and the largest share of that law; the
     expected moves from a client to another, where they are most; bounds of those to all clients.
-    Of more than 500 clients moves are bounds, and those to all are not told.
+    With more than 500 clients, numbers of moves are bounds, and those to all clients are left out.
     """
     from rayfed.study.bounds import LONGEST_S
     from rayfed.study.plan import walks_of
@@ -226,7 +226,7 @@ def topology(
 
     plan = _prepared(scenario, set_)
     study, graphs = plan.study, plan.graphs()
-    own = walks_of(study, graphs)
+    walks = walks_of(study, graphs)
     last_s = until if until is not None else study.stop.time_s or 3600.0
     if not last_s <= LONGEST_S:
         raise ScenarioError("--until", f"found {last_s:g}; give at most {LONGEST_S:g} seconds")
@@ -235,7 +235,7 @@ def topology(
         raise ScenarioError("--until", f"{text}, of at most {MOST_EPOCHS:,}; give fewer seconds")
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     _say(summary.line(graphs))
-    for table in summary.tables(summary.regimes(graphs, moments, own)):
+    for table in summary.tables(summary.regimes(graphs, moments, walks)):
         out.print(table)
 
 
@@ -322,9 +322,9 @@ def best(
     from rayfed.report.read.results import Results
 
     results = Results.read(folder)
-    found = Best(results, Aim.of(results, by, at, target))
-    out.print(tables.best(found))
-    paths = found.write()
+    choice = Best(results, Aim.of(results, by, at, target))
+    out.print(tables.best(choice))
+    paths = choice.write()
     for path in paths:
         _say(f"run it by: rayfed run {shlex.quote(str(path))}")
     raise typer.Exit(0 if paths else 1)
@@ -357,19 +357,20 @@ def main() -> None:
         _fail(error, 1)
     except Exception as error:
         if not users_frames(error):
-            raise  # ours: the whole trace tells where
+            raise  # a bug of rayfed: show the whole trace
         _fail(clipped(f"a plug-in failed: {raised(error)}"), 2)
 
 
 def _prepared(scenario: Path, changes: list[str] | None, address: str | None = None) -> Any:
     """Return the plan of a scenario file; errors have the lines of the file on which they stand."""
     from rayfed import api
-    from rayfed.study.study import locate
+    from rayfed.study.shipped import locate
+    from rayfed.study.study import with_lines
 
     try:
         return api.prepare(api.read(scenario, changes or (), address))
     except ScenarioError as error:
-        raise locate(error, scenario, changes or ()) from error
+        raise with_lines(error, locate(scenario), changes or ()) from error
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

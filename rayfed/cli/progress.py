@@ -11,8 +11,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from rayfed.engine.run import ENDLESS
 from rayfed.runs.backend import ProgressDisplay, RunProgress, Silent
-from rayfed.study.plan import ENDLESS
 
 _EVERY_S = 10.0
 

@@ -32,11 +32,11 @@ def claims(outcome: Any) -> Table:
     heads = ("the source says", "where", "measured", "holds")
     table = Table(*heads, box=None, pad_edge=False, title_justify="left", leading=1)
     for verdict in outcome.verdicts:
-        said = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
+        words = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
         if verdict.remark:
-            said += f": {verdict.remark}"
+            words += f": {verdict.remark}"
         cells = (verdict.claim.says, verdict.claim.where, verdict.measured)
-        holds = Text(said, style=_STYLES[verdict.status])
+        holds = Text(words, style=_STYLES[verdict.status])
         table.add_row(*map(escape, cells), holds)
     return table
 
@@ -44,27 +44,27 @@ def claims(outcome: Any) -> Table:
 def counted(outcome: Any) -> str:
     """Return how many claims came out how."""
     states = [verdict.status for verdict in outcome.verdicts]
-    told = (f"{states.count(state)} {state}" for state in _STYLES if state in states)
-    return f"{len(states)} claims: {', '.join(told)}"
+    counts = (f"{states.count(state)} {state}" for state in _STYLES if state in states)
+    return f"{len(states)} claims: {', '.join(counts)}"
 
 
 def runs(plan: Any) -> Table:
     """Return a line for every algorithm and setting of a plan."""
     table = Table("algorithm", "setting", "seeds", "parameters", "rows", box=None, pad_edge=False)
     seen: dict[tuple[str, str], list[Any]] = {}
-    for each in plan.runs:
-        seen.setdefault((each.label, each.setting), []).append(each)
+    for run in plan.runs:
+        seen.setdefault((run.label, run.setting), []).append(run)
     for (label, setting), runs in seen.items():
-        rows = runs[0].views["evaluation"].shards.total()
+        rows = runs[0].federation.views.evaluation.shards.total()
         seeds = ", ".join(str(each.seed) for each in runs)
-        cells = (label, setting, seeds, f"{runs[0].x0.size:,}", f"{rows:,}")
+        cells = (label, setting, seeds, f"{runs[0].training.x0.size:,}", f"{rows:,}")
         table.add_row(*map(escape, cells))
     return table
 
 
-def best(found: Any) -> Table:
-    """Return a line for the best setting of every algorithm."""
-    frame = found.frame()
+def best(choice: Any) -> Table:
+    """Return a line for the best setting of every algorithm; `choice` is a `report.best.Best`."""
+    frame = choice.frame()
     titles = {"rounds_to_target": "rounds", "edges": "at edge"}
     table = Table(*[titles.get(c, c) for c in frame.columns], box=None, pad_edge=False)
     for row in frame.to_dict("records"):

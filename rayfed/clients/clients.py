@@ -15,6 +15,7 @@ from rayfed.clients.oracles import GradientFn
 from rayfed.clients.sampling import Minibatch
 from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Problem, StepKey
 from rayfed.problems.objective import Objective
@@ -80,10 +81,14 @@ class Clients:
         Client ids, training rows n_i, and the local steps allotted to each in this Ask.
     state : mapping of str to (K, ...) array
         The clients' own state as it was before this Ask.
-    seed, round, ask : int
-        Coordinates of keyed draws.
+    seed, ask : int
+        Coordinates of keyed draws, with `draws`.
+    round : int
+        The round, from 1, which schedules go by.
     solver : Solver
         The local solver of these clients.
+    draw : int or (K,) array of int, optional
+        The coordinate of keyed draws that stands for the round; see `draws`.
     """
 
     problem: Problem
@@ -99,6 +104,16 @@ class Clients:
     p: int
     state: Mapping[str, Array] = field(default_factory=dict)
     stacks: Stacks = field(default_factory=Stacks)
+    draw: Draw | None = None
+
+    @property
+    def draws(self) -> Draw:
+        """The coordinate that tells keyed draws of one round from those of the next.
+
+        It is the round, or the number of each client's own pieces of work (K,), where clients
+        do not keep step.
+        """
+        return self.round if self.draw is None else self.draw
 
     def solve(
         self,
@@ -187,7 +202,7 @@ class Clients:
         clients = self
         drawn = sampling.minibatches(
             wanted.how, wanted.size, self.steps, ids=self.ids, sizes=self.sizes,
-            seed=self.seed, round=self.round, ask=self.ask, stream=stream,
+            seed=self.seed, draw=self.draws, ask=self.ask, stream=stream,
         )  # fmt: skip
         for index, w in drawn:
             if len(w) < len(clients.ids):
@@ -281,6 +296,7 @@ class Clients:
             sizes=self.sizes[which],
             steps=self.steps[which],
             state=state,
+            draw=part_of(self.draw, which),
         )
 
     def _batch(self, X: Array, y: Array, w: Array) -> Batch:

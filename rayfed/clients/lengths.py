@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.rng import Key
+from rayfed.core.rng import Draw, Key
 
 State: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
@@ -36,10 +36,17 @@ class Length:
         """Return the state before the first round."""
         return {}
 
-    def draw(self, ids: Ints, *, seed: int, round: int, state: State | None = None) -> Ints:
+    def draw(self, ids: Ints, *, seed: int, draw: Draw, state: State | None = None) -> Ints:
         """Return the numbers (K,) of clients in a round, at least 1; each depends on its id alone.
 
-        The state is that before the first round if None.
+        Parameters
+        ----------
+        ids : (K,) array of int
+        seed : int
+        draw : int or (K,) array of int
+            Coordinates of keyed draws: `draw` is the round.
+        state : mapping of str to array, optional
+            The state; that before the first round if None.
         """
         raise NotImplementedError
 
@@ -78,7 +85,7 @@ class Between(Length):
 
     Examples
     --------
-    >>> drawn = Between(low=2, high=5).draw(np.arange(1000), seed=0, round=1)
+    >>> drawn = Between(low=2, high=5).draw(np.arange(1000), seed=0, draw=1)
     >>> int(drawn.min()), int(drawn.max())
     (2, 5)
     """
@@ -93,10 +100,10 @@ class Between(Length):
             found = f"found low {self.low} above high {self.high}; exchange them"
             raise ScenarioError("", found)
 
-    def draw(self, ids: Ints, *, seed: int, round: int, state: State | None = None) -> Ints:
+    def draw(self, ids: Ints, *, seed: int, draw: Draw, state: State | None = None) -> Ints:
         """Return the numbers (K,) of clients in a round; each depends on its id alone."""
         span = np.full(len(ids), self.high - self.low + 1)
-        return self.low + Key(seed, "length").integers(ids, span, 1, round=round)[:, 0]
+        return self.low + Key(seed, "length").integers(ids, span, 1, round=draw)[:, 0]
 
     def mean(self) -> float:
         """Return half the sum of both ends."""
@@ -170,7 +177,7 @@ class AdaComm(Length):
             "intervals": np.asarray(0, dtype=np.int64),
         }
 
-    def draw(self, ids: Ints, *, seed: int, round: int, state: State | None = None) -> Ints:
+    def draw(self, ids: Ints, *, seed: int, draw: Draw, state: State | None = None) -> Ints:
         """Return the same number for all (K,)."""
         length = self.start if state is None else int(state["length"])
         return np.full(len(ids), length, dtype=np.int64)

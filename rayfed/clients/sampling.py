@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Floats, Ints
-from rayfed.core.rng import Key
+from rayfed.core.rng import Draw, Key, part_of
 
 How: TypeAlias = Literal["replacement", "shuffle"]
 
@@ -43,7 +43,7 @@ def minibatches(
     ids: Ints,
     sizes: Ints,
     seed: int,
-    round: int,
+    draw: Draw,
     ask: int,
     stream: int = 0,
 ) -> Iterator[tuple[Ints, Floats]]:
@@ -60,8 +60,9 @@ def minibatches(
         Steps of each client, not increasing: those still at work are always the first k.
     ids, sizes : (K,) array of int
         Client ids and their rows n_i.
-    seed, round, ask, stream : int
-        Coordinates of the draws.
+    seed, ask, stream : int
+    draw : int or (K,) array of int
+        Coordinates of the draws: `draw` is the round, for all clients or for each.
 
     Yields
     ------
@@ -76,7 +77,7 @@ def minibatches(
 
     >>> one = np.array([5])
     >>> steps = minibatches(
-    ...     "shuffle", 2, np.array([3]), ids=one, sizes=one, seed=0, round=1, ask=0
+    ...     "shuffle", 2, np.array([3]), ids=one, sizes=one, seed=0, draw=1, ask=0
     ... )
     >>> rows = [index[w > 0].tolist() for index, w in steps]
     >>> [len(r) for r in rows], sorted(sum(rows, []))
@@ -85,7 +86,7 @@ def minibatches(
     key = Key(seed, "batch").sub(str(stream)) if stream else Key(seed, "batch")
     counts = active(steps)
     if how == "shuffle":
-        index, w = _shuffled(key, batch, steps, ids, sizes, round, ask)
+        index, w = _shuffled(key, batch, steps, ids, sizes, draw, ask)
         for step, k in enumerate(counts):
             yield index[step, :k], w[step, :k]
         return
@@ -94,7 +95,10 @@ def minibatches(
     for start in range(0, len(counts), span):
         here = counts[start : start + span]
         k = here[0]
-        words = key.bits(ids[:k], len(here) * batch, round=round, ask=ask, start=start * batch)
+        count = len(here) * batch
+        words = key.bits(
+            ids[:k], count, round=part_of(draw, slice(k)), ask=ask, start=start * batch
+        )
         index = _below(words, sizes[:k]).reshape(k, len(here), batch).swapaxes(0, 1).copy()
         for step, k in enumerate(here):
             yield index[step, :k], w[:k]
@@ -113,13 +117,13 @@ def _below(words: npt.NDArray[np.uint64], sizes: Ints) -> Ints:
 
 
 def _shuffled(
-    key: Key, batch: int, steps: Ints, ids: Ints, sizes: Ints, round: int, ask: int
+    key: Key, batch: int, steps: Ints, ids: Ints, sizes: Ints, draw: Draw, ask: int
 ) -> tuple[Ints, Floats]:
     """Return index and w (steps, K, B) of all steps."""
     shape = (int(steps.max()), len(ids), batch)
     index, w = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     passes = -(-steps // -(-sizes // batch))
-    words = key.bits(ids, int((passes * sizes).max()), round=round, ask=ask)
+    words = key.bits(ids, int((passes * sizes).max()), round=draw, ask=ask)
     for n in np.unique(sizes).tolist():
         who = np.flatnonzero(sizes == n)
         count = int(passes[who].max())

@@ -73,7 +73,7 @@ def load(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise ScenarioError(clipped(path, 60), "is no name; write package.module:Class")
+        raise ScenarioError(clipped(path, 60), "is not a name; write package.module:Class")
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:

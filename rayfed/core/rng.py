@@ -14,11 +14,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Floats, Ints
+
+Draw: TypeAlias = int | Ints
+"""A coordinate of draws: one number for all clients, or one for each (K,)."""
+MaybeDraw = TypeVar("MaybeDraw", Draw, Draw | None)
 
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -166,8 +171,8 @@ class Key:
         high: npt.ArrayLike,
         count: int,
         *,
-        round: int = 0,
-        ask: int = 0,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
     ) -> Ints:
         """Draw integers from [0, high), each client with its own bound.
 
@@ -232,6 +237,11 @@ class Permutation:
         for key in self.keys:
             left, right = right, left ^ (_mix(right, key) & mask)
         return (left << half) | right
+
+
+def part_of(draw: MaybeDraw, which: slice | Ints) -> MaybeDraw:
+    """Return the coordinate of the draws of some of the clients."""
+    return draw[which] if isinstance(draw, np.ndarray) else draw
 
 
 def _coordinate(value: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:

@@ -99,7 +99,7 @@ def _frame(path: Path) -> pd.DataFrame:
 
 
 def _check_regular(path: Path) -> None:
-    """Refuse what is no regular file: to read a pipe or a device may never end."""
+    """Refuse anything but a regular file: reading a pipe or a device may never end."""
     try:
         there = path.exists()
         regular = path.is_file()
@@ -107,7 +107,9 @@ def _check_regular(path: Path) -> None:
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(str(path), f"cannot be read: {reason}") from error
     if there and not regular:
-        raise ScenarioError(str(path), "is no regular file; give the path of a CSV or Parquet file")
+        raise ScenarioError(
+            str(path), "is not a regular file; give the path of a CSV or Parquet file"
+        )
     if not there:
         text = "no such file; problem.dataset is relative to the scenario"
         raise ScenarioError(str(path), text)

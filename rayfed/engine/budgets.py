@@ -2,85 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rayfed.clients.solvers import Descent, Solver
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.rng import Draw
+from rayfed.datasets.shards import Shards
 from rayfed.engine.run import Run
 from rayfed.messages import Reply
+from rayfed.population import Population
 
 State = Mapping[str, Array]
 
 
 class Budgets:
-    """Counts local steps, and keeps what lengths that change over rounds have learnt.
+    """Counts local steps, and what lengths that change over rounds learn from their losses.
 
     Parameters
     ----------
-    run : Run
-        Has the solvers, the groups and the rows.
+    solvers : tuple of Solver
+        The local solver of each client group.
+    population : Population
+        Says to which group a client belongs.
+    shards : Shards
+        The rows of the clients.
+    seed : int
+        Seed of the run.
+
+    Attributes
+    ----------
+    listens : bool
+        Whether a length learns from the losses of local steps.
     """
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.solvers = run, run.solvers
-        self.lengths = [solver.length for solver in run.solvers]
+    def __init__(
+        self, solvers: Sequence[Solver], population: Population, shards: Shards, seed: int
+    ) -> None:
+        self.solvers, self.population, self.shards, self.seed = solvers, population, shards, seed
+        self.lengths = [solver.length for solver in solvers]
         self.listens = any(length is not None and length.listens for length in self.lengths)
-        batches = [getattr(solver, "batch", "full") for solver in run.solvers]
+        batches = [solver.batch if isinstance(solver, Descent) else "full" for solver in solvers]
         self.full = np.array([batch == "full" for batch in batches])
         self.batch = np.array([1 if batch == "full" else batch for batch in batches])
 
-    def init(self) -> State:
-        """Return what the lengths of all solvers keep, before the first round."""
-        states = {k: length.init() for k, length in enumerate(self.lengths) if length is not None}
-        return {f"{k}.{name}": v for k, held in states.items() for name, v in held.items()}
+    @classmethod
+    def of(cls, run: Run) -> Budgets:
+        """Return the budgets of a run."""
+        federation = run.federation
+        shards = federation.views.training.shards
+        return cls(run.training.solvers, federation.population, shards, run.seed)
 
-    def steps(self, ids: Ints, pace: Floats, round: int, state: State) -> Ints:
-        """Return the local steps (K,) of clients in a round.
+    def init(self) -> State:
+        """Return the state of the lengths of all solvers before the first round."""
+        states = {k: length.init() for k, length in enumerate(self.lengths) if length is not None}
+        return {f"{k}.{name}": v for k, state in states.items() for name, v in state.items()}
+
+    def steps(self, ids: Ints, pace: Floats, draw: Draw, state: State) -> Ints:
+        """Return the local steps (K,) of clients in a piece of work.
 
         Parameters
         ----------
         ids : (K,) array of int
         pace : (K,) array of float
             Virtual seconds of one step.
-        round : int
-        state : mapping
+        draw : int or (K,) array of int
+            Coordinate of keyed draws: the round, or the number of each client's work.
+        state : mapping of str to array
             What `init` or `learn` returned.
         """
-        sizes = self.run.views[""].shards.sizes(ids)
-        each = [
-            solver.budget(
-                sizes, pace, ids=ids, seed=self.run.seed, round=round, state=_of(state, k)
-            )
+        sizes = self.shards.sizes(ids)
+        by_solver = [
+            solver.budget(sizes, pace, ids=ids, seed=self.seed, draw=draw, state=_of(state, k))
             for k, solver in enumerate(self.solvers)
         ]
-        if len(each) == 1:
-            return np.asarray(each[0])
-        groups = self.run.population.group_of(ids)
-        return np.asarray(np.stack(each)[groups, np.arange(len(ids))])
+        if len(by_solver) == 1:
+            return np.asarray(by_solver[0])
+        groups = self.population.group_of(ids)
+        return np.asarray(np.stack(by_solver)[groups, np.arange(len(ids))])
 
     def reading(self, ids: Ints, rows: int | None = None) -> Floats:
         """Return the local steps (K,) that go through so many rows of each client, or all."""
-        sizes = self.run.views[""].shards.sizes(ids)
-        groups = self.run.population.group_of(ids)
+        sizes = self.shards.sizes(ids)
+        groups = self.population.group_of(ids)
         full, batch = self.full[groups], self.batch[groups]
         return np.asarray(np.minimum(sizes, rows or sizes) / np.where(full, sizes, batch))
 
     def learn(self, state: State, reply: Reply, round: int, time_s: float) -> State:
         """Return the state after local steps of a round, whose losses are in the reply."""
         learnt = dict(state)
-        groups = self.run.population.group_of(reply.ids)
+        groups = self.population.group_of(reply.ids)
         for k, length in enumerate(self.lengths):
             mine = groups == k
             if length is None or not length.listens or not mine.any():
                 continue
             loss = float(np.average(reply.each["loss"][mine], weights=reply.weights[mine]))
-            held = length.learn(_of(state, k), loss, round=round, time_s=time_s)
-            learnt |= {f"{k}.{name}": v for name, v in held.items()}
+            updated = length.learn(_of(state, k), loss, round=round, time_s=time_s)
+            learnt |= {f"{k}.{name}": v for name, v in updated.items()}
         return learnt
 
 
 def _of(state: State, k: int) -> State:
-    """Return what the length of solver number k keeps."""
-    start = f"{k}."
-    return {name[len(start) :]: v for name, v in state.items() if name.startswith(start)}
+    """Return the state of the length of solver number k."""
+    prefix = f"{k}."
+    return {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}

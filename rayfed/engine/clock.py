@@ -1,67 +1,166 @@
-"""The virtual clock: what an Ask takes each client, in seconds and bytes, and who is late."""
+"""The virtual clock: what the work of an Ask takes each client, and who is late.
+
+Nothing here depends on a number that a client computes. A loop of rounds asks for everything at
+once (`Clock.timing`); one of single arrivals can ask for the pace of a client's next work, for the
+duration of the work, and for when the client leaves, each when it needs to know.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.rng import Draw
+from rayfed.datasets.shards import Shards
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.run import Run
-from rayfed.engine.state import RoundStats
+from rayfed.engine.state import DROPPED, LATE, USED, RoundStats
 from rayfed.messages import Ask
+from rayfed.population import Population
 
 
-class Clock:
-    """Times the Asks of one run.
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that each client downloads and uploads for an Ask."""
+
+    down: int
+    up: int
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Virtual seconds (K,) that a piece of work takes each client, and its local steps (K,)."""
+
+    steps: Ints
+    down_s: Floats
+    compute_s: Floats
+    up_s: Floats
+
+    def timing(self, start_s: float | Floats, gone_s: Floats) -> Timing:
+        """Return the timing of work that begins at `start_s`, of clients that leave at `gone_s`."""
+        end_s = start_s + self.down_s + self.compute_s + self.up_s
+        return Timing(start_s, self.steps, self.compute_s, end_s, gone_s)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When the clients of an Ask begin, when they are done, and when they leave.
 
     Parameters
     ----------
-    run : Run
-        Has the population, its delays and networks, and the deadline.
+    start_s : float or (K,) array of float
+        Virtual time at which they begin.
+    steps : (K,) array of int
+        Local steps; 0 for other work.
+    compute_s : (K,) array of float
+        Virtual seconds of computing.
+    end_s : (K,) array of float
+        Virtual time at which the reply is there.
+    gone_s : (K,) array of float
+        Virtual time at which the client goes away; infinity if it never does.
+    """
+
+    start_s: float | Floats
+    steps: Ints
+    compute_s: Floats
+    end_s: Floats
+    gone_s: Floats
+
+
+class Clock:
+    """Times the work of clients.
+
+    Parameters
+    ----------
+    population : Population
+        Delays, networks and availability.
+    shards : Shards
+        The rows of the clients, by which the cost of some work goes.
     budgets : Budgets
         Counts local steps.
     """
 
-    def __init__(self, run: Run, budgets: Budgets) -> None:
-        self.run, self.budgets = run, budgets
+    def __init__(self, population: Population, shards: Shards, budgets: Budgets) -> None:
+        self.population, self.shards, self.budgets = population, shards, budgets
 
-    def heard(self, ask: Ask, owner: str) -> bool:
-        """Whether anything learns from the losses of an Ask's local steps."""
-        trained = owner == "algorithm" and isinstance(ask.cost, str)
-        return trained and (self.run.selection.listens or self.budgets.listens)
+    @classmethod
+    def of(cls, run: Run, budgets: Budgets) -> Clock:
+        """Return the clock of a run."""
+        federation = run.federation
+        return cls(federation.population, federation.views.training.shards, budgets)
 
-    def timing(
-        self, ask: Ask, owner: str, number: int, tally: RoundStats, ids: Ints
-    ) -> dict[str, Array]:
-        """Return what an Ask takes each client, in virtual seconds."""
-        pop = self.run.population
-        pace = pop.seconds_per_step(ids, number, tally.ask)
-        local = isinstance(ask.cost, str)
-        steps = np.zeros(len(ids), dtype=np.int64)
-        if local:
-            steps = self.budgets.steps(ids, pace, number, tally.lengths)
-        compute = pace * self._cost(ask, ids, steps)
-        down_bytes, up_bytes = self.bytes(ask, owner)
-        down, up = pop.transfer_s(ids, down_bytes, up_bytes)
-        gone = pop.next_change(ids, tally.time_s)
+    def pace(self, ids: Ints, draw: Draw, ask: int = 0) -> Floats:
+        """Return the virtual seconds (K,) of one local step of clients in a piece of work.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+        draw : int or (K,) array of int
+            The round, or the number of each client's work.
+        ask : int
+            Number of the Ask in it.
+        """
+        return self.population.seconds_per_step(ids, draw, ask)
+
+    def duration(
+        self, ask: Ask, traffic: Traffic, ids: Ints, pace: Floats, steps: Ints
+    ) -> Duration:
+        """Return how long clients work: download, computing and upload.
+
+        Parameters
+        ----------
+        ask : Ask
+            What computing costs.
+        traffic : Traffic
+            What travels.
+        ids : (K,) array of int
+        pace : (K,) array of float
+            Virtual seconds of one local step.
+        steps : (K,) array of int
+            Local steps, or 0 if the Ask is not of local work.
+        """
+        down, up = self.population.transfer_s(ids, traffic.down, traffic.up)
+        return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
+
+    def leaving(self, ids: Ints, time_s: float, round_number: int, *, seen: bool = False) -> Floats:
+        """Return when clients (K,) go away: at once, if they are not there.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+        time_s : float
+            The virtual time from which they work.
+        round_number : int
+            The round, by which some availabilities go.
+        seen : bool
+            Whether it is known that they are there at `time_s`.
+        """
+        gone = self.population.next_change(ids, time_s)
+        if seen:
+            return gone
+        return np.where(self.population.available(ids, time_s, round_number), gone, time_s)
+
+    def timing(self, ask: Ask, traffic: Traffic, stats: RoundStats, ids: Ints) -> Timing:
+        """Return what an Ask of a round takes each client."""
+        pace = self.pace(ids, stats.round, stats.ask)
+        if ask.local:
+            steps = self.budgets.steps(ids, pace, stats.round, stats.lengths)
+        else:
+            steps = np.zeros(len(ids), dtype=np.int64)
+        duration = self.duration(ask, traffic, ids, pace, steps)
         # Some may have left since the Ask before; nobody looked whether the visited one is there.
-        if tally.ask or isinstance(ask.clients, str):
-            gone = np.where(pop.available(ids, tally.time_s, number), gone, tally.time_s)
-        return {
-            "steps": steps,
-            "compute_s": compute,
-            "end_s": tally.time_s + down + compute + up,
-            "gone_s": gone,
-        }
+        seen = not (stats.ask or ask.visited)
+        gone = self.leaving(ids, stats.time_s, stats.round, seen=seen)
+        return duration.timing(stats.time_s, gone)
 
-    def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Array:
+    def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Floats:
         """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
-        sizes = self.run.views[""].shards.sizes  # not asked for where the steps say it all
-        cost: float | Array
+        sizes = self.shards.sizes  # not asked for where the steps say it all
+        cost: float | Floats
         if isinstance(ask.cost, str):
-            cost = steps * ask.each_step
+            cost = np.asarray(steps * ask.each_step, dtype=np.float64)
         else:
             cost = ask.cost(ids, sizes(ids)) if callable(ask.cost) else ask.cost
         if not ask.passes:
@@ -69,39 +168,50 @@ class Clock:
         passes = ask.passes(ids, sizes(ids)) if callable(ask.passes) else ask.passes
         return cost + passes * self.budgets.reading(ids)
 
-    def bytes(self, ask: Ask, owner: str) -> tuple[int, int]:
-        """Return the bytes that each client downloads and uploads."""
-        down = sum(int(np.asarray(v).nbytes) for v in ask.send.values())
-        up = sum(self.run.dtype.itemsize * n if n > 1 else 8 * n for n in ask.up.values())
-        up += 8 * self.heard(ask, owner)
-        return (0, 0) if self.run.algorithm.pooled else (down, up)
 
-    def arrivals(
-        self, tally: RoundStats, ids: Ints, timing: Mapping[str, Array], limit: int | None
-    ) -> tuple[Array, float]:
-        """Decide on the virtual clock who is used (0), late (1) or dropped (2), and the end.
+def settle(
+    ids: Ints,
+    timing: Timing,
+    now_s: float,
+    *,
+    first: int | None = None,
+    deadline_s: float | None = None,
+) -> tuple[Array, float]:
+    """Decide whose replies a server that waits for a cohort uses, and when it stops waiting.
 
-        The server waits for all, for the first `limit` of an over-selected cohort, or until the
-        deadline. It notices at once when a client goes away.
-        """
-        end, gone = timing["end_s"], timing["gone_s"]
-        status = np.where(gone < end, 2, 0)
-        settled = np.minimum(end, gone)
-        close = float(settled.max(initial=tally.time_s))
-        if limit is not None and np.count_nonzero(status == 0) > limit:
-            order = np.lexsort((ids, end))
-            arrived = order[status[order] == 0]
-            status[arrived[limit:]] = 1
-            close = float(end[arrived[limit - 1]])
-        if self.run.deadline_s is not None:
-            deadline = tally.start_s + self.run.deadline_s
-            close = max(min(close, deadline), tally.time_s)
-            status[(status == 0) & (end > deadline)] = 1
-        status[(status == 2) & (gone > close)] = 1  # it left after the server had closed
-        return status, close
+    It waits for all, for the first replies of an over-selected cohort, or until a deadline. It
+    notices at once when a client goes away.
 
-    def sleep(self, tally: RoundStats, timing: Mapping[str, Array]) -> Array | None:
-        """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
-        if self.run.wall_scale is None:
-            return None
-        return np.asarray((timing["end_s"] - tally.time_s) * self.run.wall_scale)
+    Parameters
+    ----------
+    ids : (K,) array of int
+        Clients; of equally early ones the lower id comes first.
+    timing : Timing
+        When they are done, and when they leave.
+    now_s : float
+        Virtual time at which they were asked.
+    first : int, optional
+        The number of replies after which the server stops waiting.
+    deadline_s : float, optional
+        The virtual time until which it waits at most.
+
+    Returns
+    -------
+    status : (K,) array of int
+        `USED`, `LATE` or `DROPPED`, each.
+    close_s : float
+        When the server stops waiting.
+    """
+    end, gone = timing.end_s, timing.gone_s
+    status = np.where(gone < end, DROPPED, USED)
+    close = float(np.minimum(end, gone).max(initial=now_s))
+    if first is not None and np.count_nonzero(status == USED) > first:
+        order = np.lexsort((ids, end))
+        arrived = order[status[order] == USED]
+        status[arrived[first:]] = LATE
+        close = float(end[arrived[first - 1]])
+    if deadline_s is not None:
+        close = max(min(close, deadline_s), now_s)
+        status[(status == USED) & (end > deadline_s)] = LATE
+    status[(status == DROPPED) & (gone > close)] = LATE  # it left after the close
+    return status, close

@@ -1,4 +1,4 @@
-"""From what the hosts added up to what the server learns: the one place where sums are divided."""
+"""From what the hosts added up to what the server learns: sums are divided here, and only here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.clients.host import GROUP, Request, group_name
+from rayfed.clients.request import GROUP, Request, group_name
 from rayfed.core.arrays import Array
 from rayfed.core.tree import tree_sum
 from rayfed.executors.base import Gathered

@@ -1,19 +1,21 @@
-"""What one run is: a plain value that can be sent to any process."""
+"""What one run is: plain values that can be sent to any process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.examiner import Examiner
-from rayfed.clients.host import Setup, View
+from rayfed.clients.setup import DataViews, Setup
+from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, Floats, Ints
-from rayfed.engine.measures.evaluation import Scored
-from rayfed.engine.measures.personal import Thinning, told
+from rayfed.engine.measures.evaluation import Evaluation, Scored
+from rayfed.engine.measures.heterogeneity import Heterogeneity
+from rayfed.engine.measures.personal import Thinning, reported
 from rayfed.engine.stopping import Stop
 from rayfed.population import Population
 from rayfed.problems.base import Problem
@@ -21,6 +23,9 @@ from rayfed.selection import Selection
 
 if TYPE_CHECKING:
     from rayfed.topology import Graphs
+
+ENDLESS = 2**31
+"""Rounds of a run that only a rule under ``stop`` ends."""
 
 
 @dataclass(frozen=True)
@@ -43,69 +48,102 @@ class Optimum:
 
 
 @dataclass(frozen=True)
-class Run:
-    """One algorithm, one seed, one setting.
+class Training:
+    """What is learned, and how.
 
     Parameters
     ----------
-    label, setting : str
-        Name in tables; the setting of a grid, empty without one.
-    views : mapping of str to View
-        "" for training, "evaluation" for the clients, "server" for the server's test rows.
-    data : mapping of str to str
-        For each view the name of the table that its shards lack (they travel without).
+    problem : Problem
+    algorithm : Algorithm
+    weights : "size" or "uniform"
+        Raw weights of the mean over participants: what each client counts for, or 1.
     solvers : tuple of Solver
         Local solver of each client group.
-    population, clients : Population
-        Whom the engine asks (one machine, where all data are in one place), and the clients
-        that evaluations and ``clients.parquet`` are about.
     x0 : (p,) array
         Initial model, in the run's dtype.
+    """
+
+    problem: Problem
+    algorithm: Algorithm
+    weights: Literal["size", "uniform"]
+    solvers: tuple[Solver, ...]
+    x0: Array
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the model's numbers."""
+        return self.x0.dtype
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The clients, and their data.
+
+    Parameters
+    ----------
+    population : Population
+        Whom the engine asks: the clients, or the one machine of a pooled baseline.
+    clients : Population
+        The clients, whom evaluations and ``clients.parquet`` are about.
+    views : DataViews
+        Their rows.
+    graphs : Graphs, optional
+        Who is linked with whom, where the selection needs it.
+    """
+
+    population: Population
+    clients: Population
+    views: DataViews
+    graphs: Graphs | None = None
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Who takes part in a round, and how long the server waits.
+
+    Parameters
+    ----------
+    selection : Selection
+    cohort : int, optional
+        Clients to a round; all if None.
+    over_select : float
+        Factor on the cohort: so many are asked, and the first replies are taken.
+    deadline_s : float, optional
+        Virtual seconds from the start of training to the end of the round.
+    """
+
+    selection: Selection
+    cohort: int | None = None
+    over_select: float = 1.0
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What rows say about the model, and of which clients.
+
+    Parameters
+    ----------
     evaluated : (K,) array of int
         Whom evaluations ask.
-    cohort : int or None
-        Clients to a round; all if None.
-    graphs : Graphs or None
-        Who is linked with whom, where the scenario has a topology.
-    optimum : Optimum or None
+    scored : "held-out", "server" or "training"
+        Which rows accuracy is measured on.
+    every : int
+        Rounds from one evaluation to the next.
+    optimum : Optimum, optional
         F* and x*, where something asked for them.
-    examiner : Examiner or None
+    examiner : Examiner, optional
         What compares the run with the theory of its algorithm.
     fairness, skew, heterogeneity, distance : bool
-        Whether evaluated rows tell how evenly clients are served, how biased their selection is,
+        Whether evaluated rows say how evenly clients are served, how biased their selection is,
         how far they differ, and how far the model is from x*.
     skew_draws : int
         Cohorts drawn anew for the expected skew of a round.
-    record : mapping
-        What ``run.json`` tells about the scenario.
     """
 
-    label: str
-    setting: str
-    seed: int
-    folder: str
-    algorithm: Algorithm
-    weights: str
-    problem: Problem
-    views: Mapping[str, View]
-    data: Mapping[str, str]
-    solvers: tuple[Any, ...]
-    population: Population
-    clients: Population
-    selection: Selection
-    x0: Array
     evaluated: Ints
     scored: Scored
-    cohort: int | None
-    over_select: float
-    deadline_s: float | None
-    rounds: int
-    stop: Stop
-    evaluate_every: int
-    checkpoint_s: float
-    block: int
-    wall_scale: float | None = None
-    graphs: Graphs | None = None
+    every: int = 1
     optimum: Optimum | None = None
     examiner: Examiner | None = None
     fairness: bool = False
@@ -113,48 +151,93 @@ class Run:
     skew_draws: int = 100
     heterogeneity: bool = False
     distance: bool = False
+
+
+@dataclass(frozen=True)
+class Ending:
+    """When a run ends.
+
+    Parameters
+    ----------
+    rounds : int
+        After so many rounds at the latest.
+    stop : Stop
+        Rules that end it before.
+    """
+
+    rounds: int
+    stop: Stop = field(default_factory=Stop)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One algorithm, one seed, one setting.
+
+    Parameters
+    ----------
+    label, setting : str
+        Name in tables; the setting of a grid, empty without one.
+    seed : int
+    folder : str
+        Name of its folder, and its key at the hosts.
+    block : int
+        Clients to a stack.
+    checkpoint_s : float
+        Wall-clock seconds from one checkpoint to the next.
+    wall_scale : float, optional
+        Wall-clock seconds that actors sleep in place of a virtual second; they do not if None.
+    record : mapping
+        What ``run.json`` holds about the scenario.
+    """
+
+    label: str
+    setting: str
+    seed: int
+    folder: str
+    training: Training
+    federation: Federation
+    participation: Participation
+    measuring: Measuring
+    ending: Ending
+    block: int
+    checkpoint_s: float
+    wall_scale: float | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the model's numbers."""
-        return self.x0.dtype
-
-    @property
-    def told(self) -> tuple[str, ...]:
-        """What evaluations tell of every client, among `personal.COLUMNS`."""
-        return told(self.algorithm, len(self.evaluated), self.fairness)
+    def reported(self) -> tuple[str, ...]:
+        """What evaluations report of every client, among `personal.COLUMNS`."""
+        measuring = self.measuring
+        return reported(self.training.algorithm, len(measuring.evaluated), measuring.fairness)
 
     @property
     def thinning(self) -> Thinning | None:
-        """Which evaluations of every client are kept; None where there are no models of their own.
+        """Which evaluations of the clients' own models are kept.
 
-        Nor where too many are evaluated.
+        None where clients have no models of their own, or too many clients are evaluated.
         """
-        if "personal_loss" not in self.told:
+        if "personal_loss" not in self.reported:
             return None
-        return Thinning(self.evaluate_every, len(self.evaluated))
+        return Thinning(self.measuring.every, len(self.measuring.evaluated))
 
     def setup(self) -> Setup:
         """Return what a host needs to know."""
-        from rayfed.engine.measures.evaluation import Evaluation
-        from rayfed.engine.measures.heterogeneity import Heterogeneity
-
-        evaluation = Evaluation(self.algorithm, self.scored, self.told)
+        algorithm = self.training.algorithm
+        evaluation = Evaluation(algorithm, self.measuring.scored, self.reported)
         return Setup(
             owners={
-                "algorithm": self.algorithm,
-                "selection": self.selection,
+                "algorithm": algorithm,
+                "selection": self.participation.selection,
                 "evaluation": evaluation,
                 "server": evaluation,
-                "heterogeneity": Heterogeneity(self.algorithm),
-                "examiner": self.examiner,
+                "heterogeneity": Heterogeneity(algorithm),
+                "examiner": self.measuring.examiner,
             },
-            views=self.views,
-            problem=self.problem,
-            solvers=self.solvers,
-            initial=self.algorithm.client_state(self.x0),
+            views=self.federation.views,
+            problem=self.training.problem,
+            solvers=self.training.solvers,
+            initial=algorithm.client_state(self.training.x0),
             seed=self.seed,
-            p=self.x0.size,
+            p=self.training.x0.size,
             block=self.block,
         )

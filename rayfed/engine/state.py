@@ -11,14 +11,19 @@ import numpy as np
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
 from rayfed.engine import columns
-from rayfed.engine.stopping import Last
+from rayfed.engine.stopping import LastEvaluation
 from rayfed.messages import Reply
 
 Row = dict[str, Any]
 Events = dict[str, Array]
 
 COUNTS = names(columns.COUNTS)
+
+USED, LATE, DROPPED = range(3)
+"""What became of a client's work: its reply was used, it came after the server had stopped waiting,
+or the client went away before. Plain numbers: NumPy compares arrays with an enum's slowly."""
 STATUS = ("used", "late", "dropped")
+"""Their names in files."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,12 @@ class RunState:
         The server's state, the selection's, and that of local work whose length changes.
     window : tuple of (p,) arrays
         The last iterates, for ``evaluate_last``; the newest last.
-    last : Last
+    last : LastEvaluation
         What the next evaluated row is compared with.
     examined : mapping of str to array
         The state of the run's examiner.
-    own : mapping of str to (K,) array
-        What the newest evaluation told of every client's own model; empty where none are kept.
+    personal : mapping of str to (K,) array
+        What the newest evaluation reported of every client's own model; empty where none are kept.
     """
 
     round: int
@@ -49,9 +54,9 @@ class RunState:
     selection: Mapping[str, Array]
     lengths: Mapping[str, Array]
     window: tuple[Array, ...]
-    last: Last = Last()
+    last: LastEvaluation = LastEvaluation()
     examined: Mapping[str, Array] = field(default_factory=dict)
-    own: Mapping[str, Array] = field(default_factory=dict)
+    personal: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def model(self) -> Array:
@@ -61,21 +66,47 @@ class RunState:
         mean: Array = np.mean(np.stack(self.window), axis=0, dtype=self.window[0].dtype)
         return mean
 
+    @property
+    def when(self) -> str:
+        """When the model is evaluated, for messages."""
+        return f"evaluation of round {self.round}, time {self.time_s:.6g} s"
+
 
 @dataclass
 class RoundStats:
-    """What a round costs, counted while it runs."""
+    """What a round costs, counted while it runs.
 
+    Parameters
+    ----------
+    round : int
+        Its number, from 1; 0 for the state before the first round.
+    time_s : float
+        Virtual clock.
+    start_s : float
+        When the cohort was known: the deadline counts from then.
+    lengths : mapping of str to array
+        State of local work whose length changes, as the round found it.
+    ask : int
+        Number of the next Ask.
+    heard : list of Reply
+        Replies that the selection and the lengths of local work learn from.
+    counts : dict of str to int
+        Columns of the round's row.
+    events : list of dict
+        Columns of the round's events, one dict an Ask.
+    """
+
+    round: int
     time_s: float
     start_s: float
     lengths: Mapping[str, Array] = field(default_factory=dict)
     ask: int = 0
     heard: list[Reply] = field(default_factory=list)
-    """Replies that the selection and the lengths of local work learn from."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     events: list[Events] = field(default_factory=list)
 
-
-def at(moment: RunState) -> str:
-    """Return when the model of a moment is evaluated, for messages."""
-    return f"evaluation of round {moment.round}, time {moment.time_s:.6g} s"
+    @classmethod
+    def after(cls, run_state: RunState) -> RoundStats:
+        """Return the empty statistics of the round after a state."""
+        now = run_state.time_s
+        return cls(run_state.round + 1, now, now, run_state.lengths)

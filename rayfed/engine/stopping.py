@@ -64,26 +64,28 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Last:
+class LastEvaluation:
     """The last evaluated row, as far as the next one is compared with it.
 
     Parameters
     ----------
     loss : float
         Its loss.
-    heard : bool
+    answered : bool
         Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
     """
 
     loss: float = math.nan
-    heard: bool = False
+    answered: bool = False
 
-    def after(self, row: Mapping[str, Any], answered: bool, due: bool) -> tuple[Last, float]:
-        """Return what a round leaves, and by how much the loss changed: NaN if nobody knows."""
-        heard = self.heard or answered
+    def after(
+        self, row: Mapping[str, Any], answered: bool, due: bool
+    ) -> tuple[LastEvaluation, float]:
+        """Return this after a round, and by how much the loss changed: NaN if it is unknown."""
+        answered = answered or self.answered
         if not due:
-            return self if heard == self.heard else replace(self, heard=heard), math.nan
-        return Last(row["loss"]), abs(row["loss"] - self.loss) if heard else math.nan
+            return self if answered == self.answered else replace(self, answered=answered), math.nan
+        return LastEvaluation(row["loss"]), abs(row["loss"] - self.loss) if answered else math.nan
 
 
 def distance(x: Array, y: Array) -> float:

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from rayfed.clients.host import Failure, Partial, Request, Setup
+from rayfed.clients.request import Failure, Partial, Request
+from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import RayfedError
 from rayfed.core.tree import Sums, join
@@ -36,7 +37,7 @@ class ClientFailed(RayfedError):
 
 @dataclass(frozen=True)
 class Gathered:
-    """Sums over all clients asked, and scalars in the order of the request's ids."""
+    """The answer to a request: sums over its clients, and scalars in the order of its ids."""
 
     sums: Sums
     each: Mapping[str, Array]
@@ -96,10 +97,10 @@ def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failu
 
 def merged(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Put the state rows of disjoint clients together, ids ascending."""
-    some = [r for r in rows if len(r["ids"])]
-    if not some:
+    touched = [part for part in rows if len(part["ids"])]
+    if not touched:
         return {"ids": np.empty(0, dtype=np.int64)}
-    together = {name: np.concatenate([r[name] for r in some]) for name in some[0]}
+    together = {name: np.concatenate([part[name] for part in touched]) for name in touched[0]}
     order = np.argsort(together["ids"])
     return {name: values[order] for name, values in together.items()}
 

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
-from rayfed.clients.host import Failure, Host, Partial, Setup, UnknownRun
+from rayfed.clients.host import Host, UnknownRun
+from rayfed.clients.request import Failure, Partial
+from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Array
 
 Answer: TypeAlias = Partial | Failure | UnknownRun
@@ -33,8 +35,20 @@ class HostActor:
         return os.getpid()
 
     def open(self, key: str, setup: Setup, rows: Mapping[str, Array] | None, *tables: Any) -> None:
-        """Begin a run; its tables come from the object store, shared without copies."""
-        self.host.open(key, setup.with_tables(tables), rows)
+        """Begin a run; its tables come from the object store, shared without copies.
+
+        Parameters
+        ----------
+        key : str
+            Of the run.
+        setup : Setup
+        rows : mapping of str to array, optional
+            The state of the clients that live here, from a checkpoint.
+        *tables : Rows
+            The tables that its views travel without, in the order of their names there.
+        """
+        named = dict(zip(setup.views.tables, tables, strict=True))
+        self.host.open(key, setup.with_tables(named), rows)
 
     def exchange(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
         """Answer an Ask for the clients that live here, pickled where the answer is small.

@@ -12,7 +12,9 @@ import numpy as np
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
-from rayfed.clients.host import Request, Setup, UnknownRun
+from rayfed.clients.host import UnknownRun
+from rayfed.clients.request import Request
+from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.tree import balanced
 from rayfed.executors.base import Gathered, HostLost, gather, merged, share
@@ -36,10 +38,10 @@ class Layout:
 
     def owner(self) -> tuple[int, Ints]:
         """Return the finest modulus and the actor of each residue under it."""
-        fine = max(m for own in self.owned for _, m in own)
+        fine = max(modulus for classes in self.owned for _, modulus in classes)
         table = np.zeros(fine, dtype=np.int64)
-        for actor, own in enumerate(self.owned):
-            for residue, modulus in own:
+        for actor, classes in enumerate(self.owned):
+            for residue, modulus in classes:
                 table[residue::modulus] = actor
         return fine, table
 
@@ -54,19 +56,11 @@ class RayExecutor:
     layout : Layout
         Who owns which client.
     tables : mapping of str to object reference
-        The tables of the study in the object store.
-    data : mapping of str to str
-        For each view of the run the name of its table.
+        The tables of the study in the object store, by name.
     """
 
-    def __init__(
-        self,
-        actors: Sequence[Any],
-        layout: Layout,
-        tables: Mapping[str, Any],
-        data: Mapping[str, str],
-    ) -> None:
-        self.actors, self.tables, self.data = list(actors), dict(tables), dict(data)
+    def __init__(self, actors: Sequence[Any], layout: Layout, tables: Mapping[str, Any]) -> None:
+        self.actors, self.tables = list(actors), dict(tables)
         self.fine, self.owner = layout.owner()
         self.stateless: set[str] = set()
 
@@ -74,35 +68,36 @@ class RayExecutor:
         """Begin a run on every actor, or begin it again; waits for actors that are starting."""
         self.stateless |= set() if setup.initial else {key}
         shared = ray.put(setup)
-        tables = [self.tables.get(self.data.get(name, "")) for name in setup.views]
+        tables = [self.tables[name] for name in setup.views.tables]
         self._wait_for_all()
         refs = []
         for a, actor in enumerate(self.actors):
-            mine = None
+            local_rows = None
             if rows is not None and len(rows["ids"]):
-                mine = share(rows, np.flatnonzero(self.owner[rows["ids"] % self.fine] == a))
-            refs.append(actor.open.remote(key, shared, mine, *tables))
+                local_rows = share(rows, np.flatnonzero(self.owner[rows["ids"] % self.fine] == a))
+            refs.append(actor.open.remote(key, shared, local_rows, *tables))
         _get(refs)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client halves of an Ask on the actors that own the clients."""
-        asked = self._deal(key, request)
+        parts = self._split(key, request)
         inside: Mapping[str, Array] | None = send
         beside: list[Any] = []
-        if len(asked) * sum(v.nbytes for v in send.values()) > BY_VALUE:
+        if len(parts) * sum(v.nbytes for v in send.values()) > BY_VALUE:
             inside, beside = None, [ray.put(send)]
         refs = [
             self.actors[a].exchange.remote(pickle.dumps((key, part, inside), PROTOCOL), *beside)
-            for a, _, part in asked
+            for a, _, part in parts
         ]
         answers = _get(refs)
-        return gather(request, [(i, p) for (_, i, _), p in zip(asked, answers, strict=True)])
+        indices = [index for _, index, _ in parts]
+        return gather(request, list(zip(indices, answers, strict=True)))
 
-    def _deal(self, key: str, request: Request) -> list[tuple[int, Ints, Request]]:
-        """Return who is asked: an actor, which of the request's clients, and its request.
+    def _split(self, key: str, request: Request) -> list[tuple[int, Ints, Request]]:
+        """Return the parts of a request: an actor, the indices of its clients, and its request.
 
-        A client that keeps a state is where its state is. Others can be anywhere, and go where
-        there is least to do when their own actors are loaded unequally.
+        A client that keeps a state is asked where its state is. If the actors would be loaded
+        unequally, clients without a state are shared out evenly.
         """
         ids, hosts = request.ids, len(self.actors)
         owner, classes = self.owner[ids % self.fine], None
@@ -112,15 +107,15 @@ class RayExecutor:
             fine, table = Layout(classes).owner()
             owner = table[ids % fine]
             loads = np.bincount(owner, minlength=hosts)
-        asked = []
+        parts = []
         for a in np.flatnonzero(loads).tolist():
             index = np.flatnonzero(owner == a)
-            own = None if classes is None else classes[a]
-            asked.append((a, index, request.part(index, own)))
-        return asked
+            of_actor = None if classes is None else classes[a]
+            parts.append((a, index, request.part(index, of_actor)))
+        return parts
 
     def snapshot(self, key: str) -> dict[str, Array]:
-        """Return client state that changed since the last snapshot."""
+        """Return the client state that changed since the last snapshot."""
         return merged(_get([actor.snapshot.remote(key) for actor in self.actors]))
 
     def close(self, key: str) -> None:
@@ -160,10 +155,10 @@ def _get(refs: Sequence[Any]) -> list[Any]:
         If an actor died, or has come back empty.
     """
     try:
-        sent: list[Any] = ray.get(list(refs))
+        answers: list[Any] = ray.get(list(refs))
     except RayActorError as error:
         raise HostLost(f"a client actor was lost ({first_line(error)})") from error
-    results = [pickle.loads(each) if isinstance(each, bytes) else each for each in sent]
+    results = [pickle.loads(item) if isinstance(item, bytes) else item for item in answers]
     for result in results:
         if isinstance(result, UnknownRun):
             raise HostLost("a client actor was started anew and must be restored")
@@ -171,5 +166,5 @@ def _get(refs: Sequence[Any]) -> list[Any]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says first."""
+    """Return the first line of an error."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")

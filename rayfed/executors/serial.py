@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rayfed.clients.host import Host, Request, Setup
+from rayfed.clients.host import Host
+from rayfed.clients.request import Request
+from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Array
 from rayfed.executors.base import Gathered, gather
 
@@ -15,20 +17,17 @@ class SerialExecutor:
 
     Parameters
     ----------
-    tables : mapping of str to Table
-        The tables of the study.
-    data : mapping of str to str
-        For each view of the run the name of its table.
+    tables : mapping of str to Rows
+        The tables of the study, by name.
     """
 
-    def __init__(self, tables: Mapping[str, Any], data: Mapping[str, str]) -> None:
+    def __init__(self, tables: Mapping[str, Any]) -> None:
         self.host = Host([(0, 1)])
-        self.tables, self.data = tables, data
+        self.tables = tables
 
     def open(self, key: str, setup: Setup, rows: Mapping[str, Array] | None = None) -> None:
         """Begin a run, or begin it again from the client state of a checkpoint."""
-        tables = [self.tables.get(self.data.get(name, "")) for name in setup.views]
-        self.host.open(key, setup.with_tables(tables), rows)
+        self.host.open(key, setup.with_tables(self.tables), rows)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client halves of an Ask."""

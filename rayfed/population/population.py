@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.rng import Key
+from rayfed.core.rng import Draw, Key
 from rayfed.population.availability import Always, Availability, PopulationInfo
 from rayfed.population.delay import Constant, Delay
 
@@ -179,12 +179,21 @@ class Population:
             return np.zeros(len(ids), dtype=np.bool_)
         return np.asarray(Key(self.seed, "stragglers").permutation(self.count)(ids) < slow)
 
-    def seconds_per_step(self, ids: npt.ArrayLike, round: int, ask: int) -> Floats:
-        """Return the seconds (K,) of one local step, drawn once per client and Ask."""
+    def seconds_per_step(self, ids: npt.ArrayLike, draw: Draw, ask: int) -> Floats:
+        """Return the seconds (K,) of one local step, drawn once per client and Ask.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+        draw : int or (K,) array of int
+            Coordinate of the draw beside `ask`: the round, for all clients or for each.
+        ask : int
+            Number of the Ask in it.
+        """
         ids = np.asarray(ids, dtype=np.int64)
         delays = [g.delay or self.delay for g in self._parts]
         if any(delay.random for delay in delays):
-            u = Key(self.seed, "delay").uniforms(ids, round=round, ask=ask)
+            u = Key(self.seed, "delay").uniforms(ids, round=draw, ask=ask)
         else:
             u = np.empty(len(ids))
         seconds = self._each(ids, delays, lambda d, at: d.quantile(u[at]))

@@ -76,10 +76,11 @@ class Objective:
         With these factors the plain sum over all clients of ``factor_i F_i`` has the minimiser
         of F, and where `weighting` is "sum" it is F.
         """
-        weights = self.weights(mass)
-        if self.problem.weighting != "size":
-            return weights
-        return weights * (self.clients / (self.samples if self.mass is None else self.mass))
+        return self.shares(mass) if self.problem.weighting == "size" else np.ones(len(mass))
+
+    def shares(self, mass: Floats) -> Floats:
+        """Return what clients count for (K,) in units of the mean of all clients."""
+        return mass * (self.clients / (self.samples if self.mass is None else self.mass))
 
     def normaliser(self, weights: float, clients: int) -> float:
         """Return what ``sum_i weight_i F_i`` over some clients is divided by to estimate F.

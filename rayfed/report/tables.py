@@ -245,7 +245,7 @@ def comparison(
         are left out, then the bytes, the accuracy and the time. If None, all are given.
     """
     frame = summary(results, y, target)
-    for spreads, left_out in ((2, 0), (1, 0), (0, 0), (0, 1), (0, 2), (0, 3)):
+    for spreads, left_out in ((3, 0), (2, 0), (1, 0), (0, 0), (0, 1), (0, 2), (0, 3)):
         shown = _glance(results, frame, spreads).drop(columns=[*_LEAST[:left_out]], errors="ignore")
         if width is None or _width(shown) <= width:
             break
@@ -264,7 +264,11 @@ def _glance(results: Results, frame: pd.DataFrame, spreads: int) -> pd.DataFrame
         shown[goal] = [_rounds(row) for _, row in frame.iterrows()]
         shown["simulated time"] = list(costs["time_s"].texts)
         shown["bytes up"] = list(costs["bytes_up"].texts)
-    for place, (name, title) in enumerate((("loss", "final loss"), ("accuracy", "accuracy"))):
+    finals = {"loss": "final loss", "accuracy": "accuracy"}
+    compared = str(frame["target_column"].iloc[0])
+    if compared.startswith("personal_"):  # one model for everybody answers another question
+        finals[compared] = compared.replace("_", " ")
+    for place, (name, title) in enumerate(finals.items()):
         if f"{name}_mean" in frame:
             none = np.full(len(frame), np.nan)
             deviations = frame.get(f"{name}_sd", none) if place < spreads else none

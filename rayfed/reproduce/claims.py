@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.study.fields import Settings, fail
-from rayfed.study.invalid import complaint
+from rayfed.study.invalid import complaint, errors_of, together
 from rayfed.study.yamlfile import read_yaml
 
 SUFFIX = ".claims.yaml"
@@ -105,7 +105,7 @@ class Value(Where):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        form = _one_of(self, "column", "rounds_to", "parameters", "ratio", "difference")
+        form = _only_key(self, "column", "rounds_to", "parameters", "ratio", "difference")
         if form == "column" and (self.at is None) == (self.reduce is None):
             fail("give at (a round, a list of rounds, last) or reduce", self.at, "at")
         alone = {
@@ -173,11 +173,11 @@ class Check(Settings):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        form = _one_of(self, "value", "descending", "ascending", "diverges")
+        form = _only_key(self, "value", "descending", "ascending", "diverges")
         bounds = ("equals", "below", "above", "between")
         slacks = ("within", "absolute", "factor")
         if form == "value":
-            bound = _one_of(self, *bounds)
+            bound = _only_key(self, *bounds)
             left_out = ("by", *([] if bound == "equals" else slacks))
             if sum(getattr(self, slack) is not None for slack in slacks) > 1:
                 fail("give one of within, absolute, factor", None, "within")
@@ -286,13 +286,13 @@ class Claims(Settings):
 
 def runs_of(check: Check) -> list[tuple[str, Where]]:
     """Return the places of a check that name runs: dotted keys and what they hold."""
-    found: list[tuple[str, Where]] = []
+    places: list[tuple[str, Where]] = []
     if check.value is not None:
-        found += _leaves("value", check.value)
+        places += _leaves("value", check.value)
     for form in ("descending", "ascending"):
         for index, value in enumerate(getattr(check, form) or ()):
-            found += _leaves(f"{form}.{index}", value)
-    return found + [(f"diverges.{k}", where) for k, where in enumerate(check.diverges or ())]
+            places += _leaves(f"{form}.{index}", value)
+    return places + [(f"diverges.{k}", where) for k, where in enumerate(check.diverges or ())]
 
 
 def load_claims(path: Path | str) -> Claims:
@@ -301,7 +301,7 @@ def load_claims(path: Path | str) -> Claims:
     Raises
     ------
     ScenarioError
-        If it cannot be read or is wrong, in one line with the file and the place.
+        If it cannot be read or is wrong; every mistake is a line with the file and the place.
     """
     path = Path(path)
     raw = read_yaml(path)
@@ -310,8 +310,10 @@ def load_claims(path: Path | str) -> Claims:
     try:
         return Claims.model_validate(dict(raw))
     except ValidationError as error:
-        wrong = complaint(error, raw)
-        raise ScenarioError(f"{path}: {wrong.place}", wrong.problem) from None
+        raise together(
+            ScenarioError(f"{path}: {wrong.place}", wrong.problem)
+            for wrong in errors_of(complaint(error, raw))
+        ) from None
 
 
 def _leaves(place: str, value: Value) -> list[tuple[str, Where]]:
@@ -320,15 +322,15 @@ def _leaves(place: str, value: Value) -> list[tuple[str, Where]]:
         both = getattr(value, form)
         if both is not None:
             return [
-                leaf for k, one in enumerate(both) for leaf in _leaves(f"{place}.{form}.{k}", one)
+                leaf for k, part in enumerate(both) for leaf in _leaves(f"{place}.{form}.{k}", part)
             ]
     return [(place, value)]
 
 
-def _one_of(given: Settings, *keys: str) -> str:
+def _only_key(given: Settings, *keys: str) -> str:
     """Return which of the keys is given."""
-    found = [key for key in keys if getattr(given, key) is not None]
-    if len(found) != 1:
-        text = f"found {', '.join(found) or 'none'}; give one of {', '.join(keys)}"
-        fail(text, None, *found[1:2])
-    return found[0]
+    chosen = [key for key in keys if getattr(given, key) is not None]
+    if len(chosen) != 1:
+        text = f"found {', '.join(chosen) or 'none'}; give one of {', '.join(keys)}"
+        fail(text, None, *chosen[1:2])
+    return chosen[0]

@@ -33,6 +33,7 @@ from rayfed.reproduce.verdicts import Recorded, Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.records import write_text
 from rayfed.study import Study, expand, shipped, slug
+from rayfed.study.invalid import Mistakes, together
 from rayfed.study.plan import Plan
 
 CLAIMS = "claims.json"
@@ -104,7 +105,10 @@ class Published:
 
     def blamed(self, part: str, error: ScenarioError) -> ScenarioError:
         """Return an error with the part that it lies in."""
-        return type(error)(f"{self.path}: parts.{part}: {error.place}", error.problem)
+        place = f"{self.path}: parts.{part}"
+        if isinstance(error, Mistakes):
+            return together(self.blamed(part, each) for each in error.errors)
+        return type(error)(f"{place}: {error.place}", error.problem)
 
     def check(self) -> None:
         """Refuse claims about what the parts do not run or record.
@@ -147,10 +151,10 @@ def find(name: str, length: Length = "short", out: Path | None = None) -> Publis
         if not path.name.endswith(SUFFIX):
             path = path.with_name(f"{path.stem}{SUFFIX}")
     else:
-        found = known()
-        if name not in found:
-            raise ScenarioError("", unknown("study", name, found))
-        path = found[name]
+        studies = known()
+        if name not in studies:
+            raise ScenarioError("", unknown("study", name, studies))
+        path = studies[name]
     study = Published(path, load_claims(path), length, out)
     study.check()
     return study
@@ -173,7 +177,7 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
     Plan
         What it runs.
     bool
-        Whether what is recorded is gone on with.
+        Whether recorded runs of the same scenario are kept.
 
     Raises
     ------
@@ -227,8 +231,8 @@ class Outcome:
         failed = [run for run in self.failed if part is None or run.startswith(f"{part}: ")]
         return not (failed or self.missing) and all(v.expected for v in verdicts)
 
-    def told(self, part: str | None = None) -> dict[str, Any]:
-        """Return it as plain values, the claims of one part or all."""
+    def as_plain(self, part: str | None = None) -> dict[str, Any]:
+        """Return the outcome as plain values, with the claims of one part or all."""
         verdicts = [v for v in self.verdicts if part in (None, v.claim.part)]
         return {
             "study": self.study.name,
@@ -236,7 +240,7 @@ class Outcome:
             "length": self.study.length,
             "missing": dict(self.missing),
             "failed": dict(self.failed),
-            "claims": [verdict.told() for verdict in verdicts],
+            "claims": [verdict.as_plain() for verdict in verdicts],
         }
 
 
@@ -257,9 +261,9 @@ def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
     }
     verdicts = tuple(_verdict(study, claim, recorded, missing) for claim in study.claims.claims)
     outcome = Outcome(study, verdicts, _failures(study, verdicts, recorded), missing)
-    _write(study.home, outcome.told())
+    _write(study.home, outcome.as_plain())
     for part in recorded:
-        _write(study.folder(part), outcome.told(part))
+        _write(study.folder(part), outcome.as_plain(part))
         api.Result(study.folder(part), {}).report()
     return outcome
 
@@ -293,24 +297,24 @@ def _failures(
     }
 
 
-def _write(folder: Path, told: Mapping[str, Any]) -> None:
+def _write(folder: Path, outcome: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CLAIMS, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / CLAIMS, json.dumps(outcome, indent=1, ensure_ascii=False) + "\n")
 
 
 def _same(study: Study, folder: Path) -> bool:
-    """Whether a result folder is of this very scenario."""
+    """Return whether a result folder holds the results of this very scenario."""
     path = folder / "scenario.yaml"
     return path.is_file() and path.read_text(encoding="utf-8") == study.to_yaml()
 
 
 def _complete(study: Study, folder: Path) -> bool:
-    """Whether a result folder holds every run of this very scenario, and all have ended."""
+    """Return whether a result folder holds every run of this very scenario, all of them ended."""
     if not _same(study, folder):
         return False
     runs = sum(len(setting.seeds) * len(setting.labels) for _, setting in expand(study))
-    told = [json.loads(path.read_text("utf-8")) for path in folder.glob("*/run.json")]
-    return len(told) == runs and all(one["status"] != "running" for one in told)
+    records = [json.loads(path.read_text("utf-8")) for path in folder.glob("*/run.json")]
+    return len(records) == runs and all(record["status"] != "running" for record in records)
 
 
 def _only(study: Study, labels: Sequence[str]) -> Study:
@@ -319,7 +323,9 @@ def _only(study: Study, labels: Sequence[str]) -> Study:
         if label not in study.labels:
             raise ScenarioError("algorithms", unknown("label", label, study.labels))
     pairs = zip(study.labels, study.algorithms, strict=True)
-    return Study.parse(study.given() | {"algorithms": [a for own, a in pairs if own in labels]})
+    return Study.parse(
+        study.given() | {"algorithms": [value for label, value in pairs if label in labels]}
+    )
 
 
 def _check_where(where: Where, whole: Study) -> None:
@@ -349,8 +355,8 @@ def _check_value(value: Value, study: Study) -> None:
     scored = evaluated(asked, algorithm, availability=availability)
     stops = Stop(**dict(study.stop)).columns
     select = algorithm.select or study.participation.select
-    told = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
-    columns = ("round", "time_s", *COUNTS, *scored, *told)
+    reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
+    columns = ("round", "time_s", *COUNTS, *scored, *reported)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"
         raise ScenarioError(key, unknown("column", value.name, columns))

@@ -15,7 +15,7 @@ import pandas as pd
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError
-from rayfed.engine.engine import NOT_FINITE
+from rayfed.engine.rows import NOT_FINITE
 from rayfed.reproduce.claims import Check, Claim, Claims, Value, Where
 
 NEVER = math.inf
@@ -58,17 +58,17 @@ class Recorded:
     @classmethod
     def read(cls, folder: Path) -> Recorded:
         """Read a result folder."""
-        found: Runs = {}
+        runs: Runs = {}
         models = {}
         for path in sorted(folder.glob("*/run.json")):
-            told = json.loads(path.read_text(encoding="utf-8"))
+            record = json.loads(path.read_text(encoding="utf-8"))
             table = path.with_name("rounds.parquet")
             rows = pd.read_parquet(table) if table.exists() else pd.DataFrame({"round": []})
-            why = str(told["reason"]) if told["status"] == "failed" else None
-            key = told["label"], told["setting"], told["seed"]
-            found[key] = rows, why
+            why = str(record["reason"]) if record["status"] == "failed" else None
+            key = record["label"], record["setting"], record["seed"]
+            runs[key] = rows, why
             models[key] = path.with_name("model.npz")
-        return cls(found, models)
+        return cls(runs, models)
 
     def of(self, where: Where) -> Runs:
         """Return the runs that a place names.
@@ -79,14 +79,14 @@ class Recorded:
             If there is none.
         """
         wanted = (where.of, where.setting, where.seed)
-        found = {key: run for key, run in self.runs.items() if _fits(key, wanted)}
-        if not found:
+        named = {key: run for key, run in self.runs.items() if _fits(key, wanted)}
+        if not named:
             raise Unmeasured(f"nothing is recorded of {where.of or 'its runs'}")
-        return found
+        return named
 
 
 def _fits(key: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    return all(w in (None, one) for one, w in zip(key, wanted, strict=True))
+    return all(want in (None, part) for part, want in zip(key, wanted, strict=True))
 
 
 def _name(key: Key) -> str:
@@ -126,18 +126,18 @@ class Verdict:
 
     @property
     def expected(self) -> bool:
-        """Whether it holds, or does not for the reason that is given."""
+        """Whether the claim holds, or fails for the reason that its file gives."""
         return self.status in ("holds", "not reproduced")
 
     @property
     def remark(self) -> str:
-        """What the reader should know beside."""
+        """A remark for the reader; empty if there is none."""
         if self.claim.because and self.holds:
             return f"holds after all; the mark can go ({self.claim.because})"
         return self.claim.because or ""
 
-    def told(self) -> dict[str, Any]:
-        """Return it as plain values; "never" and what is no number are texts."""
+    def as_plain(self) -> dict[str, Any]:
+        """Return the verdict as plain values; "never", infinite numbers and NaN are texts."""
         values = [v if math.isfinite(v) else number(v) for v in self.values]
         return {
             "says": self.claim.says, "where": self.claim.where, "part": self.claim.part,
@@ -177,18 +177,18 @@ def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Recorded]) -> Ver
 def claimed(check: Check) -> str:
     """Return the numbers that a check compares with, in brackets; empty if there are none."""
     if check.equals is not None:
-        said = text(np.atleast_1d(np.asarray(check.equals, dtype=float)))
+        numbers = text(np.atleast_1d(np.asarray(check.equals, dtype=float)))
     elif check.between is not None:
-        said = f"{number(check.between[0])} to {number(check.between[1])}"
+        numbers = f"{number(check.between[0])} to {number(check.between[1])}"
     elif check.form in ("below", "above"):
-        said = f"{check.form} {number(getattr(check, check.form))}"
+        numbers = f"{check.form} {number(getattr(check, check.form))}"
     else:
-        said = f"{number(check.by)} times" if check.by is not None else ""
-    return f" (claimed: {said})" if said else ""
+        numbers = f"{number(check.by)} times" if check.by is not None else ""
+    return f" (claimed: {numbers})" if numbers else ""
 
 
 def compare(check: Check, values: Sequence[float]) -> bool:
-    """Return whether values stand as a check says; one that is no number never does.
+    """Return whether values satisfy a check; NaN never does.
 
     Parameters
     ----------
@@ -197,21 +197,21 @@ def compare(check: Check, values: Sequence[float]) -> bool:
     values : sequence of float
         Infinite for "never": it is later than any round, but by no known factor.
     """
-    found = np.asarray(values, dtype=float)
-    if np.isnan(found).any():
+    measured = np.asarray(values, dtype=float)
+    if np.isnan(measured).any():
         return False
     if check.form in ("descending", "ascending"):
-        ordered = found if check.form == "ascending" else found[::-1]
+        ordered = measured if check.form == "ascending" else measured[::-1]
         return _ascends(ordered, check.by)
     if check.below is not None:
-        return bool((found < check.below).all())
+        return bool((measured < check.below).all())
     if check.above is not None:
-        return bool((found > check.above).all())
+        return bool((measured > check.above).all())
     if check.between is not None:
         low, high = check.between
-        return bool(((low <= found) & (found <= high)).all())
+        return bool(((low <= measured) & (measured <= high)).all())
     wanted = np.atleast_1d(np.asarray(check.equals, dtype=float))
-    return len(wanted) == len(found) and bool(_close(check, found, wanted).all())
+    return len(wanted) == len(measured) and bool(_close(check, measured, wanted).all())
 
 
 def _ascends(values: Floats, by: float | None) -> bool:
@@ -222,14 +222,14 @@ def _ascends(values: Floats, by: float | None) -> bool:
     return bool(np.isfinite(values).all() and (values[1:] >= by * values[:-1]).all())
 
 
-def _close(check: Check, found: Floats, wanted: Floats) -> npt.NDArray[np.bool_]:
+def _close(check: Check, measured: Floats, wanted: Floats) -> npt.NDArray[np.bool_]:
     if check.factor is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
-            times = found / wanted
+            times = measured / wanted
         return (1 / check.factor <= times) & (times <= check.factor)
     relative, absolute = check.within or 0.0, check.absolute or 0.0
     allowed = (relative * np.abs(wanted) + absolute) * (1 + _SLACK)
-    return np.asarray(np.abs(found - wanted) <= allowed)
+    return np.asarray(np.abs(measured - wanted) <= allowed)
 
 
 def measure(value: Value, source: Callable[[Where], Recorded]) -> Floats:

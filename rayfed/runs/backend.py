@@ -1,4 +1,4 @@
-"""What runs the runs of a study, and what looks on meanwhile."""
+"""What runs the runs of a study, and what displays their progress."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Report: TypeAlias = Callable[[Mapping[str, RunProgress], Mapping[str, str]], Non
 
 
 class Backend(Protocol):
-    """Runs the runs of a study: all of them, wherever their clients live."""
+    """Runs all runs of a study, wherever their clients live."""
 
     def wait(self, report: Callable[[int, int], None]) -> None:
-        """Wait until what must start has started; ``report(started, total)`` meanwhile."""
+        """Wait until all client actors have started; calls ``report(started, total)``."""
         ...
 
     def execute(
@@ -36,19 +36,19 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """End what was started."""
+        """End the processes that were started."""
         ...
 
 
 class ProgressDisplay(Protocol):
-    """Looks on while a study runs."""
+    """Displays the progress of a study."""
 
     def actors(self, started: int, total: int) -> None:
-        """Tell how many client actors have started."""
+        """Show how many client actors have started."""
         ...
 
     def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
-        """Tell how far the runs are."""
+        """Show how far the runs are."""
         ...
 
     def __enter__(self) -> Self: ...

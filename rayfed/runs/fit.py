@@ -1,7 +1,7 @@
-"""The fit: what the final model of a run makes of some of the rows that it is scored on.
+"""The fit: predictions of a run's final model on some of the rows that it is scored on.
 
-It is made after the run, where the study was submitted and the data are; no simulated server could
-see these rows.
+It is computed after the run, by the process that submitted the study and has the data: a simulated
+server could not see these rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.clients.host import with_table
 from rayfed.core.arrays import Array
 from rayfed.core.rng import Key
 from rayfed.engine.run import Run
@@ -20,7 +19,7 @@ from rayfed.runs.records import log, write_npz
 
 FIT = "fit.npz"
 MOST = 2000
-"""Rows that a picture shows, at most."""
+"""At most so many rows are in a picture."""
 
 
 def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
@@ -37,12 +36,12 @@ def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
     folder : Path
         Of the run.
     """
-    if not run.algorithm.has_global or (folder / FIT).exists():
+    if not run.training.algorithm.has_global or (folder / FIT).exists():
         return
     try:
         with np.load(folder / "model.npz", allow_pickle=False) as arrays:
             x = arrays["x"]
-        picture = run.problem.picture(x, *some_rows(run, tables))
+        picture = run.training.problem.picture(x, *some_rows(run, tables))
         if picture is not None:
             write_npz(folder / FIT, picture.arrays())
     except Exception as error:
@@ -54,23 +53,24 @@ def some_rows(run: Run, tables: Mapping[str, Any]) -> tuple[Array, Array]:
 
     Which rows depends on the seed and the data alone, so that all algorithms show the same.
     """
-    view = "server" if run.scored == "server" else "evaluation"
-    part = "train" if run.scored == "training" else "test"
-    shards, name = run.views[view].shards, run.data[view]
-    held = with_table(shards, tables[name]) if name else shards
-    ids = np.arange(shards.clients) if view == "server" else run.evaluated
-    ends = np.cumsum(held.sizes(ids, part))
+    part = "train" if run.measuring.scored == "training" else "test"
+    views, ids = run.federation.views, run.measuring.evaluated
+    view = views.evaluation
+    if views.server is not None:
+        view, ids = views.server, np.arange(views.server.shards.clients)
+    shards = view.with_table(tables).shards
+    ends = np.cumsum(shards.sizes(ids, part))
     total = int(ends[-1])
     order = Key(run.seed, "fit").permutation(total)
     chosen = np.sort(order(np.arange(min(MOST, total))))
     owners = np.searchsorted(ends, chosen, side="right")
-    found = [_of_client(held, int(ids[i]), part, chosen[owners == i] - ends[i])
-             for i in np.unique(owners)]  # fmt: skip
-    return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+    rows = [_of_client(shards, int(ids[i]), part, chosen[owners == i] - ends[i])
+            for i in np.unique(owners)]  # fmt: skip
+    return np.concatenate([X for X, _ in rows]), np.concatenate([y for _, y in rows])
 
 
 def _of_client(shards: Any, client: int, part: str, index: Array) -> tuple[Array, Array]:
     """Return some rows of one client, counted from its last."""
-    one = np.array([client])
-    X, y = shards.rows(one, int(shards.sizes(one, part)[0]), part)
+    ids = np.array([client])
+    X, y = shards.rows(ids, int(shards.sizes(ids, part)[0]), part)
     return X[0, index], y[0, index]

@@ -34,7 +34,9 @@ def _is_users(name: str) -> bool:
 
 def _plugins(run: Run) -> list[Any]:
     """Return the plug-ins of a run and the values they hold."""
-    plugins = (run.algorithm, run.problem, run.selection, *run.solvers, run.population)
+    training, population = run.training, run.federation.population
+    selection = run.participation.selection
+    plugins = (training.algorithm, training.problem, selection, *training.solvers, population)
     held = [
         getattr(plugin, field.name)
         for plugin in plugins

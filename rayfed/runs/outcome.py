@@ -67,7 +67,7 @@ def differences(folder: Path, runs: Iterable[str]) -> list[str]:
     runs : iterable of str
         Names of run folders.
     """
-    from rayfed.runs.driver import versions
+    from rayfed.runs.run_json import versions
 
     here = {**versions(), "machine": platform.machine()}
     lines = set()

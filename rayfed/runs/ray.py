@@ -27,7 +27,8 @@ from rayfed.executors.placement import actor_count
 from rayfed.executors.ray_host import BY_VALUE, HostActor
 from rayfed.executors.ray_pool import Layout, RayExecutor, first_line
 from rayfed.runs.backend import Report, RunProgress
-from rayfed.runs.driver import Driver, Interrupted, give_up
+from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.run_json import record_failure
 
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
 _DRIVERS = 3  # that a run may lose
@@ -47,7 +48,7 @@ class DriverActor:
 
     def execute(self, run: Run, tables: Mapping[str, Any], resume: bool) -> str:
         """Run to the end: "finished", "failed" or "interrupted"."""
-        executor = RayExecutor(self.actors, self.layout, tables, run.data)
+        executor = RayExecutor(self.actors, self.layout, tables)
         self.driver = Driver(run, self.out, executor)
         if self.stopped:
             self.driver.stop()
@@ -107,7 +108,8 @@ class RayStudy:
         self.share = 1.0 if count <= self.cpus else int(1e4 * self.cpus / count) / 1e4
         host = ray.remote(num_cpus=self.share, max_restarts=-1, max_task_retries=0)(HostActor)
         self.actors = [
-            host.options(scheduling_strategy="SPREAD").remote(own) for own in self.layout.owned
+            host.options(scheduling_strategy="SPREAD").remote(classes)
+            for classes in self.layout.owned
         ]
         self.drivers: list[Any] = []
 
@@ -193,6 +195,7 @@ class _Queue:
         self.progress: dict[str, RunProgress] = {}
 
     def run(self, report: Report) -> dict[str, str]:
+        """Run everything and return the outcome of each run by folder."""
         wanted = min(len(self.waiting), max(1, self.study.cpus))
         for driver in [self.study.driver() for _ in range(wanted)]:
             self._deal(driver)
@@ -201,7 +204,7 @@ class _Queue:
                 done, _ = ray.wait(list(self.busy), timeout=0.25)
                 for ref in done:
                     self._settle(ref)
-                self._look()
+                self._poll()
                 report(self.progress, self.outcome)
         except KeyboardInterrupt:
             self._stop()
@@ -218,6 +221,7 @@ class _Queue:
         self.busy[ref] = (driver, run, tries)
 
     def _settle(self, ref: Any) -> None:
+        """Note how a run ended, and give its driver the next one."""
         driver, run, tries = self.busy.pop(ref)
         self.progress.pop(run.folder, None)
         try:
@@ -227,27 +231,27 @@ class _Queue:
                 self._deal(self.study.driver(), run, tries + 1)
                 return
             died = RayfedError(f"it died {tries + 1} times: {first_line(error)}")
-            self._give_up(run, died, error)
+            self._record_failure(run, died, error)
             driver = self.study.driver() if self.waiting else None
         except RayError as error:  # it could not even begin
             cause = error.cause if isinstance(error, RayTaskError) else error
-            self._give_up(run, cause, error)
+            self._record_failure(run, cause, error)
         self._deal(driver)
 
-    def _give_up(self, run: Run, reason: Exception, error: RayError) -> None:
+    def _record_failure(self, run: Run, reason: Exception, error: RayError) -> None:
         """Let a run fail, and the others go on."""
-        self.outcome[run.folder] = give_up(run, self.study.out, reason, str(error))
+        self.outcome[run.folder] = record_failure(run, self.study.out, reason, str(error))
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Ask the busy drivers how far they are."""
         asked = [(run.folder, driver.progress.remote()) for driver, run, _ in self.busy.values()]
         for folder, ref in asked:
             try:
-                found = ray.get(ref, timeout=2)
+                progress = ray.get(ref, timeout=2)
             except RayError:
                 continue
-            if found is not None:
-                self.progress[folder] = found
+            if progress is not None:
+                self.progress[folder] = progress
 
     def _stop(self) -> None:
         """Let every driver checkpoint."""

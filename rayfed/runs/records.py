@@ -27,7 +27,7 @@ from rayfed.core.parquet import schema
 from rayfed.engine import columns
 from rayfed.engine.measures.personal import Thinning
 from rayfed.engine.state import STATUS, Events, Row, RunState
-from rayfed.engine.stopping import Last
+from rayfed.engine.stopping import LastEvaluation
 from rayfed.executors.base import merged
 
 EVENTS = schema(columns.EVENTS)
@@ -221,7 +221,7 @@ class Records:
         arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
         arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
         arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
-        arrays |= {f"own.{k}": v for k, v in moment.own.items()}
+        arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
         arrays |= {f"examined.{k}": v for k, v in moment.examined.items()}
         write_npz(self.checkpoints / server, arrays)
         manifest = {
@@ -259,8 +259,8 @@ class Records:
             selection=_with_prefix(server, "selection."),
             lengths=_with_prefix(server, "lengths."),
             window=tuple(window[str(k)] for k in range(len(window))),
-            last=Last(**manifest["last"]),
-            own=_with_prefix(server, "own."),
+            last=LastEvaluation(**manifest["last"]),
+            personal=_with_prefix(server, "own."),
             examined=_with_prefix(server, "examined."),
         )
         return moment, self._clients(manifest["clients"])

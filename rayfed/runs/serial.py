@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_limits
 from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Report, RunProgress
-from rayfed.runs.driver import Driver, Interrupted, give_up
+from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.run_json import record_failure
 
 
 class SerialStudy:
@@ -41,17 +42,18 @@ class SerialStudy:
         outcome: dict[str, str] = {}
         for run in runs:
             try:
-                driver = Driver(run, self.out, SerialExecutor(tables, run.data))
+                driver = Driver(run, self.out, SerialExecutor(tables))
             except OSError as error:
-                outcome[run.folder] = give_up(run, self.out, error, traceback.format_exc())
+                trace = traceback.format_exc()
+                outcome[run.folder] = record_failure(run, self.out, error, trace)
                 continue
 
-            def tell(progress: RunProgress, folder: str = run.folder) -> None:
+            def report_run(progress: RunProgress, folder: str = run.folder) -> None:
                 report({folder: progress}, outcome)
 
             with threadpool_limits(1), _interruptible(driver):
                 try:
-                    outcome[run.folder] = driver.execute(resume, tell)
+                    outcome[run.folder] = driver.execute(resume, report_run)
                 except Interrupted:
                     raise KeyboardInterrupt from None
             if driver.stopping:  # Ctrl-C came in its last round

@@ -1,4 +1,4 @@
-"""Where a walking server went, for those who look at a run afterwards."""
+"""Where a walking server went, and the graphs it walked on: what ``walk.npz`` of a run holds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 WALK = "walk.npz"
 MOST_CLIENTS = 200
-"""So many clients are recorded with their links; nobody sees more dots."""
+"""At most so many clients are recorded with their links: a figure of more cannot be read."""
 MOST_ROUNDS = 300
+"""At most so many rounds are recorded, evenly spaced."""
 MEASURED = 2000
-"""Up to so many clients, the law and the second eigenvalue are computed."""
-_DIGITS = 12
-"""Further ones are noise of iterative solvers, which may differ from one process to the next."""
-_NUMBERS = 60_000  # clients times graphs
-_LINKS = 200_000  # of all graphs together
+"""Up to so many clients, the stationary law and the second eigenvalue are computed."""
+_DIGITS = 12  # further ones are noise of iterative solvers, which may differ between processes
+_MOST_NUMBERS = 60_000  # clients times graphs
+_MOST_LINKS = 200_000  # of all graphs together
 
 
 @dataclass(frozen=True)
 class WalkPath:
-    """What a walk was, round by round.
+    """The course of a walk, round by round.
 
     Parameters
     ----------
@@ -44,34 +44,34 @@ class WalkPath:
     asked: Ints
 
 
-def walked(graphs: Graphs, rule: Walk, way: WalkPath) -> dict[str, Array]:
-    """Return the graphs that a walk was on, and what the walk comes to on them.
+def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:
+    """Return the graphs that a walk was on, and its long-run behaviour on them.
 
     Parameters
     ----------
     graphs : Graphs
     rule : Walk
-        As it is walked.
-    way : WalkPath
+        The walk, resolved on these graphs.
+    path : WalkPath
 
     Returns
     -------
     dict of str to array
         ``round`` (F,): rounds, evenly thinned; ``graph`` (F,): which of the G graphs below held
-        when its cohort was asked; ``epoch`` (G,); ``clients`` (K,): those whose links are told, the
+        when its cohort was asked; ``epoch`` (G,); ``clients`` (K,): those whose links are kept, the
         most visited where there are too many; ``links`` (E, 2) among them, those of graph g from
         ``starts[g]`` to ``starts[g + 1]``; ``places`` (G, K, 2) in metres, empty without any;
         ``lambda_2`` (G,) and ``law`` (G, N) of the walk on each whole graph: NaN where it has no
         single law, `law` empty and `lambda_2` NaN beyond `MEASURED` clients.
     """
-    shown = _spread(len(way.positions), _most(graphs))
-    epochs = np.array([graphs.epoch(k + 1, float(way.times[k])) for k in shown], dtype=np.int64)
+    shown = _evenly(len(path.positions), _most_rounds(graphs))
+    epochs = np.array([graphs.epoch(k + 1, float(path.times[k])) for k in shown], dtype=np.int64)
     kept, graph_of = np.unique(epochs, return_inverse=True)
-    clients = _clients(graphs.count, way)
+    clients = _clients(graphs.count, path)
     links, places, eigenvalues, laws = [], [], [], []
     for epoch in kept:
         graph = graphs.of(int(epoch))
-        links.append(_among(graph, clients))
+        links.append(_links_among(graph, clients))
         if graph.positions is not None:
             places.append(graph.positions[clients])
         eigenvalue, law = _long_run(graph, rule)
@@ -90,39 +90,37 @@ def walked(graphs: Graphs, rule: Walk, way: WalkPath) -> dict[str, Array]:
     }
 
 
-def _most(graphs: Graphs) -> int:
+def _most_rounds(graphs: Graphs) -> int:
     """Return how many rounds are shown, so that the graphs of all stay small."""
     if graphs.fixed:
         return MOST_ROUNDS
     whole = int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2
-    told = min(1.0, MOST_CLIENTS / graphs.count) ** 2  # the share of links among those told, about
-    return max(2, min(MOST_ROUNDS, _NUMBERS // graphs.count, int(_LINKS / max(1.0, whole * told))))
+    links = max(1.0, whole * min(1.0, MOST_CLIENTS / graphs.count) ** 2)  # between kept clients
+    return max(2, min(MOST_ROUNDS, _MOST_NUMBERS // graphs.count, int(_MOST_LINKS / links)))
 
 
-def _spread(rounds: int, most: int) -> Ints:
+def _evenly(rounds: int, most: int) -> Ints:
     """Return at most so many evenly spaced rounds, counted from 0, the last included."""
     return np.unique(np.linspace(0, rounds - 1, min(rounds, most)).round().astype(np.int64))
 
 
-def _clients(count: int, way: WalkPath) -> Ints:
-    """Return whose links are told: the most visited, then those who were asked most."""
+def _clients(count: int, path: WalkPath) -> Ints:
+    """Return whose links are kept: the most visited, then those who were asked most."""
     if count <= MOST_CLIENTS:
         return np.arange(count)
     visits, asks = (
-        np.bincount(ids[ids >= 0], minlength=count) for ids in (way.positions, way.asked)
+        np.bincount(ids[ids >= 0], minlength=count) for ids in (path.positions, path.asked)
     )
     return np.sort(np.lexsort((-asks, -visits))[:MOST_CLIENTS])
 
 
-def _among(graph: Graph, clients: Ints) -> Ints:
+def _links_among(graph: Graph, clients: Ints) -> Ints:
     """Return the links (E, 2) between some clients, the lower id first."""
     if len(clients) == graph.count:
         return graph.links
-    found = [(i, graph.neighbours(int(i))) for i in clients]
-    return np.array(
-        [(i, j) for i, around in found for j in np.intersect1d(around, clients) if i < j],
-        dtype=np.int64,
-    ).reshape(-1, 2)
+    neighbours = [(i, np.intersect1d(graph.neighbours(int(i)), clients)) for i in clients]
+    links = [(i, j) for i, near in neighbours for j in near if i < j]
+    return np.array(links, dtype=np.int64).reshape(-1, 2)
 
 
 def _long_run(graph: Graph, rule: Walk) -> tuple[float, Floats]:

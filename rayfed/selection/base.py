@@ -19,6 +19,9 @@ from rayfed.messages import Ask, Reply, State, Wait
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
+POSITION = "position"
+"""The diagnostic of a walking selection that says where the server was."""
+
 
 def _one_step(ids: Ints, rows: int | None = None) -> Floats:
     return np.ones(len(ids))
@@ -126,8 +129,12 @@ class Selection:
     def walk_on(self, graphs: Graphs) -> Walk | None:
         """Return the walk by which it moves on these graphs, as walked; None if it does not.
 
-        One that walks tells its place as the diagnostic ``position``.
+        One that walks has its place as the diagnostic `POSITION`.
         """
+        return None
+
+    def visited(self, state: State) -> int | None:
+        """Return the client that a walking server is at; None if it does not walk."""
         return None
 
     def init(self, count: int) -> State:

@@ -160,7 +160,7 @@ class ComputationEfficient(PowerOfD):
         once = np.ones(len(clients.ids), dtype=np.int64)
         ((index, w),) = minibatches(
             "shuffle", self.batch, once, ids=clients.ids, sizes=clients.sizes,
-            seed=clients.seed, round=clients.round, ask=clients.ask,
+            seed=clients.seed, draw=clients.draws, ask=clients.ask,
         )  # fmt: skip
         value = clients.problem.value(np.atleast_2d(x), clients.take(index, w))
         return Upload({"loss": np.broadcast_to(value, clients.ids.shape)})

@@ -12,7 +12,7 @@ from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import State, Wait
-from rayfed.selection.base import Choice, Selection, View
+from rayfed.selection.base import POSITION, Choice, Selection, View
 from rayfed.topology.walks import Metropolis, Walk, Walker
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Walking(Selection):
     own_cohort: ClassVar[bool] = True
     needs_graphs: ClassVar[bool] = True
     diagnostics: ClassVar[tuple[Column, ...]] = (
-        Column("position", about="Id of the client that the server visits."),
+        Column(POSITION, about="Id of the client that the server visits."),
     )
 
     rule: Walk = field(default_factory=Metropolis)
@@ -73,6 +73,10 @@ class Walking(Selection):
         """Return the rule, made lazy where it would have a period."""
         return self.rule.resolved(graphs)
 
+    def visited(self, state: State) -> int:
+        """Return the client that the server is at."""
+        return int(state[POSITION])
+
     def init(self, count: int) -> State:
         """Return the state of a server that has no position yet."""
         return _state(_NOWHERE, 0)
@@ -80,7 +84,7 @@ class Walking(Selection):
     def select(self, view: View, state: State) -> Choice:
         """Move, and return the available clients of the neighbourhood (K,), ascending."""
         walker = self._walker(view)
-        here, now = int(state["position"]), view.time_s
+        here, now = int(state[POSITION]), view.time_s
         if here == _NOWHERE:
             here = walker.first() if self.start is None else self.start
         elif state["arrived"] < view.round:
@@ -102,4 +106,4 @@ class Walking(Selection):
 
 
 def _state(position: int, arrived: int) -> dict[str, Array]:
-    return {"position": np.asarray(position), "arrived": np.asarray(arrived)}
+    return {POSITION: np.asarray(position), "arrived": np.asarray(arrived)}

@@ -1,4 +1,4 @@
-"""How large settings may be, so that counts stay in int64 and a run comes to an end."""
+"""Upper bounds of settings, so that counts fit int64 and a run can end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 2**31 - 1
 LARGEST_SEED = 2**53 - 1
 """Of seeds: float64 and JavaScript hold every whole number up to here."""
 LONGEST_S = 1e12
-"""Seconds, about 30,000 years: a clock in float64 still tells tenths of milliseconds apart."""
+"""Seconds, about 30,000 years: a float64 clock still resolves 0.1 ms there."""
 MOST_RUNS = 10_000
 """Runs of a study: settings of the grid times algorithms times seeds."""
 

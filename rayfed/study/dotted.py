@@ -70,7 +70,7 @@ def _pair(override: str) -> tuple[str, Any]:
     try:
         return key.strip(), parse_yaml(text)
     except yaml.YAMLError as error:
-        text = f"the value is no valid YAML: {problem_of(error)}"
+        text = f"the value is not valid YAML: {problem_of(error)}"
         raise ScenarioError(place, text) from error
 
 

@@ -54,7 +54,7 @@ from rayfed.study.docstrings import described, summary
 from rayfed.study.invalid import BRANCHES, Refused, short
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
-BESIDE = "x-beside"  # which keys stand beside the settings of a plug-in
+BESIDE = "x-beside"  # the keys that a section has in addition to the settings of its plug-in
 UNNAMED = "x-unnamed"  # and to the one that settings without a name are for
 
 
@@ -76,7 +76,7 @@ def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
 
 
 class Settings(BaseModel):
-    """Base of all parts of a scenario: frozen, unknown keys refused, a yes or no is no number."""
+    """Base of all parts of a scenario: frozen, unknown keys and misplaced truth values refused."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -111,14 +111,14 @@ class Settings(BaseModel):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Describe the keys as the docstring does."""
-        found = handler(schema)
-        inner = handler.resolve_ref_schema(found)
+        described_schema = handler(schema)
+        inner = handler.resolve_ref_schema(described_schema)
         texts = described(cls.origin or cls)
         inner["description"] = summary(cls.origin or cls)
         for key, shown in inner.get("properties", {}).items():
             if key in texts:
                 shown["description"] = texts[key]
-        return found
+        return described_schema
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Plugin:
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """Annotation of a field that holds a frozen dataclass which is no plug-in."""
+    """Annotation of a field that holds a frozen dataclass that is not a plug-in."""
 
     cls: type[Any]
 

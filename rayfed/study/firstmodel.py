@@ -29,7 +29,7 @@ def read_model(path: Path, p: int) -> Array:
         OSError, ValueError, KeyError, EOFError, MemoryError, BadZipFile, zlib.error, TypeError,
         ScenarioError,
     ) as error:  # fmt: skip
-        text = f"{name} is no model; give zeros, normal, or a model.npz or .npy file"
+        text = f"{name} is not a model; give zeros, normal, or a model.npz or .npy file"
         raise ScenarioError("problem.init", text) from error
     if x.dtype.kind not in "fiu":
         text = f"{name} holds values of type {clipped(x.dtype, 40)}; give real numbers"

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario: every mistake on a line that says what to change."""
+"""The mistakes in a scenario, each on a line that says what to change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WANTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """Stands for a value that is wrong where it is, so that the rest is checked all the same."""
+    """Replaces a value that is wrong where it stands, so that validation goes on with the rest."""
 
     text: str
 
@@ -114,7 +114,9 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
     for one in error.errors(include_url=False):
         place = _place(one, raw)
         inside = any(other.startswith(f"{place}.") for other in places)
-        if not (inside and one["type"] == "too_short"):  # it only lacks what was wrong inside
+        if not (
+            inside and one["type"] == "too_short"
+        ):  # it is short only because an entry is wrong
             places.setdefault(place, []).append(one)
     return together(
         ScenarioError(place, text)
@@ -125,7 +127,7 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
 
 
 def _outside(errors: list[Error], place: str, places: Iterable[str]) -> bool:
-    """Whether a place is only of another type than wanted, while something in it is wrong."""
+    """Return whether a place only has the wrong type because something inside it is wrong."""
     inside = any(other.startswith(f"{place}.") for other in places)
     return inside and all(str(error["type"]).endswith("_type") for error in errors)
 
@@ -176,8 +178,8 @@ def _sentences(errors: list[Error]) -> list[str]:
         return [MISSING]
     union = any(_is_branch(part) for error in errors for part in error["loc"])
     if first["type"] == "scenario":
-        ours = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
-        return ours[:1] if union else list(dict.fromkeys(ours))
+        messages = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
+        return messages[:1] if union else list(dict.fromkeys(messages))
     wanted = dict.fromkeys(_wanted(error) for error in errors)
     return [f"found {short(first['input'])}; it should be {' or '.join(wanted)}"]
 

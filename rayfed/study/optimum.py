@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from rayfed.clients import Clients
-from rayfed.clients.host import Request
+from rayfed.clients.request import uncharged
+from rayfed.clients.setup import DataViews
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Optimum, Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
-from rayfed.numerics.minimise import minimise
 
 _NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in about a second
 _NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wanted there
@@ -40,13 +40,17 @@ class Whole:
     def least(self, clients: Clients, x: Array) -> Upload:
         """Return the least value F_i* of every client (K,), searched from x (p,)."""
         newton = clients.problem.has_hessian and clients.p <= _NEWTON_EACH_UP_TO
-        found = [
+        from rayfed.numerics.minimise import minimise  # here: SciPy's take half a second
+
+        least = [
             minimise(
-                partial(_value_and_gradient, one), partial(_hessian, one) if newton else None, x
+                partial(_value_and_gradient, client),
+                partial(_hessian, client) if newton else None,
+                x,
             )[0]
-            for one in (clients.only(k) for k in range(len(clients.ids)))
+            for client in (clients.only(k) for k in range(len(clients.ids)))
         ]
-        return Upload({"least": np.array(found)})
+        return Upload({"least": np.array(least)})
 
 
 def optimum(
@@ -78,60 +82,58 @@ def optimum(
     ScenarioError
         If the problem is not convex, or not all clients are evaluated.
     """
-    name, known = run.problem.name, run.problem.convex and len(run.evaluated) == run.clients.count
-    if not known:
+    problem = run.training.problem
+    if not problem.convex or len(run.measuring.evaluated) < run.federation.clients.count:
         if place is None:
             return None
-        why = f"the optimum of '{name}' is unknown; leave it out"
-        raise ScenarioError(place, "needs `evaluate.clients: all`" if run.problem.convex else why)
-    everyone = {name: view for name, view in run.views.items() if name != "server"}
-    views = {**everyone, "": run.views["evaluation"]}
-    data = dict.fromkeys(views, run.data["evaluation"])
-    whole = replace(run, views=views, data=data, x0=run.x0.astype(np.float64))
-    executor = SerialExecutor(tables, whole.data)
-    setup = replace(whole.setup(), owners={"optimum": Whole()}, initial={})
+        unknown = f"the optimum of '{problem.name}' is unknown; leave it out"
+        raise ScenarioError(place, "needs `evaluate.clients: all`" if problem.convex else unknown)
+    clients = run.federation.views.evaluation
+    setup = replace(
+        run.setup(), owners={"optimum": Whole()}, views=DataViews(clients, clients), initial={}
+    )
+    executor = SerialExecutor(tables)
     executor.open("optimum", setup)
     function = _Function(executor, run)
-    value, x = minimise(function.value_and_gradient, function.newton, whole.x0)
-    return Optimum(value, x, function.least(whole.x0) if of_clients else None)
+    from rayfed.numerics.minimise import minimise  # here: SciPy takes a while to import
+
+    x0 = run.training.x0.astype(np.float64)
+    value, x = minimise(function.value_and_gradient, function.newton, x0)
+    return Optimum(value, x, function.least(x0) if of_clients else None)
 
 
 class _Function:
     """F, its gradient and its Hessian, summed over all clients."""
 
     def __init__(self, executor: SerialExecutor, run: Run) -> None:
-        objective = run.views["evaluation"].objective
-        mass = run.views["evaluation"].shards.mass(run.evaluated)
-        weights = float(objective.weights(mass).sum())
-        self.normaliser = objective.normaliser(weights, len(run.evaluated))
-        self.executor, self.ids, self.p = executor, run.evaluated, run.x0.size
-        self.dtype = run.dtype
-        newton = run.problem.has_hessian and self.p <= _NEWTON_UP_TO
+        view, ids = run.federation.views.evaluation, run.measuring.evaluated
+        weights = float(view.objective.weights(view.shards.mass(ids)).sum())
+        self.normaliser = view.objective.normaliser(weights, len(ids))
+        self.executor, self.ids, self.p = executor, ids, run.training.x0.size
+        self.dtype = run.training.dtype
+        newton = run.training.problem.has_hessian and self.p <= _NEWTON_UP_TO
         self.newton = self.hessian if newton else None
 
     def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Return F(x) and its gradient (p,)."""
-        terms = self._sum("gradient", x, 1 + self.p)
+        terms = self._sum(Whole.gradient, x, 1 + self.p)
         return float(terms[0]), terms[1:]
 
     def hessian(self, x: Floats) -> Floats:
         """Return the Hessian of F at x (p, p)."""
-        return self._sum("hessian", x, self.p**2)
+        return self._sum(Whole.hessian, x, self.p**2)
 
     def least(self, x: Floats) -> Floats:
         """Return F_i* (K,) of all clients."""
-        request = self._request("least", {"least": 1})
+        request = uncharged("optimum", Whole.least.__name__, {"least": 1}, self.ids)
         each = self.executor.exchange("optimum", request, {"x": x.astype(self.dtype)}).each
         return np.asarray(each["least"])
 
-    def _sum(self, work: str, x: Floats, up: int) -> Floats:
-        request = self._request(work, {"terms": up})
+    def _sum(self, half: Callable[..., Upload], x: Floats, up: int) -> Floats:
+        """Return the summed terms of a client half, divided as F is."""
+        request = uncharged("optimum", half.__name__, {"terms": up}, self.ids)
         sums = self.executor.exchange("optimum", request, {"x": x.astype(self.dtype)}).sums
         return np.asarray(sums["terms"].astype(np.float64) / self.normaliser)
-
-    def _request(self, work: str, up: Mapping[str, int]) -> Request:
-        none = np.zeros(len(self.ids), dtype=np.int64)
-        return Request("optimum", work, up, self.ids, np.ones(len(self.ids)), none, none, 0, 0)
 
 
 def _value_and_gradient(client: Clients, x: Floats) -> tuple[float, Floats]:

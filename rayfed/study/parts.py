@@ -72,15 +72,17 @@ class Evaluate(Settings):
     gap : bool
         Whether the optimum is computed, so that `loss_gap` is known.
     fairness : bool
-        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are.
+        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are
+        computed.
     skew : bool
-        Whether the loss of each cohort over that of all clients is, before it trains.
+        Whether the loss of each cohort relative to that of all clients is computed, before it
+        trains.
     skew_draws : int
         Cohorts drawn anew to estimate the expected skew of a round.
     heterogeneity : bool
-        Whether it is known how far the clients' gradients, local models and optima differ.
+        Whether the differences of the clients' gradients, local models and optima are computed.
     distance : bool
-        Whether the distance of the model from the optimum is.
+        Whether the distance of the model from the optimum is computed.
     """
 
     every: Count = 1
@@ -133,7 +135,7 @@ class Named(Settings):
 
 
 class Clock(Named):
-    """Whether anybody really waits.
+    """Whether simulated time takes wall-clock time.
 
     Parameters
     ----------
@@ -218,8 +220,8 @@ class Different(Settings):
     def _one_choice(self) -> Self:
         given = [key for key in ("ids", "count", "fraction") if getattr(self, key) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of ids, count and fraction"
-            fail(f"found {found}; give one of ids, count and fraction", given)
+            keys = " and ".join(given) or "none of ids, count and fraction"
+            fail(f"found {keys}; give one of ids, count and fraction", given)
         return self
 
     def group(self, index: int, population: int) -> Group:
@@ -318,13 +320,13 @@ class Task(Settings):
     @classmethod
     def _split(cls, given: Any) -> Any:
         """Tell the keys of the data from the settings of the problem."""
-        own = [key for key in cls.model_fields if key != "kernels"]
+        beside = [key for key in cls.model_fields if key != "kernels"]
         if not isinstance(given, Mapping):
             return {"kernels": fields.build("problems", given)}
         problem, settings = fields.split("problems", given)
-        known = [*fields.model_of(problem).model_fields, *own]
+        known = [*fields.model_of(problem).model_fields, *beside]
         settings = fields.mark_unknown(settings, known)
-        data = {key: settings.pop(key) for key in own if key in settings}
+        data = {key: settings.pop(key) for key in beside if key in settings}
         return {"kernels": {"name": problem, **settings}, **data}
 
     @field_validator("dataset", mode="wrap")

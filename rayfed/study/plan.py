@@ -5,39 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import psutil
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.examiner import Examiner
-from rayfed.clients.clients import STACKS_BYTES
-from rayfed.clients.solvers import Solver, block
+from rayfed.clients.solvers import Descent, Solver, block
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
-from rayfed.datasets.shards import Shards, label_ranks
-from rayfed.engine.run import Run
+from rayfed.datasets.shards import label_ranks
+from rayfed.engine.run import ENDLESS, Ending, Federation, Measuring, Participation, Run, Training
 from rayfed.engine.stopping import Stop
 from rayfed.population import Population
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
-from rayfed.selection import All
+from rayfed.selection import All, Selection
 from rayfed.study import Study, plain
+from rayfed.study.checks import check_run
+from rayfed.study.cost import Cost
 from rayfed.study.firstmodel import read_model
 from rayfed.study.names import check_runs, run_folder
 from rayfed.study.optimum import optimum
 from rayfed.study.views import Loader, Views, Wanted
-from rayfed.study.work import check_work
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
-ACTOR_BYTES = 90 * 2**20
-DRIVER_BYTES = 220 * 2**20
-ENDLESS = 2**31
-"""Rounds of a run that only a rule under ``stop`` ends."""
 EVALUATE_ALL = 10_000
 """Up to so many clients, ``evaluate.clients: auto`` means all."""
 
@@ -63,7 +58,7 @@ class Plan:
     @property
     def clients(self) -> int:
         """Number N of clients, the largest of all settings."""
-        return max(run.clients.count for run in self.runs)
+        return max(run.federation.clients.count for run in self.runs)
 
     def graphs(self) -> Graphs:
         """Return who is linked with whom under the first seed.
@@ -80,76 +75,7 @@ class Plan:
 
     def cost(self, cpus: int) -> Cost:
         """Return what the placement will cost on so many CPUs."""
-        return Cost.of(self, cpus)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """A forecast of processes and memory.
-
-    Parameters
-    ----------
-    actors, drivers : int
-        Processes beside this one.
-    data, state, processes : int
-        Bytes of the tables, of client state at its most, and of the processes themselves.
-    """
-
-    actors: int
-    drivers: int
-    data: int
-    state: int
-    processes: int
-
-    @property
-    def memory(self) -> int:
-        """Bytes in all."""
-        return self.data + self.state + self.processes
-
-    @classmethod
-    def of(cls, plan: Plan, cpus: int) -> Cost:
-        """Forecast, with room: measured at work, an actor has 73 MB of its own, a driver 121."""
-        executor = plan.study.executor
-        data = sum(t.X.nbytes + t.y.nbytes for t in plan.tables.values())
-        state = max(_state_bytes(run) for run in plan.runs)
-        if executor.name == "serial":
-            return cls(0, 0, data + min(data, STACKS_BYTES), state, DRIVER_BYTES)
-        from rayfed.executors.placement import actor_count
-
-        actors = actor_count(plan.clients, executor.clients_per_actor, cpus)
-        drivers = min(cpus, len(plan.runs))
-        processes = actors * ACTOR_BYTES + (drivers + 1) * DRIVER_BYTES
-        # the tables are in this process and in the object store; runs go on side by side, and
-        # each keeps stacks of rows in the actors
-        stacks = drivers * min(data, actors * STACKS_BYTES)
-        return cls(actors, drivers, 2 * data + stacks, drivers * state, processes)
-
-    def check(self, available: int | None = None) -> None:
-        """Refuse what cannot fit.
-
-        Raises
-        ------
-        ScenarioError
-            If more memory is needed than there is.
-        """
-        there = psutil.virtual_memory().available if available is None else available
-        if self.memory > there:
-            remedy = "fewer clients or a smaller model"
-            if self.actors:
-                remedy = f"a larger executor.clients_per_actor, {remedy}"
-            raise ScenarioError(
-                "executor",
-                f"needs about {self.memory / 2**30:.1f} GiB of memory ({self.actors} actors), "
-                f"but {there / 2**30:.1f} GiB are available; use {remedy}",
-            )
-
-
-def _state_bytes(run: Run) -> int:
-    """Return the bytes that client state can grow to, its copies at a checkpoint included."""
-    row = sum(v.nbytes for v in run.algorithm.client_state(run.x0).values())
-    cohort = run.cohort or run.clients.count
-    touched = min(run.clients.count, cohort * run.rounds)
-    return 3 * row * touched
+        return Cost.of(self.study.executor, self.runs, self.tables, cpus)
 
 
 def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
@@ -208,54 +134,92 @@ class _Seed:
         evaluate = self.study.evaluate
         place = evaluate.needs_optimum(self.study.stop)
         of_clients = evaluate.heterogeneity or evaluate.skew
-        examined = any(run.examiner is not None and run.examiner.needs_optimum for run in runs)
+        examiners = (run.measuring.examiner for run in runs)
+        examined = any(examiner.needs_optimum for examiner in examiners if examiner is not None)
         if not (place or of_clients or examined):
             return runs
         best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
-        return [replace(run, optimum=best) for run in runs]
+        return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]
 
     def _run(self, index: int, algorithm: Algorithm) -> Run:
-        study, part = self.study, self.study.participation
-        label = algorithm.label or algorithm.name
-        record = self._record(algorithm)
-        whole = self.views.whole(self.loader.tables)
-        algorithm, examiner = self._bound(index, algorithm, whole)
-        views, data = self.views.of(algorithm, self.loader.tables)
-        select = algorithm.select or part.select
-        weights = algorithm.weights or ("uniform" if select.size_weighted else "size")
-        everyone = select.own_cohort or isinstance(select, All)
-        population, cohort = self.clients, None if everyone else part.cohort
-        if algorithm.pooled:  # one machine with an ordinary client's speed, always there
-            delay, select = self.clients.delay, All()
-            population, cohort = Population(1, self.seed, delay, availability=Always()), None
-        if self.graphs is not None and select.needs_graphs:
-            own = algorithm.select is not None
-            try:
-                select.check_graphs(self.graphs)
-            except ScenarioError as error:
-                place = f"algorithms.{index}.select" if own else "participation.select"
-                raise error.under(place) from error
+        """Return the run of an algorithm, which is number `index` in the scenario file."""
+        study = self.study
+        label, record = algorithm.label or algorithm.name, self._record(algorithm)
+        algorithm, examiner = self._bound(index, algorithm)
+        participation = self._participation(index, algorithm)
         run = Run(
-            label=label, setting=self.setting, seed=self.seed,
-            folder=run_folder(label, self.setting, self.seed), algorithm=algorithm, weights=weights,
-            problem=self.problem, views=views, data=data,
-            solvers=self._solvers(index, algorithm), population=population, clients=self.clients,
-            selection=select, x0=self.x0, evaluated=self.evaluated,
-            scored=self.views.scored, cohort=cohort, over_select=part.over_select,
-            deadline_s=None if algorithm.pooled else part.deadline_s,
-            rounds=study.rounds or ENDLESS,
-            stop=Stop(**dict(study.stop)), evaluate_every=study.evaluate.every,
-            checkpoint_s=study.checkpoint.every_s, block=self._block(algorithm),
+            label=label,
+            setting=self.setting,
+            seed=self.seed,
+            folder=run_folder(label, self.setting, self.seed),
+            training=self._training(index, algorithm),
+            federation=self._federation(algorithm, participation.selection),
+            participation=participation,
+            measuring=self._measuring(examiner),
+            ending=Ending(study.rounds or ENDLESS, Stop(**dict(study.stop))),
+            block=self._block(algorithm),
+            checkpoint_s=study.checkpoint.every_s,
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
-            fairness=study.evaluate.fairness, skew=study.evaluate.skew,
-            skew_draws=study.evaluate.skew_draws,
-            heterogeneity=study.evaluate.heterogeneity, distance=study.evaluate.distance,
-            graphs=self.graphs if select.needs_graphs else None, examiner=examiner,
             record=record,
-        )  # fmt: skip
-        check_work(run)
-        _check_end(run)
+        )
+        check_run(index, run)
         return run
+
+    def _training(self, index: int, algorithm: Algorithm) -> Training:
+        """Return what is learned, by an algorithm that has met the clients."""
+        solvers = self._solvers(index, algorithm)
+        return Training(self.problem, algorithm, self._weights(algorithm), solvers, self.x0)
+
+    def _weights(self, algorithm: Algorithm) -> Literal["size", "uniform"]:
+        """Return the weights of the mean over participants."""
+        selection = algorithm.select or self.study.participation.select
+        return algorithm.weights or ("uniform" if selection.size_weighted else "size")
+
+    def _federation(self, algorithm: Algorithm, selection: Selection) -> Federation:
+        """Return the clients as a run of an algorithm sees them."""
+        population = self.clients
+        if algorithm.pooled:  # one machine with an ordinary client's speed, always there
+            population = Population(1, self.seed, self.clients.delay, availability=Always())
+        views = self.views.of(algorithm, self.loader.tables)
+        graphs = self.graphs if selection.needs_graphs else None
+        return Federation(population, self.clients, views, graphs)
+
+    def _participation(self, index: int, algorithm: Algorithm) -> Participation:
+        """Return who takes part.
+
+        Raises
+        ------
+        ScenarioError
+            If the selection cannot be on the topology.
+        """
+        if algorithm.pooled:
+            return Participation(All())
+        part = self.study.participation
+        selection = algorithm.select or part.select
+        if self.graphs is not None and selection.needs_graphs:
+            try:
+                selection.check_graphs(self.graphs)
+            except ScenarioError as error:
+                place = f"algorithms.{index}.select" if algorithm.select else "participation.select"
+                raise error.under(place) from error
+        everyone = selection.own_cohort or isinstance(selection, All)
+        cohort = None if everyone else part.cohort
+        return Participation(selection, cohort, part.over_select, part.deadline_s)
+
+    def _measuring(self, examiner: Examiner | None) -> Measuring:
+        """Return what rows say about the model, before the optimum is known."""
+        evaluate = self.study.evaluate
+        return Measuring(
+            self.evaluated,
+            self.views.scored,
+            evaluate.every,
+            examiner=examiner,
+            fairness=evaluate.fairness,
+            skew=evaluate.skew,
+            skew_draws=evaluate.skew_draws,
+            heterogeneity=evaluate.heterogeneity,
+            distance=evaluate.distance,
+        )
 
     def _population(self) -> Population:
         clients = self.study.clients.population(self.seed, self.count)
@@ -266,17 +230,20 @@ class _Seed:
             raise ScenarioError("clients.availability.by", text)
         return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
 
-    def _bound(
-        self, index: int, algorithm: Algorithm, whole: Shards
-    ) -> tuple[Algorithm, Examiner | None]:
+    def _bound(self, index: int, algorithm: Algorithm) -> tuple[Algorithm, Examiner | None]:
         """Return an algorithm that has met clients and problem, and its examiner.
 
         Errors say which algorithm it is.
         """
+        whole = self.views.whole(self.loader.tables)
         known = (whole, self.clients, self.views.objective)
+        selection = algorithm.select or self.study.participation.select
         try:
             examiner = algorithm.examiner
-            return algorithm.bound(*known), examiner and examiner.bound(*known)
+            bound = algorithm.bound(*known)
+            weights = self._weights(algorithm)
+            bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
+            return bound, examiner and examiner.bound(*known)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
 
@@ -287,7 +254,7 @@ class _Seed:
         return (algorithm.local, *self.study.group_solvers(index))
 
     def _block(self, algorithm: Algorithm) -> int:
-        batch = getattr(algorithm.local, "batch", "full")
+        batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"
         widths = self.views.shards.widths(self.evaluated)
         rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))
         shards = self.views.shards
@@ -325,20 +292,6 @@ class _Seed:
             "dtype": str(self.dtype),
             "classes": [str(label) for label in self.views.labels],
         }
-
-
-def _check_end(run: Run) -> None:
-    """Refuse a run that the clock alone ends, where nothing takes time."""
-    if run.rounds != ENDLESS or run.stop != Stop(time_s=run.stop.time_s):
-        return
-    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
-    asks = run.algorithm.round(run.algorithm.init(run.x0))
-    ask = next(asks)
-    asks.close()
-    transfers = run.population.transfer_s(ids, float(bool(ask.send)), float(bool(ask.up)))
-    if not any(s.any() for s in (run.population.mean_seconds_per_step(ids), *transfers)):
-        text = f"alone ends '{run.label}', and its clock stands still; give rounds, or a delay"
-        raise ScenarioError("stop.time_s", text)
 
 
 def walks_of(study: Study, graphs: Graphs) -> list[Walk]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from rayfed.core.errors import ScenarioError, unknown
@@ -40,7 +41,7 @@ def locate(scenario: str | Path) -> Path:
         If there is no such file, and the text is a single word that names no scenario either.
     """
     path = Path(scenario)
-    if path.exists() or path.name != str(scenario) or path.suffix:
+    if os.path.exists(path) or path.name != str(scenario) or path.suffix:
         return path
     known = scenarios()
     if path.name not in known:

@@ -167,12 +167,12 @@ class Study(Settings):
                 self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
             select = algorithm.select or part.select
             if algorithm.needs_walk and "position" not in names(select.diagnostics):
-                found = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
+                text = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
                 place = f"algorithms.{index}"
-                raise ScenarioError(place, f"{found}, which visits nobody; give select: walk")
+                raise ScenarioError(place, f"{text}, which visits nobody; give select: walk")
         if part.cohort is not None and part.select.own_cohort:
-            found = f"found {part.cohort}, but '{part.select.name}' says itself who takes part"
-            raise ScenarioError("participation.cohort", f"{found}; leave it out")
+            text = f"found {part.cohort}, but '{part.select.name}' says itself who takes part"
+            raise ScenarioError("participation.cohort", f"{text}; leave it out")
 
     def _check_selection(self, place: str, select: Selection, count: int) -> None:
         if select.needs_graphs and self.topology is None:
@@ -204,7 +204,7 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Check what no part knows alone; all that is wrong is told at once."""
+        """Check what concerns several parts; all mistakes are raised together."""
         wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
         if wrong:
             refuse(wrong, self)
@@ -304,16 +304,16 @@ def located(
     overridden : iterable of str
         Dotted keys whose values come from elsewhere.
     """
-    keys, found = list(overridden), []
+    keys, placed = list(overridden), []
     for each in errors_of(error):
         elsewhere = any(matches(key, each.place) for key in keys)
-        found.append((None if elsewhere else lines.of(each.place), each))
-    found.sort(key=lambda pair: (pair[0] is None, pair[0] or 0))
-    where = ["" if line is None else f"{clipped(path, 100)}:{line}" for line, _ in found]
-    return Mistakes([each for _, each in found], where) if any(where) else error
+        placed.append((None if elsewhere else lines.of(each.place), each))
+    placed.sort(key=lambda pair: (pair[0] is None, pair[0] or 0))
+    where = ["" if line is None else f"{clipped(path, 100)}:{line}" for line, _ in placed]
+    return Mistakes([each for _, each in placed], where) if any(where) else error
 
 
-def locate(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
+def with_lines(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
     """Return an error that was found after a scenario file was read, with its lines in the file.
 
     The error is returned as it is where the file cannot be read any more.

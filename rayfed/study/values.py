@@ -18,13 +18,13 @@ def check_values(raw: Mapping[str, Any]) -> None:
     Parameters
     ----------
     raw : mapping
-        What a scenario file holds; objects that are no plain values are left to others.
+        What a scenario file holds; other objects, such as plug-in values, are not looked into.
 
     Raises
     ------
     ScenarioError
-        If a text is too long or has characters that no file and no terminal takes, a mapping has
-        a key that is no name, or values lie too deep in each other or are too many.
+        If a text is too long or holds control characters or lone surrogates, a mapping has
+        such a key, or the values are nested too deep or too many.
     """
     for count, (place, value) in enumerate(_walk("", raw, 1), start=1):
         if count > MOST_VALUES:

@@ -1,4 +1,4 @@
-"""From a scenario's data to what hosts see: rows loaded, cast and split, each only once."""
+"""The data of a scenario as hosts see it: loaded, cast and split, each table only once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.clients.host import View, with_table
+from rayfed.clients.setup import DataViews, View, with_table
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
@@ -101,10 +101,8 @@ class Views:
         name = self.data["clients"]
         return with_table(self.shards, tables[name]) if name else self.shards
 
-    def of(
-        self, algorithm: Algorithm, tables: dict[str, Any]
-    ) -> tuple[dict[str, View], dict[str, str]]:
-        """Return the views of a run and the names of their tables.
+    def of(self, algorithm: Algorithm, tables: dict[str, Any]) -> DataViews:
+        """Return the views of a run, without their tables.
 
         Parameters
         ----------
@@ -118,19 +116,16 @@ class Views:
         ScenarioError
             If the algorithm needs all rows in one place and cannot have them.
         """
-        ours = self.objective
-        whole = View(self.shards, ours)
-        views, data = {"": whole, "evaluation": whole}, {"": self.data["clients"]}
+        objective = self.objective
+        training = whole = View(self.shards, objective, self.data["clients"])
         if algorithm.pooled:
             everyone = np.arange(self.shards.clients)
             sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
-            one, data[""] = self._pooled(algorithm, tables)
-            views[""] = View(one, ours.pooled(sizes, mass))
-        data["evaluation"] = self.data["clients"]
-        if self.server is not None:
-            views["server"] = View(self.server, ours)
-            data["server"] = self.data["server"]
-        return views, data
+            shards, table = self._pooled(algorithm, tables)
+            training = View(shards, objective.pooled(sizes, mass), table)
+        if self.server is None:
+            return DataViews(training, whole)
+        return DataViews(training, whole, View(self.server, objective, self.data["server"]))
 
     def _pooled(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""

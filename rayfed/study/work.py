@@ -1,4 +1,4 @@
-"""Local work that comes to an end: how many steps a scenario asks of a client, before a run."""
+"""A bound on local work, checked before a run: how many steps a scenario asks of a client."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ MOST_STEPS = 10**8
 
 
 def check_work(run: Run) -> None:
-    """Refuse local work that cannot be counted or is too much, of clients as they are on average.
+    """Refuse local work that cannot be counted or is too much, at the clients' mean speeds.
 
     Raises
     ------
     ScenarioError
         If a client would take more than `MOST_STEPS` local steps in a round, or in a method's
-        further solver, such as the one that fine-tunes, or if their number cannot be told.
+        further solver, such as the one that fine-tunes, or if the number cannot be computed.
     """
-    ids = np.arange(1) if run.algorithm.pooled else run.evaluated
-    pace, sizes = run.population.mean_seconds_per_step(ids), run.views[""].shards.sizes(ids)
-    groups = run.population.group_of(ids)
+    algorithm, population = run.training.algorithm, run.federation.population
+    ids = np.arange(1) if algorithm.pooled else run.measuring.evaluated
+    pace = population.mean_seconds_per_step(ids)
+    sizes = run.federation.views.training.shards.sizes(ids)
+    groups = population.group_of(ids)
     for group in np.unique(groups).tolist():
-        check_steps(run.solvers[group], sizes[groups == group], pace[groups == group])
-    for field in fields(run.algorithm):
-        solver = getattr(run.algorithm, field.name)
+        check_steps(run.training.solvers[group], sizes[groups == group], pace[groups == group])
+    for field in fields(algorithm):
+        solver = getattr(algorithm, field.name)
         if isinstance(solver, Solver) and field.name != "local":
             check_steps(solver, sizes, pace, place=field.name)
 
 
 def check_steps(solver: Solver, sizes: Ints, pace: Floats, place: str = "local") -> None:
-    """Refuse more local steps than a run would come to the end of.
+    """Refuse more local steps than a run can finish.
 
     Parameters
     ----------
@@ -51,8 +53,8 @@ def check_steps(solver: Solver, sizes: Ints, pace: Floats, place: str = "local")
     Raises
     ------
     ScenarioError
-        If a client would take more than `MOST_STEPS` local steps in a round, or if their number
-        cannot be told.
+        If a client would take more than `MOST_STEPS` local steps in a round, or if the number
+        cannot be computed.
     """
     with np.errstate(over="ignore"):
         steps = solver.budget(sizes, pace)

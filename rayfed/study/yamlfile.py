@@ -44,7 +44,7 @@ class _Strict(_Fast):  # type: ignore[misc]
             return super().construct_object(node, deep)
         except (ValueError, KeyError, AttributeError, OverflowError, IndexError) as error:
             kind = node.tag.rpartition(":")[2]
-            raise _wrong(f"'{clipped(node.value, 40)}' is no {kind}", node) from error
+            raise _wrong(f"'{clipped(node.value, 40)}' is not a valid {kind}", node) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -56,14 +56,15 @@ class _Strict(_Fast):  # type: ignore[misc]
         return made
 
 
-def _wrong(text: str, node: yaml.Node | yaml.Event) -> yaml.MarkedYAMLError:
+def _wrong(text: str, node: Any) -> yaml.MarkedYAMLError:
+    """Return an error at a node, or an event, of the text."""
     return yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
 
 
 def _measure(
     node: yaml.Node, known: dict[int, tuple[int, int] | None], depth: int
 ) -> tuple[int, int]:
-    """Return how many values a node stands for and how deep it is; refuse what is no plain value.
+    """Return how many values a node holds, aliases expanded, and how deep it is.
 
     ``known`` holds the nodes that were measured, and None for those that contain this one.
     """
@@ -91,7 +92,7 @@ def _check(node: yaml.Node) -> list[yaml.Node]:
     Raises
     ------
     yaml.MarkedYAMLError
-        If its tag, a key or the length of a number is none that a scenario can have.
+        If a scenario cannot have its tag, one of its keys or so long a number.
     """
     if isinstance(node, yaml.ScalarNode):
         if node.tag not in _PLAIN and node.tag != "!power":
@@ -123,7 +124,9 @@ def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
     try:
         value = float(base) ** exponent
     except (OverflowError, ZeroDivisionError) as error:
-        raise _wrong(f"'{clipped(node.value, 40)}' is no number that can be held", node) from error
+        raise _wrong(
+            f"'{clipped(node.value, 40)}' is too large or too small a number", node
+        ) from error
     return int(value) if exponent >= 0 and value <= 2**53 else value
 
 
@@ -141,7 +144,7 @@ def parse_yaml(text: str) -> Any:
     Raises
     ------
     yaml.YAMLError
-        If it is no YAML, or holds more than plain values.
+        If it is not YAML, or holds more than plain values.
 
     Examples
     --------
@@ -157,7 +160,7 @@ def parse_with_lines(text: str) -> tuple[Any, Lines]:
     Raises
     ------
     yaml.YAMLError
-        If it is no YAML, or holds more than plain values.
+        If it is not YAML, or holds more than plain values.
     """
     try:
         _scan(text)
@@ -226,7 +229,7 @@ def read_yaml(path: Path) -> Any:
     Raises
     ------
     ScenarioError
-        If it cannot be read, is no YAML, or holds more than plain values.
+        If it cannot be read, is not YAML, or holds more than plain values.
     """
     return read_with_lines(path)[0]
 
@@ -237,16 +240,18 @@ def read_with_lines(path: Path) -> tuple[Any, Lines]:
     Raises
     ------
     ScenarioError
-        If it cannot be read, is no YAML, or holds more than plain values.
+        If it cannot be read, is not YAML, or holds more than plain values.
     """
     text = read_text(path)
     try:
         return parse_with_lines(text)
     except yaml.constructor.ConstructorError as error:
-        problem = "holds a value that is no plain YAML (a Python object?); remove its tag"
+        problem = "holds a value that is not plain YAML (a Python object?); remove its tag"
         raise ScenarioError(_line(path, error), f"{problem}: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise ScenarioError(_line(path, error), f"is no valid YAML: {problem_of(error)}") from error
+        raise ScenarioError(
+            _line(path, error), f"is not valid YAML: {problem_of(error)}"
+        ) from error
 
 
 def problem_of(error: yaml.YAMLError) -> str:
@@ -264,7 +269,7 @@ def read_text(path: Path) -> str:
     Raises
     ------
     ScenarioError
-        If there is no such file, it is no regular file, too long, or no text.
+        If there is no such file, it is not a regular file, too long, or no text.
     """
     check_regular(path)
     try:
@@ -275,16 +280,16 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ScenarioError(str(path), "is no text in UTF-8; is it a scenario file?") from error
+        raise ScenarioError(str(path), "is not text in UTF-8; is it a scenario file?") from error
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a path that is no regular file: to read a pipe or a device may never end.
+    """Refuse a path that is not a regular file: to read a pipe or a device may never end.
 
     Raises
     ------
     ScenarioError
-        If it is none, or there is nothing.
+        If it is something else, or does not exist.
     """
     try:
         there = path.stat()
@@ -294,7 +299,7 @@ def check_regular(path: Path) -> None:
     if path.is_dir():
         raise ScenarioError(str(path), "cannot be read: Is a directory")
     if not stat.S_ISREG(there.st_mode):
-        raise ScenarioError(str(path), "is no regular file; give the path of a file")
+        raise ScenarioError(str(path), "is not a regular file; give the path of a file")
 
 
 def _line(path: Path, error: yaml.YAMLError) -> str:

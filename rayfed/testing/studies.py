@@ -86,7 +86,7 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
     (run,) = plan.runs
     if block is not None:
         run = replace(run, block=block)
-    ended = Driver(run, folder, SerialExecutor(plan.tables, run.data)).execute(resume)
+    ended = Driver(run, folder, SerialExecutor(plan.tables)).execute(resume)
     if ended != "finished":
         raise AssertionError(f"{run.folder} {ended}: {reason(folder / run.folder)}")
 
@@ -94,7 +94,7 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
 def stop_after(plan: Plan, folder: Path, rounds: int) -> None:
     """Run the only run of a plan until a round has ended, and leave a checkpoint."""
     (run,) = plan.runs
-    driver = Driver(run, folder, SerialExecutor(plan.tables, run.data))
+    driver = Driver(run, folder, SerialExecutor(plan.tables))
     try:
         driver.execute(report=lambda now: driver.stop() if now.round == rounds else None)
     except Interrupted:

@@ -7,12 +7,16 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+import rayfed
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.solvers import SGD
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets.quadratic import Quadratics
 from rayfed.messages import Ask, Upload
+from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems.objective import Objective
 from rayfed.testing import points, reply
 
 
@@ -24,11 +28,12 @@ class Fixed:
     steps = np.array([2, 4])
     round = 1
 
-    def __init__(self, weighting="uniform", **settings):
+    def __init__(self, weighting="uniform", mass=(1.0, 3.0), **settings):
         self.solver = SGD(lr=0.5, **settings)
         self.state = {"c": np.array([[1.0], [-1.0]])}
-        problem = SimpleNamespace(weighting=weighting)
-        self.objective = SimpleNamespace(problem=problem, clients=2, samples=4)
+        self.mass = np.array(mass)
+        problem = LeastSquares(weighting=weighting)
+        self.objective = Objective(problem, clients=2, samples=4, features=1, mass=sum(mass))
 
     def solve(self, x, correction):
         self.correction = correction
@@ -74,6 +79,42 @@ def test_what_travels_weighs_clients_as_the_objective_does():
     _, values, state = control.solve(Fixed("size"), X, C, option=1)
     assert values["control"].tolist() == [[3.0], [15.0]]
     assert state["c"].tolist() == [[7.0], [9.0]]
+
+
+def test_what_travels_weighs_clients_by_their_mass_and_not_by_their_rows():
+    # m_i N / sum m = 9 * 2 / 12 and 3 * 2 / 12, though the clients have 1 and 3 rows
+    _, values, _ = control.solve(Fixed("size", mass=(9.0, 3.0)), X, C, option=1)
+    assert values["control"].tolist() == [[9.0], [5.0]]
+
+
+PAIRS = {
+    "scaffold 1": {"name": "scaffold", "option": 1},
+    "scaffold 2": {"name": "scaffold", "option": 2},
+    "fednova": {"name": "fednova", "variance_reduction": True},
+    "fedexp": {"name": "fedexp", "variance_reduction": True},
+}
+
+
+@pytest.mark.parametrize("method", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_quadratics_with_weights_of_their_own_end_at_the_optimum_of_f(method, seed, tmp_path):
+    """Unequal masses p_k, unequal numbers of steps; x* = (sum p_k e_k) / (sum p_k h_k)."""
+    data = {"name": "quadratic", "clients": 10, "features": 3, "seed": seed}
+    scenario = {
+        "seeds": [0],
+        "rounds": 1500,
+        "evaluate": {"every": 1500},
+        "problem": {"name": "quadratic", "dataset": data},
+        "clients": {"groups": [{"ids": [0, 3, 4], "local": {"steps": 2}}]},
+        "participation": {"select": "all"},
+        "algorithms": [{**method, "local": {"steps": 5, "lr": 0.02, "batch": "full"}}],
+        "executor": "serial",
+    }
+    result = rayfed.run(scenario, out=tmp_path / "out")
+    (run,) = result.outcome
+    table = Quadratics(clients=10, features=3, seed=seed).load(None, 0)
+    best = table.mass @ table.X / (table.mass @ table.y)
+    assert result.model(run) == pytest.approx(best, rel=1e-9)
 
 
 def test_the_server_adds_the_sum_over_participants_over_all_clients():

@@ -76,7 +76,7 @@ def test_what_is_known_survives_a_resume(algorithm, tmp_path, assert_same):
     (run,) = (plan := api.prepare(api.read(scenario))).runs
 
     def driver(folder):
-        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables, run.data))
+        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables))
 
     driver("calm").execute()
     stopped = driver("stopped")

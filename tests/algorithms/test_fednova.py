@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms.fednova import FedNova
+from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
-from rayfed.testing import answer, reply
+from rayfed.testing import answer, points, reply
 
 SOLVERS = {
     "plain": {},
@@ -34,11 +35,12 @@ def test_the_server_multiplies_the_mean_direction_by_the_effective_steps():
 
 
 def test_effective_steps_may_be_the_mean_number_of_steps():
-    algorithm = FedNova(tau_eff="steps")
-    means = reply({"direction": [1.0], "norm": 9.0}, weights=(1.0, 3.0), steps=(2, 6))
-    state, diagnostics, _ = answer(algorithm, algorithm.init(np.array([10.0])), means)
-    assert diagnostics == {"tau_eff": 5.0}
-    assert state["x"].tolist() == [5.0]
+    # two steps with momentum 1/2 have coefficients 1.5 + 1, four 1.875 + 1.75 + 1.5 + 1
+    solver = SGD(momentum=0.5, lr=0.1, batch="full")
+    clients = points([0.0, 4.0], solver=solver, steps=[2, 4])
+    for mode, norms in (("steps", [2.0, 4.0]), ("norms", [2.5, 6.125])):
+        upload = FedNova(tau_eff=mode, local=solver).train(clients, np.array([1.0]))
+        assert upload.values["norm"].tolist() == norms
 
 
 def test_server_momentum_adds_a_share_of_the_last_change():
@@ -132,3 +134,18 @@ def test_a_solver_without_a_normaliser_is_refused():
     }
     with pytest.raises(ScenarioError, match=r"^algorithms.0.local: found 'adagrad'; give a kind"):
         Study.parse(raw)
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.003])
+def test_a_group_with_a_learning_rate_of_its_own_does_not_count_more(line, rate):
+    """F = (F_0 + F_1) / 2 is least at 2; FedAvg weighs client 1 by its rate as well."""
+    own = {"groups": [{"ids": [1], "local": {"steps": 4, "lr": rate}}]}
+    found = line(
+        {"name": "fednova", "local": local(0.01, 4)},
+        {"name": "fednova", "label": "steps", "tau_eff": "steps", "local": local(0.01, 4)},
+        {"name": "fedavg", "local": local(0.01, 4)},
+        clients=own, rounds=600,
+    )  # fmt: skip
+    assert found["fednova"] == pytest.approx(2.0, abs=0.1)
+    assert found["steps"] == pytest.approx(2.0, abs=0.1)
+    assert abs(found["fedavg"] - 2.0) > 0.8

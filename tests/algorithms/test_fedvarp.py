@@ -13,7 +13,7 @@ from rayfed.clients.schedules import Step
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
 from rayfed.testing import answer, reply
@@ -53,9 +53,9 @@ def models(scenario, rounds):
     """Run and return the models after the rounds asked for."""
     plan = api.prepare(api.read(scenario))
     run = plan.runs[0]
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     found = {0: moment.state["x"]}
     for number in range(1, max(rounds) + 1):
@@ -240,7 +240,7 @@ def test_clusters_of_clients_with_the_same_labels(mixed):
     made["clients"] = {"count": 6}
     made["participation"] = {"cohort": 2}
     (run,) = api.prepare(api.read(made)).runs
-    clusters = run.algorithm.clusters
+    clusters = run.training.algorithm.clusters
     # sorted by their two labels: some have the first, one may have both, the others the second
     assert len(set(clusters)) in (2, 3)
     assert clusters[0] != clusters[5]
@@ -279,7 +279,50 @@ def test_clusters_that_cannot_be_made_are_one_clear_line(given, message):
         api.read(study(name="clusterfedvarp", clusters=given))
 
 
-@pytest.mark.parametrize("name", ["fedvarp", "clusterfedvarp"])
-def test_weights_by_size_are_refused(name):
-    with pytest.raises(ScenarioError, match="remembers a mean over clients; leave it out"):
-        api.read(study(name=name, weights="size"))
+WEIGHED = {
+    "fedvarp": {"name": "fedvarp"},
+    "one cluster": {"name": "clusterfedvarp", "clusters": 1},
+    "random": {"name": "clusterfedvarp", "clusters": 2},
+    "listed": {"name": "clusterfedvarp", "clusters": [1, 0]},
+    "updates": {"name": "clusterfedvarp", "clusters": {"by": "updates", "number": 2}},
+}
+weighed = pytest.mark.parametrize("method", WEIGHED.values(), ids=WEIGHED)
+SHORT = {"steps": 2, "batch": "full", "lr": 0.2}
+
+
+@weighed
+def test_size_weights_on_draws_by_size_count_clients_twice_and_are_refused(method, line):
+    with pytest.raises(
+        ScenarioError, match=r"^algorithms.0.weights: found size, but the selection"
+    ):
+        line({**method, "weights": "size"}, participation={"cohort": 1, "select": "weighted"})
+
+
+@weighed
+def test_where_everyone_takes_part_it_is_fedavg_at_the_defaults(method, line):
+    found = line(
+        {**method, "label": "memory", "local": SHORT}, {"name": "fedavg", "local": SHORT},
+        rows=(1, 3), rounds=7,
+    )  # fmt: skip
+    assert found["memory"] == pytest.approx(found["fedavg"], rel=1e-13)
+
+
+@pytest.mark.parametrize("select", ["uniform", "weighted"])
+@weighed
+def test_a_memory_for_each_client_ends_at_the_optimum_of_f(method, select, line):
+    """F = (F_0 + 3 F_1) / 4 is least at 3; FedAvg that asks one client in a round never rests."""
+    if method.get("clusters") == 1:
+        pytest.skip("one memory for two clients that differ is FedAvg")
+    found = line(
+        {**method, "label": "memory", "local": SHORT},
+        rows=(1, 3), rounds=400, participation={"cohort": 1, "select": select},
+    )  # fmt: skip
+    assert found["memory"] == pytest.approx(3.0, abs=1e-8)
+
+
+def test_uniform_weights_end_at_the_plain_mean_of_the_minima(line):
+    found = line(
+        {"name": "fedvarp", "weights": "uniform", "local": SHORT},
+        rows=(1, 3), rounds=400, participation={"cohort": 1, "select": "uniform"},
+    )  # fmt: skip
+    assert found["fedvarp"] == pytest.approx(2.0, abs=1e-8)

@@ -59,7 +59,7 @@ def one_client(solver, state=None):
 def first_model(result):
     """Return the model of round 0."""
     plan = api.recorded(result.folder)
-    return plan.runs[0].x0
+    return plan.runs[0].training.x0
 
 
 def losses(result, label):

@@ -26,7 +26,7 @@ SAYS = {
     ],
     "fedexp": [
         "last['FedExP'] < 1e-2 * last['FedAvg, server step 10']",
-        "last['FedAvg, server step 1'] > 100 * last['FedAvg, server step 10']",
+        "last['FedAvg, server step 1'] > 10 * last['FedAvg, server step 10']",
         "(steps > 2).mean() > 0.9",
         "result.rounds[result.rounds.label == 'FedExP'].loss.diff().gt(0).any()",
     ],
@@ -38,31 +38,37 @@ SAYS = {
         "table['megabytes up']['scaffold'] == 2 * table['megabytes up']['fedvarp']",
     ],
     "fednova": [
-        "abs(gap['FedAvg'] - 51.1188) < 0.01",
-        "abs(gap['FedNova'] - 0.0022) < 0.0001",
+        "abs(gap['FedAvg'] - 51.1188) < 0.05",
+        "gap['FedNova'] < 1e-4 * gap['FedAvg']",
         "apart < 1e-6",
     ],
     "fedhybrid": [
         "table.rounds_to_target[['FedH-G', 'FedH-2', 'FedH-4', 'FedH-N']].tolist()"
         " == [153, 43, 20, 9]",
         "table.rounds_to_target['Gradient descent'] < table.rounds_to_target['FedH-G']",
-        "result.events.groupby(['label', 'client']).size().gt(0).all()",
-        "result.rounds[result.rounds['round'] > 0].groupby('label').bytes_up.mean()"
-        "[['FedH-G', 'FedH-2', 'FedH-4', 'FedH-N']].nunique() == 1",
+        "table.rounds_to_target['Gradient descent'] < table.rounds_to_target['FedH-2']",
+        "(table['seconds a round'][['FedH-2', 'FedH-4', 'FedH-N']] / table['seconds a round']"
+        "['FedH-G']).between(1.7, 1.8).all()",
+        "[result.rounds.query('round == 1 and label == @label').bytes_up.item()"
+        " for label in ('FedH-G', 'FedH-2')] == [10 * 8 * 3, 10 * 8 * 4]",
     ],
     "power_of_choice_and_cyclic": [
         "gap.loc[early, 'select=power-of-d d=30'] < gap.loc[early, 'select=power-of-d d=6']",
         "gap.loc[early, 'select=power-of-d d=6'] < gap.loc[early, 'select=weighted']",
         "gap.iloc[-1]['select=power-of-d d=30'] == gap.iloc[-1].max()",
-        "gap.iloc[-1].idxmin().startswith('select=adapow-d')",
-        "[f'availability=cyclic groups={k}' for k in (10, 1)] + ['availability=cyclic groups=10 by=label']"
-        " == late.groupby('setting').loss.mean().drop(['availability=cyclic groups=2', "
-        "'availability=cyclic groups=5']).sort_values().index.tolist()",
+        "gap.loc[early, 'select=power-of-d d=30'] == gap.loc[early].min()",
+        "gap.iloc[-1]['select=weighted'] < gap.iloc[-1]['select=power-of-d d=30']",
+        "gap.filter(like='adapow-d').loc[early].item() == gap.loc[early, 'select=power-of-d d=30']",
+        "gap.filter(like='adapow-d').iloc[-1].item()"
+        " < 0.6 * gap.iloc[-1]['select=power-of-d d=30']",
+        "late.groupby('setting').loss.mean()[[f'availability=cyclic groups={g}' for g in "
+        "('10', '1', '10 by=label')]].is_monotonic_increasing",
         "late.groupby('setting').loss.std().idxmax() == 'availability=cyclic groups=10 by=label'",
     ],
     "rwsadmm": [
         "last.personal_accuracy['RWSADMM'] > last.accuracy['FedAvg'] + 0.03",
         "last.personal_accuracy['RWSADMM'] > last.personal_accuracy['FedAvg, fine-tuned']",
+        "last.personal_accuracy['alone'] > last.personal_accuracy['RWSADMM']",
         "last.accuracy['RWSADMM'] < 0.2",
     ],
 }  # fmt: skip
@@ -78,7 +84,7 @@ def code(notebook):
 
 def executed(name, folder, monkeypatch, full=False):
     """Run a notebook in an empty folder, check what it says, and return it with its outputs."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER.parent)]))
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER.parent))
     notebook = read(name)
     (switch,) = (c for c in code(notebook) if "parameters" in c.metadata.get("tags", ()))
     assert "FULL = False" in switch.source
@@ -93,7 +99,7 @@ def executed(name, folder, monkeypatch, full=False):
 
 
 def test_there_is_one_for_the_quickstart_and_each_topic():
-    assert NOTEBOOKS == sorted(SAYS)
+    assert sorted(SAYS) == NOTEBOOKS
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

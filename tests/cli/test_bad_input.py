@@ -172,7 +172,7 @@ WRONG = {
     "missing test file": (["problem.test=missing.csv"], "missing.csv: no such file"),
     "missing model": (
         ["problem.init=missing.npz"],
-        "problem.init: 'missing.npz' is no model; give zeros, normal, or a model.npz",
+        "problem.init: 'missing.npz' is not a model; give zeros, normal, or a model.npz",
     ),
     "text cell": (
         ["problem.dataset=text.csv"],
@@ -320,11 +320,15 @@ FILE = {
     "a Python object": (
         "bad.yaml",
         f"name: {PICKLED}\nrounds: 2\n",
-        "bad.yaml:1: holds a value that is no plain YAML (a Python object?); remove its tag",
+        "bad.yaml:1: holds a value that is not plain YAML (a Python object?); remove its tag",
     ),
-    "no YAML": ("bad.yaml", "rounds: 2\nname: [open\nseeds: [0]\n", "bad.yaml:3: is no valid YAML"),
+    "no YAML": (
+        "bad.yaml",
+        "rounds: 2\nname: [open\nseeds: [0]\n",
+        "bad.yaml:3: is not valid YAML",
+    ),
     "a list": ("bad.yaml", "- a\n- b\n", "bad.yaml: holds no mapping; write keys such as"),
-    "no text": ("bad.yaml", b"\xff\xfe\x00name", "bad.yaml: is no text in UTF-8"),
+    "no text": ("bad.yaml", b"\xff\xfe\x00name", "bad.yaml: is not text in UTF-8"),
     "no problem": (
         "bad.yaml",
         "rounds: 2\nclients: {count: 3}\nalgorithms: [fedavg]\n",

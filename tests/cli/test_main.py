@@ -19,7 +19,7 @@ from rich.console import Console
 import rayfed
 from rayfed.cli import main as cli
 from rayfed.core.plugins import KINDS, find
-from rayfed.study.plan import ACTOR_BYTES, DRIVER_BYTES
+from rayfed.study.cost import ACTOR_BYTES, DRIVER_BYTES
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 SCENARIOS = [path for path in FILES if not path.name.endswith(".claims.yaml")]

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from rayfed.cli import progress
 from rayfed.cli.progress import Bars, Lines, watch
+from rayfed.engine.run import ENDLESS
 from rayfed.runs.backend import RunProgress, Silent
-from rayfed.study.plan import ENDLESS
 
 NAN = float("nan")
 

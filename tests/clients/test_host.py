@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 from rayfed.clients.clients import Stacks
-from rayfed.clients.host import Failure, Host, Request, Setup, Store, UnknownRun, View
+from rayfed.clients.host import Host, UnknownRun
+from rayfed.clients.request import Failure, Request
+from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.clients.solvers import SGD
+from rayfed.clients.store import Store
 from rayfed.core.plugins import find
 from rayfed.datasets.split import Part, Split
 from rayfed.datasets.table import Rows, TableShards
@@ -53,7 +56,14 @@ def host_with(sizes, block=100):
     problem = find("problems")["least-squares"](intercept=False)
     view = View(shards, Objective(problem, len(sizes), int(offsets[-1]), 2))
     setup = Setup(
-        {"algorithm": ToyHalf()}, {"": view}, problem, (SGD(),), {"calls": np.zeros(1)}, 0, 2, block
+        {"algorithm": ToyHalf()},
+        DataViews(view, view),
+        problem,
+        (SGD(),),
+        {"calls": np.zeros(1)},
+        0,
+        2,
+        block,
     )
     host = Host([(0, 1)])
     host.open("run", setup)

@@ -17,7 +17,7 @@ IDS = np.arange(4000)
 
 
 def test_both_ends_are_drawn_and_all_numbers_equally_often():
-    drawn = Between(low=2, high=5).draw(IDS, seed=0, round=1)
+    drawn = Between(low=2, high=5).draw(IDS, seed=0, draw=1)
     numbers, counts = np.unique(drawn, return_counts=True)
     assert numbers.tolist() == [2, 3, 4, 5]
     # 1000 each, with a standard deviation of sqrt(4000 * 3/16) = 27
@@ -26,16 +26,16 @@ def test_both_ends_are_drawn_and_all_numbers_equally_often():
 
 def test_a_draw_belongs_to_its_client_round_and_seed():
     length = Between(low=1, high=1000)
-    one = length.draw(IDS[:50], seed=0, round=3)
-    assert length.draw(IDS[20:30], seed=0, round=3).tolist() == one[20:30].tolist()
-    assert length.draw(IDS[:50], seed=0, round=4).tolist() != one.tolist()
-    assert length.draw(IDS[:50], seed=1, round=3).tolist() != one.tolist()
+    one = length.draw(IDS[:50], seed=0, draw=3)
+    assert length.draw(IDS[20:30], seed=0, draw=3).tolist() == one[20:30].tolist()
+    assert length.draw(IDS[:50], seed=0, draw=4).tolist() != one.tolist()
+    assert length.draw(IDS[:50], seed=1, draw=3).tolist() != one.tolist()
 
 
 def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
     sizes = np.full(len(IDS), 65)  # three minibatches of 32
-    where = {"ids": IDS, "seed": 2, "round": 7}
-    epochs = Between(low=2, high=5).draw(IDS, seed=2, round=7)
+    where = {"ids": IDS, "seed": 2, "draw": 7}
+    epochs = Between(low=2, high=5).draw(IDS, seed=2, draw=7)
     passes = SGD(epochs=Between(low=2, high=5)).budget(sizes, **where)
     assert passes.tolist() == (3 * epochs).tolist()
     assert SGD(steps=Between(low=2, high=5)).budget(sizes, **where).tolist() == epochs.tolist()
@@ -48,7 +48,7 @@ def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
 def test_the_mean_of_drawn_lengths_is_known(name, batch):
     sizes = np.full(len(IDS), 65)
     solver = SGD(batch=batch, **{name: Between(low=2, high=5)})
-    drawn = solver.budget(sizes, ids=IDS, seed=0, round=1)
+    drawn = solver.budget(sizes, ids=IDS, seed=0, draw=1)
     mean = solver.mean_budget(sizes)
     assert mean.tolist() == [3.5 * (3 if name == "epochs" and batch == 32 else 1)] * len(IDS)
     assert drawn.mean() == pytest.approx(mean[0], rel=0.02)
@@ -174,7 +174,7 @@ def test_what_was_learnt_is_in_the_checkpoint(tmp_path):
     records.save(RunState(2, 0.0, {"x": x}, {}, held, (x,)), {"ids": np.empty(0, dtype=np.int64)})
     moment, _ = Records(tmp_path).load()
     back = {name[2:]: value for name, value in moment.lengths.items()}
-    assert rule.draw(IDS[:3], seed=0, round=3, state=back).tolist() == [4, 4, 4]
+    assert rule.draw(IDS[:3], seed=0, draw=3, state=back).tolist() == [4, 4, 4]
 
 
 def test_rounds_and_seconds_together_are_refused():
@@ -188,6 +188,6 @@ def test_adacomm_never_rises_and_never_falls_below_one(losses, start):
     state, numbers = rule.init(), [start]
     for round, loss in enumerate(losses, 1):
         state = rule.learn(state, loss, round=round, time_s=0.0)
-        numbers.append(int(rule.draw(IDS[:1], seed=0, round=round + 1, state=state)[0]))
+        numbers.append(int(rule.draw(IDS[:1], seed=0, draw=round + 1, state=state)[0]))
     assert numbers == sorted(numbers, reverse=True)
     assert numbers[-1] >= 1

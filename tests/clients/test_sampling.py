@@ -13,7 +13,7 @@ STEPS = np.array([6, 6, 2])
 
 
 def draw(how, batch, steps=STEPS, ids=IDS, sizes=SIZES, **where):
-    where = {"seed": 1, "round": 2, "ask": 0, **where}
+    where = {"seed": 1, "draw": 2, "ask": 0, **where}
     return list(sampling.minibatches(how, batch, steps, ids=ids, sizes=sizes, **where))
 
 
@@ -62,7 +62,7 @@ def test_a_short_last_batch_is_filled_up_with_rows_that_do_not_weigh():
 def test_every_pass_and_every_round_has_an_order_of_its_own():
     size = np.array([40])
     (a, _), (b, _) = draw("shuffle", 40, np.array([2]), IDS[:1], size)
-    (c, _), _ = draw("shuffle", 40, np.array([2]), IDS[:1], size, round=3)
+    (c, _), _ = draw("shuffle", 40, np.array([2]), IDS[:1], size, draw=3)
     (d, _), _ = draw("shuffle", 40, np.array([2]), IDS[:1], size, ask=1)
     for one, other in ((a, b), (a, c), (a, d)):
         assert (one != other).any()

@@ -43,7 +43,7 @@ def plan_of(mixed, algorithm):
 
 def drive(plan, out, block=7, **how):
     (run,) = plan.runs
-    driver = Driver(replace(run, block=block), out, SerialExecutor(plan.tables, run.data))
+    driver = Driver(replace(run, block=block), out, SerialExecutor(plan.tables))
     return driver, lambda **more: driver.execute(**how, **more)
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from rayfed.clients.host import Failure, Host, Request, Setup, View
+from rayfed.clients.host import Host
+from rayfed.clients.request import Failure, Request
+from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.core.tree import add
@@ -33,7 +35,9 @@ def hosts(classes, block):
     shards = TableShards.of(rows, Split(Part(np.arange(8), np.arange(9)), none), 0)
     problem = find("problems")["least-squares"](intercept=False)
     view = View(shards, Objective(problem, 8, 8, 2))
-    setup = Setup({"algorithm": ToyHalf()}, {"": view}, problem, (SGD(),), {}, 0, 2, block)
+    setup = Setup(
+        {"algorithm": ToyHalf()}, DataViews(view, view), problem, (SGD(),), {}, 0, 2, block
+    )
     made = [Host(owned) for owned in classes]
     for host in made:
         host.open("run", setup)

@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.stopping import Last, Stop
+from rayfed.engine.stopping import LastEvaluation, Stop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.serial import SerialStudy
@@ -43,7 +43,7 @@ def test_no_rule_needs_no_columns():
 
 def test_a_loss_is_compared_with_the_last_that_is_known():
     """Evaluated in rounds 0, 2, 4 and 6: 5, 4, 4 and 4; nobody answers in rounds 3 and 4."""
-    last, changes = Last(5.0), []
+    last, changes = LastEvaluation(5.0), []
     for loss, answered in [(math.nan, True), (4, False), (math.nan, False), (4, False)]:
         row = {"loss": loss, "round": len(changes) + 1}
         last, change = last.after(row, answered, due=not math.isnan(loss))
@@ -135,7 +135,7 @@ def test_a_run_that_is_resumed_ends_in_the_same_round(one, tmp_path, assert_same
     (run,) = (plan := api.prepare(api.read(one(stop=stop, evaluate={"every": 3})))).runs
 
     def driver(folder):
-        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables, run.data))
+        return Driver(run, tmp_path / folder, SerialExecutor(plan.tables))
 
     driver("calm").execute()
     disturbed = driver("stopped")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rayfed.clients.host import Failure, Partial, Request
+from rayfed.clients.request import Failure, Partial, Request
 from rayfed.executors.base import ClientFailed, gather, merged, share
 
 

@@ -152,7 +152,7 @@ def test_bits_with_dropout_do_not_depend_on_the_stack(batch, tmp_path, assert_sa
         made["problem"]["dropout"] = dropout
         plan = api.prepare(api.read(made))
         (run,) = plan.runs
-        executor = SerialExecutor(plan.tables, run.data)
+        executor = SerialExecutor(plan.tables)
         Driver(replace(run, block=block), tmp_path / folder, executor).execute()
     assert_same(tmp_path / "five", tmp_path / "one")
     with pytest.raises(AssertionError):

@@ -50,25 +50,25 @@ def test_the_recipe_gives_the_published_curvatures(table):
 
 def test_the_published_optimum_is_that_of_the_study(table):
     (run,) = api.prepare(api.read(STUDY)).runs
-    assert run.optimum.value == pytest.approx(2255.7401, abs=5e-5)
+    assert run.measuring.optimum.value == pytest.approx(2255.7401, abs=5e-5)
     best = (table.mass @ table.X) / (table.mass @ table.y)
     assert best == pytest.approx([12.2702, 9.0502, 11.8897, 10.8750, 10.3948], abs=6e-5)
 
 
 def test_a_study_starts_from_the_model_of_the_data_unless_it_names_another():
     plan = api.prepare(api.read(STUDY))
-    x = plan.runs[0].x0
+    x = plan.runs[0].training.x0
     table = Quadratics(seed=2).load(None, 0)
     squares = ((x - table.X / table.y[:, None]) ** 2).sum(axis=1)
     assert table.mass @ (table.y / 2 * squares) - 2255.7401 == pytest.approx(3.981e4, rel=2e-4)
     zeros = STUDY["problem"] | {"init": "zeros"}
-    assert not api.prepare(api.read(STUDY | {"problem": zeros})).runs[0].x0.any()
+    assert not api.prepare(api.read(STUDY | {"problem": zeros})).runs[0].training.x0.any()
 
 
 def test_the_data_say_what_a_client_counts_for(table):
     """Rows are one for each client, so the loss of a model can only come from the masses."""
     plan = api.prepare(api.read(STUDY))
-    shards = plan.runs[0].views[""].shards
+    shards = plan.runs[0].federation.views.training.shards
     ids = np.array([7, 0, 29])
     assert shards.sizes(ids).tolist() == [1, 1, 1]
     np.testing.assert_array_equal(shards.mass(ids), table.mass[ids])
@@ -76,7 +76,7 @@ def test_the_data_say_what_a_client_counts_for(table):
 
 def test_without_masses_a_client_counts_for_its_rows(mixed):
     (run,) = api.prepare(api.read(mixed())).runs
-    shards, ids = run.views[""].shards, np.arange(13)
+    shards, ids = run.federation.views.training.shards, np.arange(13)
     np.testing.assert_array_equal(shards.mass(ids), shards.sizes(ids))
 
 

@@ -102,6 +102,16 @@ def test_the_comparison_fits_a_narrow_terminal(tmp_path, run_writer, rows, lengt
     assert "±" in whole.loc[0, "accuracy"]
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_personalised_study_shows_what_its_own_models_reach(tmp_path, run_writer, rows, width):
+    for label, end in (("ditto", 0.9), ("apfl", 0.8)):
+        data = rows([3, 2, 1], accuracy=[0, 0.1, 0.2], personal_accuracy=[0, 0.5, end])
+        run_writer(tmp_path, label, 0, data)
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1], accuracy=[0, 0.1, 0.2]))
+    shown = comparison(Results.read(tmp_path), width=width).set_index("algorithm")
+    assert shown["personal accuracy"].to_dict() == {"ditto": "0.9", "apfl": "0.8", "fedavg": "-"}
+
+
 def test_columns_that_hold_nothing_are_left_out(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]))
     shown = comparison(Results.read(tmp_path), target=0.5)

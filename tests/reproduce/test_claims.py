@@ -111,7 +111,7 @@ def test_neither_a_list_nor_code_nor_a_key_twice(tmp_path):
     path = tmp_path / "x.claims.yaml"
     for text, line in (
         ("[]", "holds no mapping; write source, parts and claims"),
-        ("source: !!python/object/apply:os.system [ls]", "holds a value that is no plain YAML"),
+        ("source: !!python/object/apply:os.system [ls]", "holds a value that is not plain YAML"),
         ("source: a\nsource: b", "the key 'source' is given twice; remove one"),
     ):
         path.write_text(text)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.engine.engine import NOT_FINITE
+from rayfed.engine.rows import NOT_FINITE
 from rayfed.reproduce.claims import Check, Claim, Claims
 from rayfed.reproduce.verdicts import Recorded, judge
 
@@ -201,12 +201,12 @@ def test_a_claim_that_is_marked():
 
 
 def test_it_is_told_in_plain_values():
-    told = verdict({"value": to(1.0, "slow"), "above": 4}).told()
-    assert told["values"] == ["never"]
-    assert told["check"] == {"value": {"of": "slow", "rounds_to": {"loss": 1.0}}, "above": 4.0}
-    assert (told["measured"], told["holds"]) == ("never (claimed: above 4)", True)
-    assert told["status"] == "holds"
-    assert isinstance(Claim.model_validate({**RAW_CLAIM, "check": told["check"]}), Claim)
+    plain = verdict({"value": to(1.0, "slow"), "above": 4}).as_plain()
+    assert plain["values"] == ["never"]
+    assert plain["check"] == {"value": {"of": "slow", "rounds_to": {"loss": 1.0}}, "above": 4.0}
+    assert (plain["measured"], plain["holds"]) == ("never (claimed: above 4)", True)
+    assert plain["status"] == "holds"
+    assert isinstance(Claim.model_validate({**RAW_CLAIM, "check": plain["check"]}), Claim)
 
 
 RAW_CLAIM = {"says": "x", "where": "y"}

@@ -1,8 +1,10 @@
+import time
+
 import numpy as np
 
 from rayfed.population import Population
 from rayfed.population.availability import Always, Cyclic, Diurnal
-from rayfed.runs.away import away
+from rayfed.runs.away import MOST_INTERVALS, MOST_STEPS, away
 
 
 def intervals(population, times, ids=(0, 1)):
@@ -38,3 +40,22 @@ def test_nights_in_two_time_zones():
 
 def test_nobody_asked_about():
     assert intervals(Population(2, 0), [0.0, 1.0], ids=()) == []
+
+
+def test_turns_of_a_millisecond_are_recorded_up_to_a_bound():
+    population = Population(1000, 0, availability=Cyclic(groups=2, period_s=0.001))
+    begun = time.monotonic()
+    found = away(population, np.arange(1000), np.linspace(0.0, 1e5, 200))
+    assert time.monotonic() - begun < 20  # it was minutes, and gigabytes
+    assert MOST_INTERVALS <= len(found["client"]) <= MOST_INTERVALS + 1000
+    # Every group is away for half of the time that was looked at, and nobody beyond it.
+    end = found["end_s"].max()
+    assert end < 1.0
+    seconds = np.bincount(found["client"], found["end_s"] - found["start_s"])
+    np.testing.assert_allclose(seconds, end / 2, atol=0.001)
+
+
+def test_many_changes_of_few_clients_are_recorded_up_to_a_bound():
+    population = Population(2, 0, availability=Cyclic(groups=2, period_s=0.001))
+    found = away(population, np.arange(2), np.array([0.0, 1e5]))
+    assert found["end_s"].max() <= MOST_STEPS * 0.001

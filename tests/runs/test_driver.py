@@ -22,8 +22,8 @@ class Crash(BaseException):
 class Flaky(SerialExecutor):
     """Loses its clients at some of its exchanges, like an actor that is killed."""
 
-    def __init__(self, tables, data, lose_at):
-        super().__init__(tables, data)
+    def __init__(self, tables, lose_at):
+        super().__init__(tables)
         self.lose_at, self.calls = set(lose_at), 0
 
     def exchange(self, key, request, send):
@@ -42,7 +42,7 @@ def plan(mixed):
 
 def drive(plan, out, lose_at=()):
     (run,) = plan.runs
-    return Driver(run, out, Flaky(plan.tables, run.data, lose_at))
+    return Driver(run, out, Flaky(plan.tables, lose_at))
 
 
 def finish(plan, out, **how):

@@ -33,8 +33,8 @@ def rows_of(given):
 
 def table_of(plan, part):
     run = plan.runs[0]
-    rows = getattr(run.views["evaluation"].shards.split, part).rows
-    table = plan.tables[run.data["evaluation"]]
+    view = run.federation.views.evaluation
+    rows, table = getattr(view.shards.split, part).rows, plan.tables[view.table]
     return table.X[rows], table.y[rows]
 
 
@@ -70,14 +70,14 @@ def test_the_server_s_rows_go_first():
     given = study({"name": "fedhybrid-mushroom"}, "logistic-regression")
     del given["problem"]["test"], given["clients"]["count"]
     X, y, plan = rows_of(given)
-    held = plan.tables[plan.runs[0].data["server"]]
+    held = plan.tables[plan.runs[0].federation.views.server.table]
     assert len(y) == 1694
     same_rows((X, y), (held.X, held.y))
 
 
 def test_rows_that_are_made_on_demand():
     X, y, plan = rows_of(study({"name": "linear", "features": 3, "samples": 8}))
-    shards = plan.runs[0].views["evaluation"].shards
+    shards = plan.runs[0].federation.views.evaluation.shards
     A, b = shards.rows(np.arange(5), 2, "test")  # a quarter of 8
     same_rows((X, y), (A.reshape(10, 4), b.ravel()))
 

@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs import driver, walked
+from rayfed.runs import outputs, walked
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.walked import WALK, WalkPath
 from rayfed.topology import Graphs
@@ -106,7 +106,7 @@ def plan(mixed):
 
 def drive(plan, out, index=0):
     run = plan.runs[index]
-    return Driver(run, out, SerialExecutor(plan.tables, run.data))
+    return Driver(run, out, SerialExecutor(plan.tables))
 
 
 def arrays(plan, out):
@@ -147,7 +147,7 @@ def test_a_walk_that_cannot_be_recorded_is_a_line_in_the_log(plan, tmp_path, mon
     def broken(*_):
         raise ValueError("no such graph")
 
-    monkeypatch.setattr(driver, "walked", broken)
+    monkeypatch.setattr(outputs, "walked", broken)
     assert drive(plan, tmp_path).execute() == "finished"
     log = (tmp_path / plan.runs[0].folder / "log.txt").read_text()
     assert "the walk could not be recorded: ValueError: no such graph" in log

@@ -8,7 +8,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import Uniform, View
@@ -167,9 +167,9 @@ def test_a_number_of_candidates_that_does_not_fit_is_one_clear_line(mixed, d, co
 
 def engine_for(made):
     plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables, plan.runs[0].data)
+    executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Engine(plan.runs[0], executor)
+    return RoundLoop(plan.runs[0], executor)
 
 
 def polling(mixed, select, batch=4):
@@ -184,7 +184,7 @@ def test_polls_cost_the_time_to_go_through_the_rows_and_the_bytes_of_a_model(mix
     engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 6}))
     moment, _ = engine.start()
     _, row, (poll, training) = engine.step(moment)
-    sizes = engine.run.views[""].shards.sizes(np.arange(6))
+    sizes = engine.run.federation.views.training.shards.sizes(np.arange(6))
     assert len(set(sizes.tolist())) > 2
     np.testing.assert_allclose(poll["compute_s"], 2.0 * sizes / 4)
     assert training["start_s"].tolist() == [poll["end_s"].max()] * 2
@@ -230,14 +230,14 @@ def test_rpow_d_hears_the_mean_loss_of_the_local_steps_for_eight_bytes(mixed):
 def test_participants_count_alike_however_large_they_are(mixed):
     engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 2}))
     moment, _ = engine.start()
-    ask = next(engine.run.algorithm.round(moment.state))
+    ask = next(engine.run.training.algorithm.round(moment.state))
 
     def delta(*ids):
-        return engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), np.array(ids)).mean[
-            "delta"
-        ]
+        return engine.exchange.answer(
+            ask, "algorithm", np.array(ids), RoundStats(1, 0.0, 0.0)
+        ).mean["delta"]
 
-    sizes = engine.run.views[""].shards.sizes(np.arange(2))
+    sizes = engine.run.federation.views.training.shards.sizes(np.arange(2))
     assert sizes[0] != sizes[1]
     np.testing.assert_allclose(delta(0, 1), (delta(0) + delta(1)) / 2, rtol=1e-12)
 

@@ -79,8 +79,8 @@ def test_a_value_of_a_plugin_is_opened():
     [
         ("a.b", "--set a.b: found no key=value"),
         ("=3", "--set =3: found no key=value"),
-        ("a.b=[1", "--set a.b=[1: the value is no valid YAML"),
-        ("a.b=!!python/name:os.system x", "the value is no valid YAML"),
+        ("a.b=[1", "--set a.b=[1: the value is not valid YAML"),
+        ("a.b=!!python/name:os.system x", "the value is not valid YAML"),
         ("a.c.2.d=1", "a.c.2.d: found index 2 in a list of 2; count from 0"),
         ("a.c.x.d=1", "a.c.x.d: found 'x' where a list is; give an index or *"),
     ],

@@ -52,7 +52,7 @@ def scenario(data, tmp_path):
 def found_in(scenario):
     """Return the optimum as a plan finds it."""
     (run,) = api.prepare(api.read(scenario)).runs
-    return run.optimum
+    return run.measuring.optimum
 
 
 def optimum(scenario):
@@ -163,7 +163,7 @@ def test_measures_that_can_do_without_it_are_not_refused(scenario):
 def test_it_is_computed_once_for_all_algorithms_of_a_seed(scenario):
     made = scenario("least-squares") | {"algorithms": ["fedavg", "fedexp", "centralised"]}
     one, two, three = api.prepare(api.read(made)).runs
-    assert one.optimum is two.optimum is three.optimum
+    assert one.measuring.optimum is two.measuring.optimum is three.measuring.optimum
 
 
 def test_quadratics_have_their_optimum_in_closed_form():

@@ -13,7 +13,8 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.serial import SerialStudy
 from rayfed.study import expand
-from rayfed.study.plan import ACTOR_BYTES, DRIVER_BYTES, Cost, make
+from rayfed.study.cost import ACTOR_BYTES, DRIVER_BYTES, Cost
+from rayfed.study.plan import make
 
 PACE = (1.0, 2.0, 3.0, 10.0)  # seconds of a step of clients 0 to 3
 P = 3  # two features and the intercept
@@ -300,9 +301,9 @@ class TestEvaluation:
     def test_a_sample_of_the_clients_is_fixed_and_estimates_f(self, made, recorded):
         scenario = made(evaluate={"clients": 2})
         (run,) = api.prepare(api.read(scenario)).runs
-        assert len(run.evaluated) == 2
+        assert len(run.measuring.evaluated) == 2
         result = recorded(scenario)
-        expected = [F(x, run.evaluated.tolist()) for x in iterates(2)]
+        expected = [F(x, run.measuring.evaluated.tolist()) for x in iterates(2)]
         np.testing.assert_allclose(result.rounds.loss, expected, rtol=1e-12)
 
     def test_all_algorithms_of_a_seed_are_evaluated_on_the_same_sample(self, made):
@@ -310,7 +311,7 @@ class TestEvaluation:
         runs = api.prepare(api.read(scenario)).runs
         chosen = {}
         for run in runs:
-            chosen.setdefault(run.seed, set()).add(tuple(run.evaluated))
+            chosen.setdefault(run.seed, set()).add(tuple(run.measuring.evaluated))
         assert all(len(samples) == 1 for samples in chosen.values())
         assert len(set.union(*chosen.values())) > 1
 
@@ -319,7 +320,7 @@ class TestEvaluation:
         sizes = {}
         for count in (10_000, 10_001, 20_000):
             scenario = made(problem=data, clients=own_pace(count))
-            sizes[count] = len(api.prepare(api.read(scenario)).runs[0].evaluated)
+            sizes[count] = len(api.prepare(api.read(scenario)).runs[0].measuring.evaluated)
         assert sizes == {10_000: 10_000, 10_001: 10_000, 20_000: 10_000}
 
     def test_the_gap_is_the_loss_above_the_optimum(self, made, recorded):
@@ -403,14 +404,14 @@ class TestRuns:
             for seed in (4, 7)
             for label in ("fedavg", "Exp-eps=1")
         ]
-        assert [run.cohort for run in runs] == [1] * 4 + [2] * 4
+        assert [run.participation.cohort for run in runs] == [1] * 4 + [2] * 4
         assert {run.setting for run in runs} == {"cohort=1, lr=0.5", "cohort=2, lr=0.5"}
-        assert all(run.algorithm.local.lr == 0.5 for run in runs)
+        assert all(run.training.algorithm.local.lr == 0.5 for run in runs)
 
     def test_means_are_weighted_by_size_unless_the_selection_is(self, made):
         for select, weights in (("uniform", "size"), ("weighted", "uniform")):
             scenario = made(participation={"cohort": 2, "select": select})
-            assert api.prepare(api.read(scenario)).runs[0].weights == weights
+            assert api.prepare(api.read(scenario)).runs[0].training.weights == weights
 
     def test_runs_share_the_data(self, made):
         scenario = made(seeds=[0, 1], algorithms=["fedavg", "fedexp"])
@@ -429,7 +430,7 @@ class TestRuns:
     def test_a_normal_start_is_keyed_by_the_seed(self, made):
         scenario = made(seeds=[0, 1], algorithms=["fedavg", "fedexp"])
         scenario["problem"]["init"] = "normal"
-        one, two, three, _ = (run.x0 for run in api.prepare(api.read(scenario)).runs)
+        one, two, three, _ = (run.training.x0 for run in api.prepare(api.read(scenario)).runs)
         assert one.tobytes() == two.tobytes()  # algorithms are compared from the same start
         assert one.tobytes() != three.tobytes()
         assert one.any()
@@ -487,4 +488,4 @@ def test_an_algorithm_meets_its_clients_and_the_objective_before_the_run(made):
     scenario = made(algorithms=[Curious()])
     scenario["problem"]["l2"] = 0.5
     (run,) = api.prepare(api.read(scenario)).runs
-    assert run.algorithm.server_lr == sum(PACE) + 8 + 0.5
+    assert run.training.algorithm.server_lr == sum(PACE) + 8 + 0.5

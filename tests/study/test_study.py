@@ -16,7 +16,7 @@ from rayfed.population.delay import Constant, Lognormal
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.selection import Weighted
 from rayfed.study import Study, apply_overrides, expand, load, slug
-from rayfed.study.study import locate
+from rayfed.study.study import with_lines
 
 SCENARIO = textwrap.dedent(
     """
@@ -496,9 +496,9 @@ class TestLines:
         path = tmp_path / "s.yaml"
         path.write_text("rounds: 1\nparticipation: {cohort: 9}\n")
         error = ScenarioError("participation.cohort", "found 9")
-        assert str(locate(error, path)) == f"{path}:2: participation.cohort: found 9"
-        assert str(locate(error, path, ["participation.cohort=9"])) == str(error)
-        assert str(locate(error, tmp_path / "gone.yaml")) == str(error)
+        assert str(with_lines(error, path)) == f"{path}:2: participation.cohort: found 9"
+        assert str(with_lines(error, path, ["participation.cohort=9"])) == str(error)
+        assert str(with_lines(error, tmp_path / "gone.yaml")) == str(error)
 
 
 class TestGrid:
@@ -568,14 +568,14 @@ class TestFile:
         [
             (
                 "name: !!python/object/apply:os.getcwd []\n",
-                "yaml:1: holds a value that is no plain",
+                "yaml:1: holds a value that is not plain",
             ),
-            ("name: x\nrounds: [1, 2\n", "yaml:3: is no valid YAML: did not find expected"),
-            ("name: x\n\tbad: y\n", "yaml:2: is no valid YAML: found a tab"),
+            ("name: x\nrounds: [1, 2\n", "yaml:3: is not valid YAML: did not find expected"),
+            ("name: x\n\tbad: y\n", "yaml:2: is not valid YAML: found a tab"),
             ("", "yaml: holds no mapping"),
             ("- 1\n", "yaml: holds no mapping"),
-            (b"name: \xff\xfe\n", "yaml: is no text in UTF-8"),
-            ("name: \x00\n", "yaml: is no valid YAML"),
+            (b"name: \xff\xfe\n", "yaml: is not text in UTF-8"),
+            ("name: \x00\n", "yaml: is not valid YAML"),
         ],
     )
     def test_unreadable(self, tmp_path, text, message):

@@ -164,31 +164,31 @@ class TestRefused:
 class TestPooled:
     @staticmethod
     def viewed(wanted, algorithm):
-        """Return views and names of tables, and the tables before and after."""
+        """Return views, and the tables before and after."""
         loader = Loader()
         made, before = loader.views(wanted, 0), dict(loader.tables)
-        return *made.of(algorithm, loader.tables), before, loader.tables
+        return made.of(algorithm, loader.tables), before, loader.tables
 
     def test_one_client_has_everything(self, wanted):
-        views, data, before, after = self.viewed(wanted(test=0.25), Centralised())
-        assert views[""].shards.clients == 1
-        assert (views[""].shards.total(), views[""].shards.total("test")) == (6, 2)
-        assert views["evaluation"].shards.clients == 2
-        assert data[""] == data["evaluation"]
+        views, before, after = self.viewed(wanted(test=0.25), Centralised())
+        assert views.training.shards.clients == 1
+        assert (views.training.shards.total(), views.training.shards.total("test")) == (6, 2)
+        assert views.evaluation.shards.clients == 2
+        assert views.training.table == views.evaluation.table
         assert before.keys() == after.keys()
 
     def test_others_have_their_own_rows(self, wanted):
         views, *_ = self.viewed(wanted(), FedAvg())
-        assert views[""] is views["evaluation"]
+        assert views.training is views.evaluation
 
     def test_rows_made_on_demand_become_a_table_of_the_baseline_alone(self, wanted):
         data = Linear(features=2, samples=5)
         given = wanted(problem=LeastSquares(), dataset=data, clients=3, test=0.2)
-        views, names, before, after = self.viewed(given, Centralised())
-        assert (views[""].shards.clients, views[""].shards.total()) == (1, 12)
+        views, before, after = self.viewed(given, Centralised())
+        assert (views.training.shards.clients, views.training.shards.total()) == (1, 12)
         assert not before
-        assert list(after) == [names[""]]
-        every = after[names[""]].X
+        assert list(after) == [views.training.table]
+        every = after[views.training.table].X
         own = Loader().views(given, 0).shards.rows(np.arange(3), 4)[0]
         np.testing.assert_array_equal(every[:12], own.reshape(12, 3))
 

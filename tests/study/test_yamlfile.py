@@ -41,4 +41,6 @@ def test_a_power_that_is_no_number_is_one_line(tmp_path, text):
     with pytest.raises(ScenarioError) as error:
         read_yaml(file)
     shown = text.replace("^", r"\^")
-    assert error.match(rf"s\.yaml:2: is no valid YAML: '{shown}' is no number that can be held")
+    assert error.match(
+        rf"s\.yaml:2: is not valid YAML: '{shown}' is too large or too small a number"
+    )

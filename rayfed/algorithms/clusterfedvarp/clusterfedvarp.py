@@ -6,7 +6,8 @@ Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -14,10 +15,10 @@ import numpy as np
 from annotated_types import Ge, Gt, Len
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Algorithm, Round, Weights
 from rayfed.algorithms.clusterfedvarp.early import Early
 from rayfed.algorithms.clusterfedvarp.members import By, Listed, Members, Random
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import Shards, label_sets
 from rayfed.messages import Ask, State, Upload
@@ -33,8 +34,9 @@ class ClusterFedVARP(Algorithm):
     """FedVARP with a memory for each cluster of similar clients (Jhunjhunwala et al. 2022).
 
     The server keeps y_k (p,) of K clusters, zero at the start. With c(i) the cluster of client i,
-    v = mean_i (Delta_i - y_c(i)) + (1/N) sum_j y_c(j), x <- x - server_lr v, and then y_k is the
-    mean of Delta_i over the participants of cluster k, if there are any.
+    v = mean_i (Delta_i - y_c(i)) + mean_j y_c(j) over participants i and all clients j,
+    x <- x - server_lr v, and then y_k is the mean of Delta_i over the participants of cluster k, if
+    there are any. Means are weighted as in `FedVARP`.
 
     Parameters
     ----------
@@ -48,8 +50,7 @@ class ClusterFedVARP(Algorithm):
     Notes
     -----
     As many clusters as clients are FedVARP, one is FedAvg. Random clusters of clients that differ
-    do not help; similar clients are what makes y_c(i) close to Delta_i. Means are over clients,
-    whatever their size and however often a selection drew them, as the memory is.
+    do not help; similar clients are what makes y_c(i) close to Delta_i.
 
     The server adds up Delta_i cluster by cluster, so that it sees no single one (where two of a
     cluster take part), and needs no table of clients.
@@ -84,9 +85,8 @@ class ClusterFedVARP(Algorithm):
     clusters: Annotated[int, Ge(1)] | Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | By = 5
     server_lr: Annotated[float, Gt(0)] = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        memory.refuse_sizes(self)
+    _by_size: bool = field(default=False, init=False)
+    _shares: Floats | None = field(default=None, init=False, compare=False)
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
         """Return the algorithm for clients whose rows are known.
@@ -113,6 +113,17 @@ class ClusterFedVARP(Algorithm):
             raise ScenarioError("clusters.by", text)
         return replace(self, clusters=tuple(label_sets(shards).tolist()))
 
+    def weighed(
+        self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int
+    ) -> ClusterFedVARP:
+        """Return the algorithm whose memory weighs clients as the step does."""
+        if memory.weighting(weights, draws_by_size) == "uniform":
+            return self
+        bound = copy(self)
+        object.__setattr__(bound, "_by_size", True)
+        object.__setattr__(bound, "_shares", self.members.shares(shards, seed))
+        return bound
+
     @cached_property
     def members(self) -> Members:
         """Who belongs to which cluster."""
@@ -127,7 +138,7 @@ class ClusterFedVARP(Algorithm):
     def init(self, x0: Array) -> State:
         """Return x (p,), memories y (K, p) of zero, and what is known of the members."""
         y = np.zeros((self.members.count, x0.size), x0.dtype)
-        return {"x": x0, "y": y, **self.members.init()}
+        return {"x": x0, "y": y, **self.members.init(self._by_size)}
 
     def client_state(self, x0: Array) -> State:
         """Return what a client must remember of its cluster."""
@@ -138,25 +149,41 @@ class ClusterFedVARP(Algorithm):
         local = clients.solve(x)
         delta = x - local.x
         cluster, values, state = self.members.join(clients, delta, sent)
-        length = {"length": memory.lengths(clients)} if self._counts_lengths else {}
-        return Upload({"delta": delta, **values, **length}, state, local.loss, cluster)
+        values = {"delta": delta, **values}
+        if self._counts_lengths:
+            values["length"] = memory.lengths(clients)
+        if self._learns_shares:
+            values["share"] = memory.shares(clients)
+        return Upload(values, state, local.loss, cluster)
 
     def round(self, state: State) -> Round:
         """Server half: what the memory says of everybody, less what it says of the participants."""
         x, y, members = state["x"], state["y"], self.members
         up = {"delta": x.size, "group": 1, **members.up}
         up |= {"length": 1} if self._counts_lengths else {}
+        up |= {"share": 1} if self._learns_shares else {}
         send = {"x": x, **members.send(state)}
-        reply = yield Ask("train", send=send, up=up, plain=("delta",))
-        lengths = reply.each["length"] if self._counts_lengths else np.ones(len(reply.ids))
+        reply = yield Ask("train", send=send, up=up)
+        w = reply.weights * (reply.each["length"] if self._counts_lengths else 1.0)
         labels, s = reply.groups.labels, memory.scale(self.local, reply.round)
-        share = members.sizes(state, reply.population) / reply.population
-        share[labels] -= memory.by_group(reply, lengths * members.known(reply)) / len(reply.ids)
+        share = self._share(state, reply.population)
+        share[labels] -= memory.by_group(reply, w * members.known(reply)) / reply.weights.sum()
         v = reply.mean["delta"] + s * share.astype(y.dtype) @ y
         y = y.copy()
-        worked = memory.by_group(reply, lengths)
-        y[labels] = reply.groups.mean["delta"] * (reply.groups.counts / (s * worked))[:, None]
+        scaled = reply.groups.weights / (s * memory.by_group(reply, w))
+        y[labels] = reply.groups.mean["delta"] * scaled[:, None]
         return {"x": x - self.server_lr * v, "y": y, **members.renewed(state, reply)}, {}
+
+    def _share(self, state: State, population: int) -> Floats:
+        """Return the weight of each cluster (K,) in the mean over all clients."""
+        if self._shares is not None:
+            return self._shares.copy()
+        return self.members.sizes(state, population) / population
+
+    @property
+    def _learns_shares(self) -> bool:
+        """Whether the sizes of clusters are learned from those who join."""
+        return self._by_size and self._shares is None
 
     @cached_property
     def _counts_lengths(self) -> bool:

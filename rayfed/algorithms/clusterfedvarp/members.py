@@ -16,6 +16,7 @@ from rayfed.messages import Reply, State
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+    from rayfed.datasets.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +55,18 @@ class Members:
     count: int
     up: ClassVar[Mapping[str, int]] = {}
 
-    def init(self) -> State:
-        """Return what the server keeps of memberships."""
+    def shares(self, shards: Shards, seed: int) -> Floats | None:
+        """Return what the members of each cluster count for (K,) in all clients' rows.
+
+        Returns
+        -------
+        (K,) array or None
+            None if members are not known before a run.
+        """
+        return None
+
+    def init(self, by_size: bool) -> State:
+        """Return what the server keeps of memberships, with clients counted alike or by size."""
         return {}
 
     def client_state(self) -> State:
@@ -111,6 +122,11 @@ class Random(Members):
         """Return the drawn clusters (K,)."""
         return self.cluster(clients.ids, clients.shards.clients, clients.seed), {}, {}
 
+    def shares(self, shards: Shards, seed: int) -> Floats:
+        """Return what the drawn members count for (K,)."""
+        everybody = np.arange(shards.clients)
+        return _shares(self.cluster(everybody, shards.clients, seed), shards, self.count)
+
     def cluster(self, ids: Ints, clients: int, seed: int) -> Ints:
         """Return the cluster of each client (K,), of so many clients in all."""
         place = Key(seed, "clusters").permutation(clients)(ids)
@@ -141,6 +157,16 @@ class Listed(Members):
         """Return the given clusters (K,)."""
         return self.clusters[clients.ids], {}, {}
 
+    def shares(self, shards: Shards, seed: int) -> Floats:
+        """Return what the given members count for (K,)."""
+        return _shares(self.clusters, shards, self.count)
+
     def sizes(self, state: State, clients: int) -> Floats:
         """Return the counted sizes (K,)."""
         return np.bincount(self.clusters).astype(np.float64)
+
+
+def _shares(cluster: Ints, shards: Shards, count: int) -> Floats:
+    """Return the share of all mass (K,) that the clients of each cluster have."""
+    mass = shards.mass(np.arange(shards.clients))
+    return np.asarray(np.bincount(cluster, mass, count) / mass.sum())

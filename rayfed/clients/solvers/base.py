@@ -10,6 +10,7 @@ from rayfed.clients.lengths import Length, State
 from rayfed.clients.sampling import Minibatch
 from rayfed.clients.solvers.budget import LENGTHS
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.rng import Draw
 from rayfed.problems.base import Oracle, Problem
 
 CACHE = 2**21
@@ -61,7 +62,7 @@ class Solver:
         *,
         ids: Ints | None = None,
         seed: int = 0,
-        round: int = 1,
+        draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
         """Return how many local steps each client gets (K,), at least 1.
@@ -74,8 +75,10 @@ class Solver:
             Virtual seconds of one local step in this Ask.
         ids : (K,) array of int, optional
             Who they are, where the number is drawn; 0 to K - 1 if None.
-        seed, round : int
-            Coordinates of the draw: a client's number stays the same within a round.
+        seed : int
+        draw : int or (K,) array of int
+            Coordinates of the draw, where the number is drawn; `draw` is the round, in all of
+            which a client's number stays the same.
         state : mapping of str to array, optional
             What `length` keeps from round to round; as before the first round if None.
         """

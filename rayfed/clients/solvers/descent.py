@@ -16,6 +16,7 @@ from rayfed.clients.solvers.base import CACHE, AfterStep, Local, Solver, StepOra
 from rayfed.clients.solvers.budget import LENGTHS, in_passes, in_seconds
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Draw
 
 _LINE = 64  # bytes
 _STEPS = 10  # where nothing says how long
@@ -107,7 +108,7 @@ class Descent(Solver):
         *,
         ids: Ints | None = None,
         seed: int = 0,
-        round: int = 1,
+        draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
         """Return how many local steps each client gets (K,); see `Solver.budget`.
@@ -123,7 +124,7 @@ class Descent(Solver):
         length: Ints | Floats
         if isinstance(given, Length):
             who = np.arange(len(sizes)) if ids is None else ids
-            length = given.draw(who, seed=seed, round=round, state=state)
+            length = given.draw(who, seed=seed, draw=draw, state=state)
         else:
             length = np.full(len(sizes), given)
         if self.epochs is not None:

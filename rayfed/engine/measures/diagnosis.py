@@ -12,17 +12,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rayfed.clients.host import Request
+from rayfed.clients.request import Request
 from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.engine import columns
 from rayfed.engine.budgets import Budgets
-from rayfed.engine.measures.heterogeneity import squares
+from rayfed.engine.measures.heterogeneity import Heterogeneity, squares
 from rayfed.engine.replies import reply_of
 from rayfed.engine.run import Run
 from rayfed.executors.base import Gathered
-from rayfed.messages import Reply, State
+from rayfed.messages import Reply, State, Upload
 from rayfed.population.availability import Cyclic, PopulationInfo
 
 HETEROGENEITY = names(columns.HETEROGENEITY)
@@ -65,12 +65,12 @@ class Diagnosis:
     """
 
     def __init__(self, run: Run, exchange: Exchange) -> None:
-        self.run, self.exchange, self.budgets = run, exchange, Budgets(run)
+        self.run, self.exchange, self.budgets = run, exchange, Budgets.of(run)
         self.drift: tuple[Any, float] | None = None
 
     def of(self, x: Array, coming: NextRound, when: str) -> dict[str, float]:
         """Return what is known of a model (p,) and of the round that comes next."""
-        if self.run.algorithm.pooled:  # one machine has all rows
+        if self.run.training.algorithm.pooled:  # one machine has all rows
             return {}
         return {
             **self.dissimilarity(x, when),
@@ -88,14 +88,19 @@ class Diagnosis:
         between these means and m, gamma^2 and alpha^2 in Cho, Sharma, Joshi, Xu, Kale, Zhang, "On
         the Convergence of Federated Averaging with Cyclic Client Participation", ICML 2023.
         """
-        ids, groups = self.run.evaluated, self._groups
+        ids, groups = self.run.measuring.evaluated, self._groups
         parts = [ids] if groups is None else [ids[groups == g] for g in np.unique(groups)]
-        slopes = [self._ask("slopes", part, {"slope": x.size}, {"x": x}, when) for part in parts]
+        slopes = [
+            self._ask(Heterogeneity.slopes, part, {"slope": x.size}, {"x": x}, when)
+            for part in parts
+        ]
         mean = _mean(slopes, "slope")
         distances = []
         for part, slope in zip(parts, slopes, strict=True):
             send = {"x": x, "mean": mean, "group": slope.mean["slope"]}
-            distances.append(self._ask("off", part, {"off": 1, "off_group": 1}, send, when))
+            distances.append(
+                self._ask(Heterogeneity.off, part, {"off": 1, "off_group": 1}, send, when)
+            )
         row = {"gradient_dissimilarity": float(_mean(distances, "off"))}
         if groups is not None:
             within = float(_mean(distances, "off_group"))
@@ -113,20 +118,22 @@ class Diagnosis:
         a client half does no local steps. Karimireddy, Kale, Mohri, Reddi, Stich, Suresh,
         "SCAFFOLD", ICML 2020, section 2, describe the drift.
         """
-        rounds = self.run.algorithm.round(coming.state)
+        rounds = self.run.training.algorithm.round(coming.state)
         ask = next(rounds, None)
         rounds.close()
-        if ask is None or not isinstance(ask.cost, str):
+        if ask is None or not ask.local:
             return math.nan
-        ids, p = self.run.evaluated, self.run.x0.size
+        ids, p = self.run.measuring.evaluated, self.run.training.x0.size
         work = self._work(coming)
         send = {"client_half": np.array(ask.work), **ask.send}
-        reply = self._ask("trained", ids, {"model": p}, send, when, *work)
+        reply = self._ask(Heterogeneity.trained, ids, {"model": p}, send, when, *work)
         mean = reply.mean["model"]
         if np.isnan(mean).any():
             return math.nan
         send |= {"mean_model": mean}
-        return float(self._ask("apart", ids, {"apart": 1}, send, when, *work).mean["apart"])
+        return float(
+            self._ask(Heterogeneity.apart, ids, {"apart": 1}, send, when, *work).mean["apart"]
+        )
 
     def drift_at_optimum(self, coming: NextRound, when: str) -> float:
         """Return ``||sum_i p_i (x* - x_i) / (lr tau_i)||``, NaN where x* is unknown.
@@ -137,16 +144,16 @@ class Diagnosis:
         x*. tau_i and lr are those of the clients in the coming round; all else that their solvers
         do is left out, since the noise of minibatches would hide the drift. 0 with one step.
         """
-        run, best = self.run, self.run.optimum
+        run, best = self.run, self.run.measuring.optimum
         if best is None:
             return math.nan
         round, steps = self._work(coming)
-        rates = [s.rate(round) if isinstance(s, Descent) else None for s in run.solvers]
+        rates = [s.rate(round) if isinstance(s, Descent) else None for s in run.training.solvers]
         key = (steps.tobytes(), rates)
         if self.drift is None or self.drift[0] != key:  # it mostly stays the same in all rounds
-            x = best.x.astype(run.dtype)
-            up, ids = {"direction": x.size}, run.evaluated
-            reply = self._ask("descended", ids, up, {"x": x}, when, round, steps)
+            x = best.x.astype(run.training.dtype)
+            up, ids = {"direction": x.size}, run.measuring.evaluated
+            reply = self._ask(Heterogeneity.descended, ids, up, {"x": x}, when, round, steps)
             self.drift = key, float(np.linalg.norm(reply.mean["direction"]))
         return self.drift[1]
 
@@ -156,11 +163,11 @@ class Diagnosis:
         Li, Huang, Yang, Wang, Zhang, "On the Convergence of FedAvg on Non-IID Data", ICLR 2020,
         section 3.1. It is 0 where one model is best for everybody.
         """
-        run, best = self.run, self.run.optimum
+        run, best = self.run, self.run.measuring.optimum
         if best is None or best.least is None:
             return math.nan
-        weights = self._weights(run.evaluated)
-        objective = run.views["evaluation"].objective
+        weights = self._weights(run.measuring.evaluated)
+        objective = run.federation.views.evaluation.objective
         normaliser = objective.normaliser(float(weights.sum()), len(weights))
         return best.value - float(np.sum(weights * best.least)) / normaliser
 
@@ -168,26 +175,26 @@ class Diagnosis:
     def _groups(self) -> Ints | None:
         """The cyclic group of each evaluated client (K,), None where all clients are in none."""
         run = self.run
-        cyclic, clients = run.clients.availability, run.clients
-        if run.algorithm.pooled or not isinstance(cyclic, Cyclic):
+        cyclic, clients = run.federation.clients.availability, run.federation.clients
+        if run.training.algorithm.pooled or not isinstance(cyclic, Cyclic):
             return None
         return cyclic.group(
-            run.evaluated, PopulationInfo(clients.count, clients.seed, clients.ranks)
+            run.measuring.evaluated, PopulationInfo(clients.count, clients.seed, clients.ranks)
         )
 
     def _work(self, coming: NextRound) -> tuple[int, Ints]:
         """Return the number of the coming round and the local steps (K,) of all in it."""
-        ids, round = self.run.evaluated, coming.round
-        pace = self.run.population.seconds_per_step(ids, round, 0)
+        ids, round = self.run.measuring.evaluated, coming.round
+        pace = self.run.federation.population.seconds_per_step(ids, round, 0)
         return round, self.budgets.steps(ids, pace, round, coming.lengths)
 
     def _weights(self, ids: Ints) -> Floats:
-        view = self.run.views["evaluation"]
+        view = self.run.federation.views.evaluation
         return view.objective.weights(view.shards.mass(ids))
 
     def _ask(
         self,
-        work: str,
+        half: Callable[..., Upload],
         ids: Ints,
         up: Mapping[str, int],
         send: Mapping[str, Array],
@@ -195,12 +202,13 @@ class Diagnosis:
         round: int = 0,
         steps: Ints | None = None,
     ) -> Reply:
+        """Run a client half, a method of `Heterogeneity`."""
         steps = np.zeros(len(ids), dtype=np.int64) if steps is None else steps
-        groups = self.run.population.group_of(ids)
+        groups = self.run.federation.population.group_of(ids)
         weights = self._weights(ids).astype(np.float64)
-        request = Request("heterogeneity", work, up, ids, weights, steps, groups, round, 0)
+        request = Request("heterogeneity", half.__name__, up, ids, weights, steps, groups, round, 0)
         gathered = self.exchange(request, send, when)
-        return reply_of(request, gathered, self.run.clients.count)
+        return reply_of(request, gathered, self.run.federation.clients.count)
 
 
 def _mean(replies: list[Reply], name: str) -> Any:

@@ -33,16 +33,16 @@ class Evaluation:
     scored : "held-out", "server" or "training"
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
-    told : tuple of str
-        What `measure` tells of every client beside the sums, among `personal.COLUMNS`.
+    reported : tuple of str
+        What `measure` reports of every client beside the sums, among `personal.COLUMNS`.
     """
 
     algorithm: Algorithm
     scored: Scored = "held-out"
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
 
     def measure(self, clients: Clients, x: Array) -> Upload:
-        """Return the terms (K, 9) of `COLUMNS`, and what is `told` of each client (K,).
+        """Return the terms (K, 9) of `COLUMNS`, and what is `reported` of each client (K,).
 
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
@@ -64,16 +64,16 @@ class Evaluation:
     ) -> dict[str, Array]:
         """Return the numbers of each client (K,) that are asked for."""
         numbers = {"loss": shared.losses, "personal_loss": personal.losses}
-        if "distance" in self.told:
+        if "distance" in self.reported:
             apart = personal.models - x
             numbers["distance"] = np.sqrt(np.vecdot(apart, apart).astype(np.float64))
         for name, scored in (("accuracy", shared), ("personal_accuracy", personal)):
-            if name in self.told and self.scored == "server":
+            if name in self.reported and self.scored == "server":
                 on_training = _scores(clients, scored.models, clients.rows_once)
                 numbers[name] = _share(*on_training[1:])
-            elif name in self.told:
+            elif name in self.reported:
                 numbers[name] = scored.accuracy
-        return {name: numbers[name] for name in self.told}
+        return {name: numbers[name] for name in self.reported}
 
     def each(self, clients: Clients, x: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).

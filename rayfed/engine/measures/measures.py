@@ -9,16 +9,16 @@ from typing import Protocol
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.clients.host import Request
+from rayfed.clients.request import Owner, Request, uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.engine import columns
 from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY, Diagnosis, NextRound
-from rayfed.engine.measures.evaluation import scores, summarise
+from rayfed.engine.measures.evaluation import Evaluation, scores, summarise
 from rayfed.engine.measures.personal import COLUMNS
 from rayfed.engine.run import Run
 from rayfed.executors.base import Gathered
-from rayfed.messages import Probe, State
+from rayfed.messages import Probe, State, Upload
 from rayfed.population.availability import Availability, Cyclic
 
 SCORES = names(columns.SCORES)
@@ -81,7 +81,11 @@ class Measures:
     ) -> None:
         self.run, self.exchange = run, exchange
         self.diagnosis = Diagnosis(run, exchange)
-        self.columns = evaluated(run, run.algorithm, availability=run.clients.availability)
+        self.columns = evaluated(
+            run.measuring,
+            run.training.algorithm,
+            availability=run.federation.clients.availability,
+        )
         self.at_optimum: Floats | None = None
 
     def of(
@@ -103,25 +107,26 @@ class Measures:
             they are not kept.
         """
         run = self.run
-        up = {"metrics": 9, **dict.fromkeys(run.told, 1)}
-        gathered = self._ask("evaluation", "measure", up, run.evaluated, x, when)
+        up = {"metrics": 9, **dict.fromkeys(run.reported, 1)}
+        gathered = self._ask("evaluation", Evaluation.measure, up, run.measuring.evaluated, x, when)
         sums, by_client = gathered.sums["metrics"], gathered.each
-        objective = run.views["evaluation"].objective
-        normaliser = objective.normaliser(float(sums[1]), len(run.evaluated))
-        row = summarise(sums, normaliser, run.scored, run.algorithm.personal)
-        if run.scored == "server" and run.algorithm.has_global:  # it knows no others
-            pieces = np.arange(run.views["server"].shards.clients)
-            on_server = self._ask("server", "on_server", {"metrics": 3}, pieces, x, when)
+        objective = run.federation.views.evaluation.objective
+        normaliser = objective.normaliser(float(sums[1]), len(run.measuring.evaluated))
+        row = summarise(sums, normaliser, run.measuring.scored, run.training.algorithm.personal)
+        server = run.federation.views.server
+        if server is not None and run.training.algorithm.has_global:  # it knows no others
+            pieces = np.arange(server.shards.clients)
+            on_server = self._ask("server", Evaluation.on_server, {"metrics": 3}, pieces, x, when)
             row |= scores(*on_server.sums["metrics"].tolist())
-        if run.optimum is not None:
-            row["loss_gap"] = row["loss"] - run.optimum.value
-            if run.distance:
-                row["distance"] = float(np.linalg.norm(x - run.optimum.x))
-        if run.heterogeneity:
+        if run.measuring.optimum is not None:
+            row["loss_gap"] = row["loss"] - run.measuring.optimum.value
+            if run.measuring.distance:
+                row["distance"] = float(np.linalg.norm(x - run.measuring.optimum.x))
+        if run.measuring.heterogeneity:
             row |= self.diagnosis.of(x, coming, when)
-        if run.fairness:
+        if run.measuring.fairness:
             row |= fairness(by_client["accuracy"])
-        if run.algorithm.personal:
+        if run.training.algorithm.personal:
             served = fairness(by_client["personal_accuracy"])
             row |= {f"personal_{name}": served[name] for name in FAIRNESS[:2]}
         return row, self._kept(by_client, coming.round - 1)
@@ -130,7 +135,7 @@ class Measures:
         """Return what is kept of every evaluated client after a round."""
         if self.run.thinning is None:
             return {}
-        ids = self.run.evaluated
+        ids = self.run.measuring.evaluated
         none = np.full(len(ids), np.nan)
         columns = {name: by_client.get(name, none) for name in COLUMNS}
         return {"round": np.full(len(ids), round), "client": ids, **columns}
@@ -139,23 +144,27 @@ class Measures:
         self, known: State, coming: NextRound, when: str
     ) -> tuple[Mapping[str, float], State]:
         """Return the columns of the run's examiner and its new state, from what it knew before."""
-        examiner = self.run.examiner
+        examiner = self.run.measuring.examiner
         if examiner is None or not examiner.columns:
             return {}, known
         return examiner.examine(known, coming.state, self._probe(coming.round - 1, when))
 
     def _probe(self, round: int, when: str) -> Probe:
         """Return what lets the examiner ask the clients about themselves, after a round."""
-        run, best = self.run, self.run.optimum
+        measuring = self.run.measuring
+        best = measuring.optimum
 
         def ask(work: str, send: Mapping[str, Array], up: Mapping[str, int]) -> Mapping[str, Array]:
-            return self.exchange(_request("examiner", work, up, run.evaluated), send, when).sums
+            request = uncharged("examiner", work, up, measuring.evaluated)
+            return self.exchange(request, send, when).sums
 
-        return Probe(ask, None if best is None else best.value, run.clients.count, round)
+        count = self.run.federation.clients.count
+        return Probe(ask, None if best is None else best.value, count, round)
 
     def each(self, x: Array, ids: Ints, when: str) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each, of their own models if they have any."""
-        return self._ask("evaluation", "each", {"loss": 1, "accuracy": 1}, ids, x, when).each
+        up = {"loss": 1, "accuracy": 1}
+        return self._ask("evaluation", Evaluation.each, up, ids, x, when).each
 
     def skew(
         self,
@@ -179,19 +188,20 @@ class Measures:
         evaluated, 0 stands for them, which no loss is below, and ``skew_optimum`` is NaN.
         """
         run = self.run
-        if run.algorithm.pooled:  # one machine stands for everybody
+        if run.training.algorithm.pooled:  # one machine stands for everybody
             return {}
-        everyone = np.union1d(run.evaluated, ids)
-        least = run.optimum.least if run.optimum else None
+        everyone = np.union1d(run.measuring.evaluated, ids)
+        least = run.measuring.optimum.least if run.measuring.optimum else None
         losses = self._losses(x, everyone, when)
         above = losses - (0.0 if least is None else least)
         row = {"skew": self._rho(above, everyone, ids)}
-        expected = shares(losses) if len(everyone) == run.clients.count else None
+        complete = len(everyone) == run.federation.clients.count
+        expected = shares(losses) if complete else None
         if expected is not None:
             row["skew_expected"] = self._rho(above, everyone, everyone, expected)
-        if least is not None and run.optimum is not None:
+        if least is not None and run.measuring.optimum is not None:
             if self.at_optimum is None:
-                best = run.optimum.x.astype(run.dtype)
+                best = run.measuring.optimum.x.astype(run.training.dtype)
                 self.at_optimum = self._losses(best, everyone, when) - least
             row["skew_optimum"] = self._rho(self.at_optimum, everyone, ids)
             if expected is not None:
@@ -204,7 +214,7 @@ class Measures:
 
         With shares (K,) it is the mean by these.
         """
-        view, evaluated = self.run.views["evaluation"], self.run.evaluated
+        view, evaluated = self.run.federation.views.evaluation, self.run.measuring.evaluated
         weights = view.objective.weights(view.shards.mass(evaluated))
         mean = np.sum(weights * above[np.searchsorted(everyone, evaluated)]) / np.sum(weights)
         chosen = np.average(above[np.searchsorted(everyone, ids)], weights=shares)
@@ -212,17 +222,20 @@ class Measures:
 
     def _losses(self, x: Array, ids: Ints, when: str) -> Floats:
         """Return F_k(x) (K,) of clients at the model itself."""
-        return self._ask("evaluation", "losses", {"loss": 1}, ids, x, when).each["loss"]
+        found = self._ask("evaluation", Evaluation.losses, {"loss": 1}, ids, x, when)
+        return found.each["loss"]
 
     def _ask(
-        self, owner: str, work: str, up: Mapping[str, int], ids: Ints, x: Array, when: str
+        self,
+        owner: Owner,
+        half: Callable[..., Upload],
+        up: Mapping[str, int],
+        ids: Ints,
+        x: Array,
+        when: str,
     ) -> Gathered:
-        return self.exchange(_request(owner, work, up, ids), {"x": x}, when)
-
-
-def _request(owner: str, work: str, up: Mapping[str, int], ids: Ints) -> Request:
-    none = np.zeros(len(ids), dtype=np.int64)
-    return Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0)
+        """Run a client half, a method of `Evaluation`, at a model (p,)."""
+        return self.exchange(uncharged(owner, half.__name__, up, ids), {"x": x}, when)
 
 
 def fairness(accuracies: Floats) -> dict[str, float]:

@@ -19,8 +19,8 @@ MOST_CLIENTS = 10_000
 """Of more evaluated clients nothing is kept."""
 
 
-def told(algorithm: Algorithm, evaluated: int, fairness: bool) -> tuple[str, ...]:
-    """Return which of `COLUMNS` an evaluation tells of every client.
+def reported(algorithm: Algorithm, evaluated: int, fairness: bool) -> tuple[str, ...]:
+    """Return which of `COLUMNS` an evaluation reports of every client.
 
     Parameters
     ----------

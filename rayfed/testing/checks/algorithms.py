@@ -11,7 +11,7 @@ import numpy as np
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.columns import names
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.outcome import reason
 from rayfed.runs.serial import SerialStudy
@@ -80,13 +80,13 @@ def check_state(cls: type[Algorithm], folder: Path) -> None:
     """Check that a round changes neither the server's state in place nor what it was sent."""
     plan = api.prepare(api.read(mixed_for(cls)))
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
-    now, _ = engine.start()
+    loop = RoundLoop(run, executor)
+    now, _ = loop.start()
     for _ in range(3):
         before = frozen_copies(now.state)
-        after, _, _ = engine.step(now)
+        after, _, _ = loop.step(now)
         for name, array in before.items():
             require_equal(now.state[name], array, f"{cls.__qualname__} changed '{name}' in place")
         now = after

@@ -18,7 +18,7 @@ def check_numbers(cls: type[Length], folder: Path) -> None:
     """Check that every client gets a whole number of at least 1."""
     for length in examples(cls, folder):
         for round in (1, 2, 50):
-            drawn = length.draw(IDS, seed=0, round=round)
+            drawn = length.draw(IDS, seed=0, draw=round)
             text = f"{length} in round {round}"
             require(drawn.shape == IDS.shape, f"{text}: {drawn.shape} numbers for {IDS.shape}")
             require(drawn.dtype.kind == "i", f"{text}: {drawn.dtype} numbers, not int")
@@ -29,11 +29,11 @@ def check_pure(cls: type[Length], folder: Path) -> None:
     """Check that a number depends on seed, client, round and state, not on neighbours or order."""
     for length in examples(cls, folder):
         state = length.init()
-        forwards = [length.draw(IDS, seed=3, round=r, state=state) for r in (1, 2, 9)]
+        forwards = [length.draw(IDS, seed=3, draw=r, state=state) for r in (1, 2, 9)]
         for round, before in zip((9, 2, 1), reversed(forwards), strict=True):
-            again = length.draw(IDS, seed=3, round=round, state=state)
+            again = length.draw(IDS, seed=3, draw=round, state=state)
             require_equal(again, before, f"{length}: another answer to the same question")
-            some = length.draw(IDS[[7, 2]], seed=3, round=round, state=state)
+            some = length.draw(IDS[[7, 2]], seed=3, draw=round, state=state)
             require_equal(some, before[[7, 2]], f"{length}: neighbours matter")
 
 
@@ -43,7 +43,7 @@ def check_mean(cls: type[Length], folder: Path) -> None:
         mean = length.mean()
         if mean is None:
             continue
-        drawn = length.draw(np.arange(20_000), seed=1, round=1)
+        drawn = length.draw(np.arange(20_000), seed=1, draw=1)
         error = drawn.std() / np.sqrt(len(drawn))
         require(
             abs(drawn.mean() - mean) <= _DEVIATIONS * error,

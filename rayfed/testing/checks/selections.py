@@ -9,7 +9,7 @@ import numpy as np
 
 from rayfed import api
 from rayfed.core.plugins import find
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import Selection
@@ -37,14 +37,14 @@ def check_resume(cls: type[Selection], folder: Path) -> None:
 
 def check_cohorts(cls: type[Selection], folder: Path) -> None:
     """Check that it names clients that are there, each once, and in time more than one cohort."""
-    ((run, engine),) = _engines(cls)
-    now, _ = engine.start()
+    ((run, loop),) = _loops(cls)
+    now, _ = loop.start()
     seen: list[int] = []
     for number in range(1, 7):
         start = now.time_s
-        now, _, events = engine.step(now)
+        now, _, events = loop.step(now)
         ids = events[-1]["client"]
-        there = run.population.available(ids, start, number)
+        there = run.federation.population.available(ids, start, number)
         require(there, f"{cls.__qualname__}: clients {ids[~there].tolist()} are not available")
         require(np.diff(ids) > 0, f"{cls.__qualname__}: the events do not hold each client once")
         require(len(ids) >= 1, f"{cls.__qualname__} names nobody")
@@ -55,11 +55,11 @@ def check_cohorts(cls: type[Selection], folder: Path) -> None:
 
 def check_state(cls: type[Selection], folder: Path) -> None:
     """Check that a round never changes the selection's state in place."""
-    ((_, engine),) = _engines(cls)
-    now, _ = engine.start()
+    ((_, loop),) = _loops(cls)
+    now, _ = loop.start()
     for _ in range(3):
         before = frozen_copies(now.selection)
-        after, _, _ = engine.step(now)
+        after, _, _ = loop.step(now)
         for name, array in before.items():
             changed = f"{cls.__qualname__} changed '{name}' in place"
             require_equal(now.selection[name], array, changed)
@@ -69,17 +69,17 @@ def check_state(cls: type[Selection], folder: Path) -> None:
 def check_algorithms(cls: type[Selection], folder: Path) -> None:
     """Check that every algorithm that is found runs under it."""
     names = [name for name, algorithm in find("algorithms").items() if not algorithm.pooled]
-    for run, engine in _engines(cls, algorithms=[{"name": name} for name in names]):
-        now, _ = engine.start()
+    for run, loop in _loops(cls, algorithms=[{"name": name} for name in names]):
+        now, _ = loop.start()
         for _ in range(2):
-            now, row, _ = engine.step(now)
+            now, row, _ = loop.step(now)
         require(np.isfinite(row["loss"]), f"{run.label}: the loss is {row['loss']}")
         require(row["participants"] > 0, f"{run.label}: nobody takes part")
 
 
-def _engines(cls: type[Selection], **changes: object) -> Iterator[tuple[Run, Engine]]:
+def _loops(cls: type[Selection], **changes: object) -> Iterator[tuple[Run, RoundLoop]]:
     plan = api.prepare(api.read(mixed_under(cls, **changes)))
     for run in plan.runs:
-        executor = SerialExecutor(plan.tables, run.data)
+        executor = SerialExecutor(plan.tables)
         executor.open(run.folder, run.setup())
-        yield run, Engine(run, executor)
+        yield run, RoundLoop(run, executor)

@@ -23,11 +23,11 @@ def check_budget(cls: type[Solver], folder: Path) -> None:
     """Check that everybody gets a whole number of steps, at least 1, whoever else is asked."""
     for solver in examples(cls, folder):
         ids = np.arange(len(SIZES))
-        steps = solver.budget(SIZES, np.ones(7), ids=ids, seed=2, round=3)
+        steps = solver.budget(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
         require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")
         require(steps >= 1, f"{solver}: somebody gets {steps.min()} steps")
         alone = [
-            solver.budget(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, round=3)[0]
+            solver.budget(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, draw=3)[0]
             for k in range(7)
         ]
         require_equal(np.array(alone), steps, f"{solver}: neighbours change the steps")

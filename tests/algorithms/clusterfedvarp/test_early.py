@@ -7,7 +7,7 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.clusterfedvarp import By, ClusterFedVARP
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
 from rayfed.runs.driver import Driver
@@ -113,9 +113,9 @@ def ended(made):
     """Return the model and the clients' state after 400 rounds."""
     plan = api.prepare(api.read(made))
     run = plan.runs[0]
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     for _ in range(400):
         moment, _, _ = engine.step(moment)
@@ -147,5 +147,5 @@ def test_bits_do_not_depend_on_stacks(mixed, tmp_path, assert_same):
     )
     for block in (1, 7):
         run = replace(plan.runs[0], block=block)
-        Driver(run, tmp_path / str(block), SerialExecutor(plan.tables, run.data)).execute()
+        Driver(run, tmp_path / str(block), SerialExecutor(plan.tables)).execute()
     assert_same(tmp_path / "1", tmp_path / "7")

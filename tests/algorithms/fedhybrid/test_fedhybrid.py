@@ -11,7 +11,7 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.engine import Engine
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.outcome import warnings
 from rayfed.testing import answer, reply
@@ -94,9 +94,9 @@ def engine_on(task, tmp_path, participation, dtype="float64", **algorithm):
     }  # fmt: skip
     plan = api.prepare(api.read(scenario))
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return Engine(run, executor), executor
+    return RoundLoop(run, executor), executor
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
@@ -144,9 +144,9 @@ def test_averaged_gradients_fall_as_one_over_t_without_strong_convexity(tmp_path
     }  # fmt: skip
     plan = api.prepare(api.read(scenario))
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     squares = []
     y = frame.y.to_numpy()
@@ -199,9 +199,9 @@ def test_the_bits_do_not_depend_on_how_many_clients_are_stacked(mixed, solver):
     (run,) = plan.runs
     models = []
     for block in (1, 7):
-        executor = SerialExecutor(plan.tables, run.data)
+        executor = SerialExecutor(plan.tables)
         executor.open(run.folder, replace(run, block=block).setup())
-        engine = Engine(run, executor)
+        engine = RoundLoop(run, executor)
         moment, _ = engine.start()
         for _ in range(6):
             moment, _, _ = engine.step(moment)
@@ -374,9 +374,9 @@ def test_the_merit_of_a_logistic_regression_against_a_search_over_everything(tmp
     }  # fmt: skip
     plan = api.prepare(api.read(scenario))
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = Engine(run, executor)
+    engine = RoundLoop(run, executor)
     moment, _ = engine.start()
     for _ in range(2):
         moment, row, _ = engine.step(moment)

@@ -98,7 +98,7 @@ def test_the_steps_of_a_study_come_from_its_hessians(tmp_path, name, bend):
     ends = [np.linalg.eigvalsh(A.T @ A / len(A))[[0, -1]] * bend + 2.0 for A in parts]
     low, high = (np.array(SIZES) / np.mean(SIZES) * e for e in np.transpose(ends))
     primal, dual = Theorem(low, high, np.array([False, True, False]), 2.0).steps
-    found = run.algorithm
+    found = run.training.algorithm
     assert found.newton == (1,)
     np.testing.assert_allclose(found.alpha_gradient, primal, rtol=1e-12)
     np.testing.assert_allclose(found.alpha_newton, primal, rtol=1e-12)

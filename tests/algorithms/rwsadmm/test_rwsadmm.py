@@ -277,7 +277,7 @@ def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
     one = {"name": "rwsadmm", "local": ONE}
     keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
     (run,) = api.prepare(api.read(keys)).runs
-    assert run.examiner.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
+    assert run.measuring.examiner.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
 
 
 def test_as_printed_the_token_loses_the_sum_of_what_was():

@@ -152,7 +152,7 @@ def test_what_needs_an_optimum_is_no_number_without_one(mixed, tmp_path):
 def test_a_sample_of_clients_measures_itself(tmp_path):
     made = quadratic(evaluate={"heterogeneity": True, "clients": 7})
     (run,) = api.prepare(api.read(made)).runs
-    some = run.evaluated
+    some = run.measuring.evaluated
     assert len(some) == 7
     p, slopes = P[some] / P[some].sum(), H[some, None] * X0 - E[some]
     row = rows_of(made, tmp_path).iloc[0]

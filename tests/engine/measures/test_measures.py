@@ -8,9 +8,9 @@ import rayfed
 from rayfed import api
 from rayfed.datasets.base import Source
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.engine import Engine
 from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY
 from rayfed.engine.measures.measures import DISTANCE, FAIRNESS, SKEW, fairness
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 
 
@@ -83,9 +83,9 @@ QUADRATIC = {
 
 def engine_for(made):
     plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables, plan.runs[0].data)
+    executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Engine(plan.runs[0], executor)
+    return RoundLoop(plan.runs[0], executor)
 
 
 def test_skew_is_the_loss_of_the_cohort_over_that_of_all():
@@ -96,7 +96,7 @@ def test_skew_is_the_loss_of_the_cohort_over_that_of_all():
     assert np.isnan(row["skew"])
     _, row, _ = engine.step(second)
     losses = engine.measures.each(second.state["x"], np.arange(30), "now")["loss"]
-    mass = engine.run.views[""].shards.mass(np.arange(30))
+    mass = engine.run.federation.views.training.shards.mass(np.arange(30))
     assert row["skew"] == pytest.approx(np.sort(losses)[-3:].mean() / (mass @ losses))
 
 
@@ -186,8 +186,8 @@ def test_least_losses_that_are_unknown_count_as_zero(mixed):
     moment, _ = engine.start()
     _, row, events = engine.step(moment)
     x, run = moment.state["x"], engine.run
-    some = engine.measures.each(x, run.evaluated, "now")["loss"]
-    sizes = run.views[""].shards.sizes(run.evaluated)
+    some = engine.measures.each(x, run.measuring.evaluated, "now")["loss"]
+    sizes = run.federation.views.training.shards.sizes(run.measuring.evaluated)
     chosen = engine.measures.each(x, events[-1]["client"], "now")["loss"]
     expected = chosen.mean() / (sizes @ some / sizes.sum())
     assert row["skew"] == pytest.approx(expected, rel=1e-12)

@@ -39,7 +39,7 @@ def test_the_table_stays_small_and_the_rounds_evenly_spaced(clients):
 
 def drive(plan, out, index=0):
     run = plan.runs[index]
-    return Driver(run, out, SerialExecutor(plan.tables, run.data))
+    return Driver(run, out, SerialExecutor(plan.tables))
 
 
 def prepared(mixed, **changes):
@@ -61,11 +61,11 @@ def test_the_columns_average_to_those_of_the_rounds(mixed, tmp_path):
     means = found.groupby("round").mean()
     for column in ("personal_loss", "personal_accuracy"):
         np.testing.assert_allclose(means[column], rows[column][means.index], rtol=1e-12)
-    sizes = plan.runs[0].views["evaluation"].shards.sizes(np.arange(13), "test")
+    sizes = plan.runs[0].federation.views.evaluation.shards.sizes(np.arange(13), "test")
     shared = found.loc[found["round"] == 9, "accuracy"].to_numpy()
     scored = np.average(shared[sizes > 0], weights=sizes[sizes > 0])
     assert scored == pytest.approx(rows["accuracy"][9])
-    last, weights = found[found["round"] == 9], plan.runs[0].views["evaluation"].shards.mass
+    last, weights = found[found["round"] == 9], plan.runs[0].federation.views.evaluation.shards.mass
     mass = weights(np.arange(13))
     assert np.average(last["loss"], weights=mass) == pytest.approx(rows["loss"][9])
     assert (last["loss"] != last["personal_loss"]).any()

@@ -91,9 +91,12 @@ def test_a_plan_orders_the_clients_by_label(mixed):
     made = mixed()
     made["clients"]["availability"] = {"name": "cyclic", "groups": 13, "by": "label"}
     (run,) = api.prepare(api.read(made)).runs
-    turns = [np.flatnonzero(run.population.available(np.arange(13), 0.0, r)) for r in range(1, 14)]
+    turns = [
+        np.flatnonzero(run.federation.population.available(np.arange(13), 0.0, r))
+        for r in range(1, 14)
+    ]
     assert sorted(np.concatenate(turns).tolist()) == list(range(13))
-    shards = run.views[""].shards
+    shards = run.federation.views.training.shards
     rows = [shards.rows(turn, int(shards.sizes(turn)[0]))[1].ravel() for turn in turns]
     main = [int(np.bincount(labels).argmax()) for labels in rows]
     assert main == sorted(main)

@@ -125,7 +125,7 @@ def test_a_plan_gives_the_offsets_and_the_clock_waits_for_the_night(mixed):
     }  # fmt: skip
     (run,) = api.prepare(api.read(made)).runs
     everyone = np.arange(13)
-    opening = run.population.next_change(everyone, 0.0) / H
+    opening = run.federation.population.next_change(everyone, 0.0) / H
     # 21:00 at UTC+8 is 13:00 UTC; at UTC-4 it is 1:00 UTC, and 6:00 there 10:00 UTC
     assert sorted(opening.tolist()) == [1.0] * 3 + [13.0] * 10
 

@@ -1,4 +1,4 @@
-"""The engine, answered by hand-made clients: who is late, dropped, used; what is counted."""
+"""The loop of rounds, answered by hand-made clients: who is asked, late, dropped and used."""
 
 import time
 from dataclasses import dataclass, replace
@@ -12,26 +12,25 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.engine import Engine
-from rayfed.engine.state import RoundStats
+from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.selection import Uniform
 
 
-def engine_for(scenario):
+def loop_for(scenario):
     plan = api.prepare(api.read(scenario))
     run = plan.runs[0]
-    executor = SerialExecutor(plan.tables, run.data)
+    executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return Engine(run, executor)
+    return RoundLoop(run, executor)
 
 
 def test_a_round_without_replies_leaves_the_state_and_records_a_row(mixed):
-    engine = engine_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
-    before, _ = engine.start()
-    after, row, events = engine.step(before)
+    loop = loop_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
+    before, _ = loop.start()
+    after, row, events = loop.step(before)
     assert after.state["x"].tobytes() == before.state["x"].tobytes()
     assert (row["participants"], row["late"], row["bytes_up"] > 0) == (0, 3, True)
     assert row["time_s"] == pytest.approx(1e-6)
@@ -51,11 +50,11 @@ def test_the_clock_jumps_to_when_somebody_comes(mixed):
     scenario["participation"] = {"cohort": 1}
     # client 0 is there in [0, 50) of every 100 s but needs 500 s: it is dropped at 50 s;
     # client 1 is there in [50, 100) and needs 5 s
-    engine = engine_for(scenario)
-    moment, _ = engine.start()
+    loop = loop_for(scenario)
+    run_state, _ = loop.start()
     seen = []
     for _ in range(12):
-        moment, row, events = engine.step(moment)
+        run_state, row, events = loop.step(run_state)
         seen.append((events[0]["client"].tolist(), row["time_s"], row["dropped"]))
     assert seen[0] == ([0], 50.0, 1)
     assert seen[1:11] == [([1], 55.0 + 5 * k, 0) for k in range(10)]
@@ -73,11 +72,11 @@ def test_nobody_there_and_the_clock_jumps(mixed):
         "name": "bernoulli", "p": 1e-9, "period_s": 1e9,
     }  # fmt: skip
     scenario["participation"] = {"cohort": 2}
-    engine = engine_for(scenario)
-    moment, _ = engine.start()
+    loop = loop_for(scenario)
+    run_state, _ = loop.start()
     starts = []
     for _ in range(12):
-        moment, _, events = engine.step(moment)
+        run_state, _, events = loop.step(run_state)
         starts.append(events[0]["start_s"].tolist())
     # steps of 1 s, 5 a round: ten rounds in [0, 50), then nobody until 100
     assert starts == [[5.0 * k] for k in range(10)] + [[100.0], [105.0]]
@@ -110,10 +109,10 @@ def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
         {"ids": [1], "availability": {"name": "cyclic", "groups": 2, "period_s": 20.0}}
     )
     scenario["participation"] = {"cohort": 2}
-    engine = engine_for(scenario)
-    moment, _ = engine.start()
-    moment = replace(moment, time_s=20.0)  # the second of two groups is there in [20, 40)
-    after, row, events = engine.step(moment)
+    loop = loop_for(scenario)
+    run_state, _ = loop.start()
+    run_state = replace(run_state, time_s=20.0)  # the second of two groups is there in [20, 40)
+    after, row, events = loop.step(run_state)
     assert events[0]["status"].tolist() == [0, 0]
     assert events[1]["status"].tolist() == [0, 2]
     assert events[1]["end_s"].tolist() == [60.0, 50.0]
@@ -140,9 +139,9 @@ def test_a_cost_may_be_a_function_of_the_clients_and_their_rows(mixed):
     pace = {"name": "constant", "mean_s": 2.0}
     leaves = {"name": "cyclic", "groups": 1, "period_s": 1e9}
     made["clients"] = {"count": 4, "delay": pace, "availability": leaves}
-    engine = engine_for(made)
-    sizes = engine.run.views[""].shards.sizes(np.arange(4))
-    _, row, (first, second) = engine.step(engine.start()[0])
+    loop = loop_for(made)
+    sizes = loop.run.federation.views.training.shards.sizes(np.arange(4))
+    _, row, (first, second) = loop.step(loop.start()[0])
     assert len(set(sizes.tolist())) > 2
     assert first["compute_s"].tolist() == (2.0 * (sizes + 10 * np.eye(4)[1])).tolist()
     passes = sizes / 32  # steps of the default batch
@@ -169,7 +168,7 @@ class Polling(Uniform):
 def test_an_over_selected_cohort_is_cut_after_a_poll_too(mixed):
     scenario = mixed(participation={"cohort": 2, "over_select": 2.0, "select": Polling()})
     scenario["clients"]["availability"] = "always"
-    _, row, events = engine_for(scenario).step(engine_for(scenario).start()[0])
+    _, row, events = loop_for(scenario).step(loop_for(scenario).start()[0])
     assert len(events[0]["client"]) == 4
     assert (events[0]["status"] == 0).all()
     assert sorted(events[1]["status"].tolist()) == [0, 0, 1, 1]
@@ -191,44 +190,10 @@ def test_an_over_selected_cohort_is_cut_but_not_those_who_are_named(mixed):
     part = {"cohort": 2, "over_select": 2.0}
     made = mixed(algorithms=[Named()], participation=part)
     made["clients"]["availability"] = "always"
-    engine = engine_for(made)
-    _, _, events = engine.step(engine.start()[0])
+    loop = loop_for(made)
+    _, _, events = loop.step(loop.start()[0])
     assert (events[0]["status"] == 0).all()
     assert sorted(events[1]["status"].tolist()) == [0, 0, 1, 1]
-
-
-def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
-    scenario = mixed(rounds=1)
-    scenario["problem"]["dataset"]["samples"] = {"low": 4, "high": 40}
-    scenario["participation"] = {"cohort": 13}
-    scenario["clients"] |= {"availability": "always", "groups": []}
-    engine = engine_for(scenario)
-    moment, _ = engine.start()
-    rounds = engine.run.algorithm.round(moment.state)
-    ask = next(rounds)
-    ids = np.arange(13)
-    reply = engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), ids)
-    sizes = engine.run.views[""].shards.sizes(ids)
-    assert len(set(sizes.tolist())) > 3
-    one = [
-        engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), np.array([i])).mean["delta"]
-        for i in ids
-    ]
-    expected = np.average(one, axis=0, weights=sizes)
-    np.testing.assert_allclose(reply.mean["delta"], expected, rtol=1e-12)
-
-
-def test_a_client_drawn_twice_counts_twice(mixed):
-    engine = engine_for(mixed())
-    moment, _ = engine.start()
-    ask = next(engine.run.algorithm.round(moment.state))
-
-    def delta(*ids):
-        reply = engine._answer(ask, "algorithm", 1, RoundStats(0.0, 0.0), np.array(ids))
-        return reply.mean["delta"]
-
-    twice = delta(0, 0, 1)
-    np.testing.assert_allclose(twice, (2 * delta(0) + delta(1)) / 3, rtol=1e-12)
 
 
 def test_a_wall_clock_sleeps_and_decides_nothing(mixed, tmp_path, assert_same):
@@ -249,8 +214,8 @@ def test_over_selection_rounds_up_but_not_for_the_sake_of_rounding(
 ):
     made = mixed(participation={"cohort": cohort, "over_select": over_select})
     made["clients"] |= {"count": 30, "availability": "always"}
-    engine = engine_for(made)
-    assert len(engine.step(engine.start()[0])[2][0]["client"]) == asked
+    loop = loop_for(made)
+    assert len(loop.step(loop.start()[0])[2][0]["client"]) == asked
 
 
 def test_a_deadline_counts_from_when_somebody_came(mixed):
@@ -262,8 +227,8 @@ def test_a_deadline_counts_from_when_somebody_came(mixed):
         # client 0 is never there, so that nobody is until 100 s
         "groups": [{"ids": [0], "availability": {"name": "bernoulli", "p": 0.0}}],
     }
-    engine = engine_for(made)
-    after, row, events = engine.step(engine.start()[0])
+    loop = loop_for(made)
+    after, row, events = loop.step(loop.start()[0])
     assert [e["start_s"].tolist() for e in events] == [[100.0], [101.0]]  # the poll takes 1 s
     assert (row["participants"], row["late"], after.time_s) == (1, 0, 106.0)
 
@@ -278,47 +243,9 @@ class Talkative(TwoAsks):
 
 
 def test_a_diagnostic_that_is_not_declared_is_refused(mixed):
-    engine = engine_for(mixed(algorithms=[Talkative()]))
+    loop = loop_for(mixed(algorithms=[Talkative()]))
     with pytest.raises(RunFailed, match=r"round 1: 'two-asks' returns mood.*`diagnostics`"):
-        engine.step(engine.start()[0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curious(TwoAsks):
-    """Asks once for means alone, and then for what each client sent."""
-
-    name: ClassVar[str] = "curious"
-    sees_vectors: ClassVar[bool] = True
-
-    def twice(self, clients):
-        return Upload({"ids": np.stack([clients.ids, clients.ids], axis=1).astype(float)})
-
-    def round(self, state):
-        first = yield Ask("twice", send={}, up={"ids": 2})
-        second = yield Ask("twice", send={}, up={"ids": 2}, vectors=True)
-        assert not first.each
-        np.testing.assert_array_equal(second.each["ids"], np.stack([second.ids] * 2, axis=1))
-        np.testing.assert_array_equal(second.mean["ids"], first.mean["ids"])
-        return {"x": state["x"] + 1}, {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Secretive(Curious):
-    """Does not say so."""
-
-    name: ClassVar[str] = "secretive"
-    sees_vectors: ClassVar[bool] = False
-
-
-def test_the_vectors_of_each_client_are_asked_for_and_declared(mixed):
-    always = mixed()["clients"] | {"availability": "always"}
-    engine = engine_for(mixed(algorithms=[Curious()], clients=always))
-    before, _ = engine.start()
-    after, _, _ = engine.step(before)
-    assert (after.state["x"] == before.state["x"] + 1).all()
-    engine = engine_for(mixed(algorithms=[Secretive()], clients=always))
-    with pytest.raises(RunFailed, match="'twice' asks for vectors; declare `sees_vectors`"):
-        engine.step(engine.start()[0])
+        loop.step(loop.start()[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,9 +261,9 @@ class Blind(LeastSquares):
 def test_a_problem_that_fails_in_an_evaluation_fails_the_run(mixed):
     made = mixed()
     made["problem"] = {"name": Blind, "dataset": {"name": "linear"}}
-    engine = engine_for(made)
+    loop = loop_for(made)
     with pytest.raises(RunFailed, match=r"(?s)evaluation of round 0.*client 0.*no eyes"):
-        engine.start()
+        loop.start()
 
 
 def test_the_servers_own_rows_score_no_models_that_it_does_not_have(mixed, tmp_path):
@@ -348,8 +275,8 @@ def test_the_servers_own_rows_score_no_models_that_it_does_not_have(mixed, tmp_p
         made = mixed(algorithms=[{"name": name}], partition={"name": "iid"})
         files = {"dataset": str(tmp_path / "train.csv"), "test": str(tmp_path / "test.csv")}
         made["problem"] = {"name": "logistic-regression", **files}
-        engine = engine_for(made)
-        scores[name] = engine.start()[1]["accuracy"]
+        loop = loop_for(made)
+        scores[name] = loop.start()[1]["accuracy"]
     assert scores["fedavg"] == 0.5
     assert np.isnan(scores["local-only"])
 
@@ -367,10 +294,10 @@ def test_the_servers_own_rows_are_scored_alike_in_any_stack(mixed, tmp_path, blo
     made["problem"] = {"name": "logistic-regression", **files}
     losses = []
     for width in (100, block):
-        engine = engine_for(made)
-        engine.executor.open(engine.run.folder, replace(engine.run.setup(), block=width))
-        moment, row = engine.start()
+        loop = loop_for(made)
+        loop.executor.open(loop.run.folder, replace(loop.run.setup(), block=width))
+        run_state, row = loop.start()
         for _ in range(6):
-            moment, row, _ = engine.step(moment)
+            run_state, row, _ = loop.step(run_state)
             losses.append(row["test_loss"])
     assert losses[:6] == losses[6:]

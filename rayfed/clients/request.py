@@ -1,0 +1,114 @@
+"""What passes between the engine and a host: a request down, partial sums or a failure up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.rng import Draw, part_of
+from rayfed.core.tree import Branch
+
+Owner: TypeAlias = Literal[
+    "algorithm", "selection", "evaluation", "server", "heterogeneity", "examiner", "optimum"
+]
+"""Whose method a client half is. "server" is the evaluation too, on the server's own test rows."""
+
+GROUP = "group"
+"""Name of the scalar that says which group a client belongs to."""
+
+
+def group_name(name: str, label: int) -> str:
+    """Return the name of a vector's sum over one group; no vector of an Upload is called so."""
+    return f"{name}@{label}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One Ask as a host gets it: only its own clients, without the broadcast arrays.
+
+    Parameters
+    ----------
+    owner : Owner
+        Whose client half it is.
+    work : str
+        Name of the client half, a method of the owner.
+    up : mapping of str to int
+        Names and counts of the numbers that every client uploads.
+    ids : (K,) array of int
+        Distinct clients.
+    weights : (K,) array of float
+        Raw weights of their vectors.
+    steps, groups : (K,) array of int
+        Local steps, and the client group whose solver takes them.
+    round, ask : int
+        The round, which schedules go by, and the number of the Ask in it.
+    vectors : bool
+        Whether the server gets the vectors of each client too.
+    sleep_s : (K,) array of float, optional
+        Wall-clock seconds to sleep, where the clock is a wall clock.
+    classes : list of (residue, modulus), optional
+        Residue classes that the clients belong to; the host's own if None.
+    plain : tuple of str
+        Vectors that are added up without weights.
+    draw : int or (K,) array of int, optional
+        Coordinate of keyed draws in place of the round; the round if None.
+    """
+
+    owner: Owner
+    work: str
+    up: Mapping[str, int]
+    ids: Ints
+    weights: Array
+    steps: Ints
+    groups: Ints
+    round: int
+    ask: int
+    vectors: bool = False
+    sleep_s: Array | None = None
+    classes: list[tuple[int, int]] | None = None
+    plain: tuple[str, ...] = ()
+    draw: Draw | None = None
+
+    def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
+        """Return the request for some of its clients, all those of some classes."""
+        return Request(
+            self.owner, self.work, self.up, self.ids[index], self.weights[index],
+            self.steps[index], self.groups[index], self.round, self.ask, self.vectors,
+            None if self.sleep_s is None else self.sleep_s[index], classes, self.plain,
+            part_of(self.draw, index),
+        )  # fmt: skip
+
+
+def uncharged(
+    owner: Owner, work: str, up: Mapping[str, int], ids: Ints, weights: Floats | None = None
+) -> Request:
+    """Return a request that costs no simulated time: no local steps, every solver the first.
+
+    Parameters
+    ----------
+    weights : (K,) array of float, optional
+        1 each if None.
+    """
+    none = np.zeros(len(ids), dtype=np.int64)
+    weights = np.ones(len(ids)) if weights is None else weights
+    return Request(owner, work, up, ids, weights, none, none, 0, 0)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What one host returns: sums over its classes, and scalars in the order of the ids."""
+
+    branches: list[Branch]
+    each: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A client half that raised: which client, and the original traceback."""
+
+    client: int
+    trace: str

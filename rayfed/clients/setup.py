@@ -1,0 +1,122 @@
+"""What a host needs to know of a run: whose client halves it calls, and on which data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rayfed.clients.request import Owner
+from rayfed.clients.solvers import Solver
+from rayfed.core.arrays import Array
+from rayfed.datasets.shards import Shards
+from rayfed.problems.base import Problem
+from rayfed.problems.objective import Objective
+
+
+def with_table(shards: Any, table: Any) -> Shards:
+    """Return shards with another table, or with None to travel without."""
+    bound: Shards = replace(shards, table=table)
+    return bound
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of the data.
+
+    Parameters
+    ----------
+    shards : Shards
+        Its rows, by client.
+    objective : Objective
+        What is averaged over what.
+    table : str
+        Name of the table that the shards travel without; empty if they need none.
+    """
+
+    shards: Shards
+    objective: Objective
+    table: str = ""
+
+    def with_table(self, tables: Mapping[str, Any]) -> View:
+        """Return the view with its table, if it is among these."""
+        if tables.get(self.table) is None:
+            return self
+        return replace(self, shards=with_table(self.shards, tables[self.table]))
+
+
+@dataclass(frozen=True)
+class DataViews:
+    """The data of a run as the owners of client halves see it.
+
+    Parameters
+    ----------
+    training : View
+        What the algorithm and the selection see: the clients' rows, or those of the one machine
+        that has all rows of a pooled baseline.
+    evaluation : View
+        The clients' rows.
+    server : View, optional
+        The server's own test rows.
+    """
+
+    training: View
+    evaluation: View
+    server: View | None = None
+
+    def of(self, owner: Owner) -> View:
+        """Return the view of whoever asks."""
+        if owner == "evaluation":
+            return self.evaluation
+        if owner == "server" and self.server is not None:
+            return self.server
+        return self.training
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that the views travel without, each once."""
+        views = (self.training, self.evaluation, self.server)
+        return tuple(dict.fromkeys(view.table for view in views if view and view.table))
+
+    def with_tables(self, tables: Mapping[str, Any]) -> DataViews:
+        """Return the views with their tables."""
+        server = None if self.server is None else self.server.with_table(tables)
+        training, evaluation = (v.with_table(tables) for v in (self.training, self.evaluation))
+        return DataViews(training, evaluation, server)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a host needs to know of a run.
+
+    Parameters
+    ----------
+    owners : mapping of str to object
+        Whose methods are client halves.
+    views : DataViews
+        The data as each owner sees it.
+    problem : Problem
+    solvers : tuple of Solver
+        The local solver of each client group.
+    initial : mapping of str to array
+        First row of each array of client state.
+    seed : int
+        Seed of the run.
+    p : int
+        Numbers of the model.
+    block : int
+        Clients to a stack.
+    """
+
+    owners: Mapping[Owner, Any]
+    views: DataViews
+    problem: Problem
+    solvers: tuple[Solver, ...]
+    initial: Mapping[str, Array]
+    seed: int
+    p: int
+    block: int
+
+    def with_tables(self, tables: Mapping[str, Any]) -> Setup:
+        """Return the setup with the tables that its views travel without."""
+        return replace(self, views=self.views.with_tables(tables))

@@ -1,0 +1,202 @@
+"""One Ask on one host: split into stacks of clients, computed, checked and added up."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rayfed.clients.clients import Clients, Stacks
+from rayfed.clients.request import GROUP, Request, group_name
+from rayfed.clients.setup import Setup
+from rayfed.clients.store import Store
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.rng import part_of
+from rayfed.core.tree import Branch, Sums, class_sums, tree_sum
+from rayfed.messages import Upload
+
+
+class ClientError(Exception):
+    """A client half raised, or sent what its Ask does not declare.
+
+    Parameters
+    ----------
+    client : int
+        The client's id.
+    trace : str
+        The original traceback, or what is wrong.
+    """
+
+    def __init__(self, client: int, trace: str) -> None:
+        super().__init__(client)
+        self.client, self.trace = client, trace
+
+
+class Task:
+    """One Ask on one host.
+
+    Parameters
+    ----------
+    setup : Setup
+        The run.
+    store : Store
+        The clients' state; rows that a client half returns are committed at once.
+    stacks : Stacks
+        Stacks of rows that recur.
+    request : Request
+        The Ask.
+    send : mapping of str to array
+        What every client downloads.
+
+    Attributes
+    ----------
+    each : dict of str to (K, ...) array
+        Scalars of the clients, in the order of the request's ids.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        store: Store,
+        stacks: Stacks,
+        request: Request,
+        send: Mapping[str, Array],
+    ) -> None:
+        self.setup, self.store, self.stacks = setup, store, stacks
+        self.request, self.send = request, send
+        self.view = setup.views.of(request.owner)
+        self.half: Callable[..., Upload] = getattr(setup.owners[request.owner], request.work)
+        self.each: dict[str, Array] = {}
+        self.keys = self._keys()
+        order = np.argsort(request.ids, kind="stable")
+        self.sorted_ids, self.order = request.ids[order], order
+
+    def _keys(self) -> Ints:
+        """Return the number (K,) of each client's stack: same group, same padded widths."""
+        request, shards = self.request, self.view.shards
+        columns = [request.groups, shards.widths(request.ids)]
+        if request.owner in ("evaluation", "server"):  # they look at held-out rows
+            columns.append(shards.widths(request.ids, "test"))
+        if all(len(c) == 0 or (c == c[0]).all() for c in columns):
+            return np.zeros(len(request.ids), dtype=np.int64)
+        _, keys = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        return np.asarray(keys).ravel()
+
+    def branch(self, residue: int, modulus: int) -> list[Branch]:
+        """Return the branch of a class, or nothing where none of its clients was asked."""
+        ids = self.request.ids
+        mine = ids if modulus == 1 else ids[ids % modulus == residue]
+        if not len(mine):
+            return []
+        sums = class_sums(mine, self._leaf, self.setup.block, residue, modulus)
+        return [(residue, modulus, sums)]
+
+    def _leaf(self, ids: Ints) -> Sums:
+        """Return the sums over some clients of a class, computed stack by stack."""
+        index = self.order[np.searchsorted(self.sorted_ids, ids)]
+        keys = self.keys[index]
+        stacked: dict[str, Array] = {}
+        for key in range(int(keys.max()) + 1):
+            members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
+            if isinstance(members, slice) or len(members):
+                self._stack(index, members, stacked)
+        sums = self._sums(ids, index, stacked, slice(None))
+        if GROUP in self.request.up:
+            labels = self.each[GROUP][index]
+            for label in np.unique(labels).tolist():
+                of_group = self._sums(ids, index, stacked, np.flatnonzero(labels == label))
+                sums |= {group_name(name, label): total for name, total in of_group.items()}
+        return sums
+
+    def _sums(
+        self, ids: Ints, index: Ints, stacked: Mapping[str, Array], members: slice | Ints
+    ) -> dict[str, Array]:
+        """Add up the vectors of some of these clients."""
+        weights, ones = self.request.weights[index], np.ones(len(index))
+        sums = {}
+        for name, rows in stacked.items():
+            w = ones if name in self.request.plain else weights
+            sums[name] = tree_sum(ids[members], rows[members], w.astype(rows.dtype)[members])
+        return sums
+
+    def _stack(self, index: Ints, members: Any, stacked: dict[str, Array]) -> None:
+        """Run the client half for one stack; commit state, keep scalars, collect vectors."""
+        chosen = index[members]
+        clients = self._clients(chosen)
+        upload = self._call(clients)
+        self._check(upload, len(chosen))
+        if upload.state:
+            self.store.put(clients.ids, upload.state)
+        for name, rows in upload.values.items():
+            if rows.ndim > 1:
+                _scatter(stacked, name, rows, len(index), members)
+            if rows.ndim == 1 or self.request.vectors:
+                _scatter(self.each, name, rows, len(self.request.ids), chosen)
+        if upload.group is not None:
+            _scatter(self.each, GROUP, upload.group, len(self.request.ids), chosen)
+        if upload.loss is not None and "loss" not in upload.values:
+            _scatter(self.each, "loss", upload.loss, len(self.request.ids), chosen)
+
+    def _clients(self, index: Ints) -> Clients:
+        """Return some of the request's clients as their client half sees them."""
+        request, setup = self.request, self.setup
+        ids = request.ids[index]
+        return Clients(
+            problem=setup.problem, objective=self.view.objective, shards=self.view.shards,
+            solver=setup.solvers[int(request.groups[index[0]])], ids=ids,
+            sizes=self.view.shards.sizes(ids), steps=request.steps[index], seed=setup.seed,
+            round=request.round, ask=request.ask, p=setup.p,
+            state=self.store.get(ids) if setup.initial else {}, stacks=self.stacks,
+            draw=part_of(request.draw, index),
+        )  # fmt: skip
+
+    def _call(self, clients: Clients) -> Upload:
+        """Call the client half; where it raises, find the client that it raises for."""
+        try:
+            with np.errstate(all="ignore"):  # a run that diverges is reported by the engine
+                return self.half(clients, **self.send)
+        except Exception as error:
+            for k in range(len(clients.ids)):
+                try:
+                    self.half(clients.only(k), **self.send)
+                except Exception:
+                    raise ClientError(int(clients.ids[k]), traceback.format_exc()) from error
+            raise ClientError(int(clients.ids[0]), traceback.format_exc()) from error
+
+    def _check(self, upload: Upload, k: int) -> None:
+        """Refuse an upload that differs from what the Ask declared: traffic must be honest."""
+        declared, initial = dict(self.request.up), self.setup.initial
+        sent = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
+        if upload.group is not None:
+            sent[GROUP] = 1
+        if sent != declared:
+            self._refuse(
+                f"declares the upload {declared} but sends {sent} (numbers per client); "
+                "correct `up` of its Ask"
+            )
+        for name, rows in upload.values.items():
+            if len(rows) != k:
+                self._refuse(f"sends '{name}' {rows.shape} for {k} clients; put clients first")
+        for name, rows in upload.state.items():
+            if name not in initial:
+                self._refuse(f"keeps '{name}', which `client_state` does not make; add it there")
+            if rows.shape != (k, *initial[name].shape):
+                wanted = (k, *initial[name].shape)
+                self._refuse(f"keeps '{name}' {rows.shape}; a row a client is {wanted}")
+
+    def _refuse(self, why: str) -> NoReturn:
+        """Blame the client half, under the name of its first client."""
+        who = type(self.setup.owners[self.request.owner]).__name__
+        raise ClientError(int(self.request.ids[0]), f"{who}.{self.request.work} {why}")
+
+
+def _scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:
+    """Write rows of one stack to their places among `count` clients."""
+    if isinstance(at, slice):
+        into[name] = rows
+        return
+    if name not in into:
+        into[name] = np.empty((count, *rows.shape[1:]), rows.dtype)
+    into[name][at] = rows

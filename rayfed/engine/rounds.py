@@ -1,0 +1,251 @@
+"""The loop of rounds: a cohort is selected, the algorithm asks it, and the server waits for it.
+
+The loop moves from one round to the next. Everything between two rounds is in values, so a
+checkpoint is those values, and a replay gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.core.errors import RunFailed
+from rayfed.engine.exchange import Asker, Drawn, Exchange, NobodyToAsk, NoReply
+from rayfed.engine.measures.measures import Measures
+from rayfed.engine.rows import Rows
+from rayfed.engine.run import Run
+from rayfed.engine.state import Events, RoundStats, Row, RunState
+from rayfed.engine.stopping import LastEvaluation, distance
+from rayfed.executors.base import Executor
+from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
+from rayfed.selection import View as SelectionView
+
+Result = TypeVar("Result")
+
+_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
+
+
+class RoundLoop:
+    """Runs one run, round by round.
+
+    Parameters
+    ----------
+    run : Run
+        What to run.
+    executor : Executor
+        Where the clients live; the run is open there under its folder's name.
+    """
+
+    def __init__(self, run: Run, executor: Executor) -> None:
+        self.run, self.executor = run, executor
+        self.exchange = Exchange(run, executor)
+        self.budgets = self.exchange.budgets
+        self.measures = Measures(run, self.exchange.compute)
+        self.rows = Rows(run, self.measures)
+        self.cache: dict[str, Any] = {}
+
+    def start(self) -> tuple[RunState, Row]:
+        """Return the state before the first round and its row."""
+        state = self.run.training.algorithm.init(self.run.training.x0)
+        selection = self.run.participation.selection.init(self.run.federation.population.count)
+        examiner = self.run.measuring.examiner
+        first = RunState(
+            0, 0.0, state, selection, self.budgets.init(), (state["x"],),
+            examined=examiner.init() if examiner else {},
+        )  # fmt: skip
+        row, first = self.rows.row(first, RoundStats(0, 0.0, 0.0), {}, due=True)
+        return replace(first, last=LastEvaluation(row["loss"])), row
+
+    def step(self, before: RunState) -> tuple[RunState, Row, list[Events]]:
+        """Run one round.
+
+        Parameters
+        ----------
+        before : RunState
+            What `start` or the last `step` returned, or what a checkpoint holds.
+
+        Raises
+        ------
+        RunFailed
+            If a client half raised; the message has its id, the round, the time and the trace.
+        HostLost
+            If a host died: go back to a checkpoint.
+        """
+        stats = RoundStats.after(before)
+        after, values, answered = self._round(before, stats)
+        moved = math.nan
+        if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
+            moved = values["model_change"] = distance(after.state["x"], before.state["x"])
+        due = self.rows.due(after, moved)
+        row, after = self.rows.row(after, stats, values, due)
+        last, change = before.last.after(row, answered, due)
+        if "loss_change" in self.run.ending.stop.columns:
+            row["loss_change"] = change
+        return replace(after, last=last), row, stats.events
+
+    def failure(self, run_state: RunState, row: Row) -> str | None:
+        """Return why the run cannot go on, or None."""
+        return self.rows.failure(run_state, row)
+
+    # -- a round ---------------------------------------------------------------------------
+
+    def _round(
+        self, before: RunState, stats: RoundStats
+    ) -> tuple[RunState, dict[str, float], bool]:
+        """Return the state after a round, columns of its row, and whether anybody answered."""
+        rule, algorithm = self.run.participation.selection, self.run.training.algorithm
+        state, selection = before.state, before.selection
+        diagnostics: Diagnostics = {}
+        skew: Mapping[str, float] = {}
+        answered = True
+        try:
+            ids, selection = self._select(before, stats)
+            stats.start_s = stats.time_s
+            skew = self._skew(before, ids, stats)
+            asks = algorithm.round(state)
+            visited = rule.visited(selection)
+            state, diagnostics = self._answer_all(asks, "algorithm", stats, ids, visited)
+        except NoReply:
+            answered = False
+        self.rows.check_declared(stats.round, diagnostics)
+        selection, lengths = self._learn(selection, before.lengths, stats)
+        window = (*before.window, state["x"])[-algorithm.evaluate_last :]
+        after = RunState(
+            stats.round, stats.time_s, state, selection, lengths, window,
+            examined=before.examined, personal=before.personal,
+        )  # fmt: skip
+        place = {name: float(selection[name]) for name in names(rule.diagnostics)}
+        return after, {**diagnostics, **skew, **place}, answered
+
+    def _learn(self, selection: State, lengths: State, stats: RoundStats) -> tuple[State, State]:
+        """Return the states of the selection and of the lengths after the replies of a round."""
+        rule = self.run.participation.selection
+        for reply in stats.heard:
+            if rule.listens:
+                selection = rule.learn(selection, reply)
+            lengths = self.budgets.learn(lengths, reply, stats.round, stats.time_s)
+        return selection, lengths
+
+    def _skew(self, before: RunState, ids: Ints, stats: RoundStats) -> Mapping[str, float]:
+        """Return how biased the selection of a cohort is, in rounds whose row is evaluated."""
+        measuring, rule = self.run.measuring, self.run.participation.selection
+        if not measuring.skew or (before.round + 1) % measuring.every:
+            return {}
+        x = before.state["x"]
+        view = self._selection_view(x, stats)
+
+        def shares(losses: Floats) -> Floats | None:
+            return rule.expected_shares(view, before.selection, losses, measuring.skew_draws)
+
+        return self.measures.skew(x, ids, before.when, shares)
+
+    # -- selection -------------------------------------------------------------------------
+
+    def _select(self, before: RunState, stats: RoundStats) -> tuple[Ints, State]:
+        """Return the drawn ids and the selection's new state.
+
+        If there is nobody, the clock jumps to the next change of anybody's availability.
+        """
+        selection = before.selection
+        while True:
+            asks = self.run.participation.selection.select(
+                self._selection_view(before.state["x"], stats), selection
+            )
+            try:
+                ids, selection = self._answer_all(asks, "selection", stats)
+                if len(ids):
+                    return ids, selection
+            except NobodyToAsk:  # it would have polled its candidates
+                pass
+            if not self._jump(stats):
+                raise NobodyToAsk
+
+    def _selection_view(self, x: Array, stats: RoundStats) -> SelectionView:
+        """Return what the selection sees of a round."""
+        participation, federation = self.run.participation, self.run.federation
+        population, round_number = federation.population, stats.round
+        wanted = population.count
+        if participation.cohort is not None:
+            wanted = math.ceil(participation.cohort * participation.over_select - _SLACK)
+        return SelectionView(
+            count=population.count,
+            round=round_number,
+            time_s=stats.time_s,
+            wanted=min(wanted, population.count),
+            available=lambda ids: population.available(ids, stats.time_s, round_number),
+            mass=federation.views.training.shards.mass,
+            x=x,
+            steps=self.budgets.reading,
+            seed=self.run.seed,
+            graphs=federation.graphs,
+            cache=self.cache,
+        )
+
+    def _jump(self, stats: RoundStats) -> bool:
+        """Move the clock to the next change of anybody's availability; False if there is none."""
+        population = self.run.federation.population
+        everyone = np.arange(population.count)
+        change = float(np.min(population.next_change(everyone, stats.time_s)))
+        if not math.isfinite(change):
+            return False
+        stats.time_s = stats.start_s = change
+        return True
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def _answer_all(
+        self,
+        asks: Generator[Ask | Wait, Reply, Result],
+        owner: Asker,
+        stats: RoundStats,
+        cohort: Ints | None = None,
+        visited: int | None = None,
+    ) -> Result:
+        """Answer a generator's Asks until it returns, and return what it returns.
+
+        Asks to the cohort after the first go to those of it who answered.
+        """
+        reply: Reply | None = None
+        whole = True  # nobody of the cohort has been asked yet
+        try:
+            while True:
+                ask = next(asks) if reply is None else asks.send(reply)
+                if isinstance(ask, Wait):
+                    stats.time_s, reply = stats.time_s + ask.seconds, None
+                    continue
+                ids = _asked(ask, owner, cohort, visited)
+                to_cohort = ask.clients is None
+                first = self.run.participation.cohort if to_cohort and whole else None
+                reply = self.exchange.answer(ask, owner, ids, stats, first)
+                if to_cohort:
+                    whole, cohort = False, Drawn.of(ids).again(reply.ids)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        finally:
+            asks.close()
+
+
+def _asked(ask: Ask, owner: Asker, cohort: Ints | None, visited: int | None) -> Ints:
+    """Return whom an Ask goes to.
+
+    Raises
+    ------
+    RunFailed
+        If it names clients that its owner does not have.
+    """
+    if ask.clients is None:
+        ids = cohort
+    elif isinstance(ask.clients, str):
+        ids = None if visited is None else np.array([visited])
+    else:
+        ids = ask.clients
+    if ids is None:
+        raise RunFailed(f"'{ask.work}' asks clients that its {owner} does not know")
+    return ids

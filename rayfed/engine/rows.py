@@ -1,0 +1,118 @@
+"""The rows of a run: what each holds, which are evaluated, and what makes a run fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from rayfed.clients.solvers import Descent
+from rayfed.core.columns import names
+from rayfed.core.errors import RunFailed
+from rayfed.engine.measures.diagnosis import NextRound
+from rayfed.engine.measures.measures import SCORES, Measures
+from rayfed.engine.run import Run
+from rayfed.engine.state import RoundStats, Row, RunState
+
+NOT_FINITE = "is not finite"
+"""What the reason of a run that diverged says."""
+
+
+class Rows:
+    """Makes the rows of one run.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    measures : Measures
+        Asks the clients about a model.
+    """
+
+    def __init__(self, run: Run, measures: Measures) -> None:
+        self.run, self.measures = run, measures
+        self.columns = (
+            *measures.columns,
+            *run.ending.stop.columns,
+            *names(run.participation.selection.diagnostics),
+            *names(run.training.algorithm.diagnostics),
+        )
+
+    def due(self, run_state: RunState, moved: float) -> bool:
+        """Whether the row of a state is evaluated; a run's last row always is.
+
+        Parameters
+        ----------
+        moved : float
+            How far the model moved in the round; NaN where no rule asks for it.
+        """
+        ending = self.run.ending
+        last = run_state.round == ending.rounds
+        over = last or ending.stop.unevaluated(run_state.time_s, moved)
+        return over or run_state.round % self.run.measuring.every == 0
+
+    def row(
+        self, run_state: RunState, stats: RoundStats, values: Mapping[str, float], due: bool
+    ) -> tuple[Row, RunState]:
+        """Return a row, and the state with what an evaluation leaves in it.
+
+        Parameters
+        ----------
+        run_state : RunState
+            The state that the row is about.
+        stats : RoundStats
+            What the round before it cost.
+        values : mapping of str to float
+            Columns that are known: diagnostics, and what the round itself has measured.
+        due : bool
+            Whether it is evaluated.
+        """
+        row: Row = {
+            "algorithm": self.run.training.algorithm.name,
+            "label": self.run.label,
+            "seed": self.run.seed,
+            "round": run_state.round,
+            "time_s": run_state.time_s,
+            **dict.fromkeys(SCORES, math.nan),
+            **stats.counts,
+            **dict.fromkeys(self.columns, math.nan),
+            **{name: float(value) for name, value in values.items()},
+        }
+        if not due:
+            return row, run_state
+        following = NextRound(run_state.round + 1, run_state.state, run_state.lengths)
+        measured, personal = self.measures.of(run_state.model, following, run_state.when)
+        theory, examined = self.measures.examine(run_state.examined, following, run_state.when)
+        personal = personal or run_state.personal
+        row |= {**measured, **theory}
+        return row, replace(run_state, personal=personal, examined=examined)
+
+    def check_declared(self, round_number: int, diagnostics: Mapping[str, float]) -> None:
+        """Refuse a diagnostic that would be lost: the table's columns are those of its row 0.
+
+        Raises
+        ------
+        RunFailed
+            If the algorithm does not declare it.
+        """
+        algorithm = self.run.training.algorithm
+        undeclared = sorted(diagnostics.keys() - names(algorithm.diagnostics))
+        if undeclared:
+            raise RunFailed(
+                f"round {round_number}: '{algorithm.name}' returns {', '.join(undeclared)}, which "
+                "its `diagnostics` do not declare; add the name there"
+            )
+
+    def failure(self, run_state: RunState, row: Row) -> str | None:
+        """Return why the run cannot go on, or None: the model or the loss is not finite."""
+        finite = bool(np.isfinite(run_state.state["x"]).all())
+        due = self.due(run_state, row.get("model_change", math.nan))
+        if finite and (math.isfinite(row["loss"]) or not due):
+            return None
+        what = "the loss" if finite else "the model"
+        algorithm, rate = self.run.training.algorithm, ""
+        if algorithm.local_steps and isinstance(algorithm.local, Descent):
+            rate = f" (local lr {algorithm.local.rate(run_state.round):g})"
+        return f"round {run_state.round}: {what} {NOT_FINITE}; likely the step is too large{rate}"

@@ -1,0 +1,122 @@
+"""What is written when a run ends: the model, the clients, and the tables in one part each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import names
+from rayfed.core.parquet import schema
+from rayfed.engine import columns
+from rayfed.engine.measures.measures import Measures
+from rayfed.engine.run import Run
+from rayfed.engine.state import STATUS, USED, RunState
+from rayfed.runs.away import AWAY_CLIENTS, away
+from rayfed.runs.records import Records, write_npz, write_parquet
+from rayfed.runs.run_json import one_line
+from rayfed.runs.walked import WALK, WalkPath, walked
+from rayfed.selection import POSITION
+
+
+def write_outputs(run: Run, records: Records, measures: Measures, last: RunState) -> None:
+    """Write what is known at the end of a run.
+
+    Parameters
+    ----------
+    run : Run
+    records : Records
+        The run's folder, with all rows of all rounds.
+    measures : Measures
+        Asks the clients about the last model.
+    last : RunState
+        The state after the last round.
+    """
+    server = {f"state.{name}": value for name, value in last.state.items()}
+    write_npz(records.folder / "model.npz", {"x": last.model, **server})
+    records.finish(last.personal)
+    write_parquet(clients_table(run, records, measures, last), records.folder / "clients.parquet")
+    write_parquet(away_table(run, records), records.folder / "away.parquet")
+    write_walk(run, records)
+
+
+def algorithm_warnings(run: Run, records: Records) -> list[str]:
+    """Return what readers should beware of: by the algorithm's diagnostics, and by theory."""
+    algorithm, examiner = run.training.algorithm, run.measuring.examiner
+    diagnostics = names(algorithm.diagnostics)
+    rows = pq.read_table(records.folder / "rounds.parquet", columns=list(diagnostics))
+    warnings = algorithm.warnings({name: rows[name].to_numpy() for name in diagnostics})
+    return [*warnings, *(examiner.warnings() if examiner else [])]
+
+
+def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:
+    """Return a row for each client that took part."""
+    ids, selected, used = _participation(records)
+    if run.training.algorithm.pooled:  # it stands for everybody
+        ids = run.measuring.evaluated
+        selected = used = np.full(len(ids), selected.sum() if len(selected) else 0)
+    shards, clients = run.federation.views.evaluation.shards, run.federation.clients
+    scores = measures.each(last.model, ids, last.when) if len(ids) else {}
+    unknown = np.full(len(ids), np.nan)
+    return pa.table(
+        {
+            "client": ids,
+            "samples": shards.sizes(ids),
+            "test_samples": shards.sizes(ids, "test"),
+            "speed_s": clients.mean_seconds_per_step(ids),
+            "straggler": clients.straggles(ids),
+            "group": clients.group_of(ids),
+            "selected": selected,
+            "used": used,
+            "loss": scores.get("loss", unknown),
+            "accuracy": scores.get("accuracy", unknown),
+        },
+        schema=schema(columns.CLIENTS),
+    )
+
+
+def _participation(records: Records) -> tuple[Ints, Array, Array]:
+    """Return the clients that were asked (K,), how often, and how often their replies were used."""
+    folder = records.folder / "events.parquet"
+    events = pq.read_table(folder, columns=["client", "status"]).to_pandas()
+    ids, selected = np.unique(events["client"].to_numpy(np.int64), return_counts=True)
+    of_used = events.loc[events["status"] == STATUS[USED], "client"].to_numpy(np.int64)
+    used_ids, counts = np.unique(of_used, return_counts=True)
+    used = np.zeros(len(ids), dtype=np.int64)
+    used[np.searchsorted(ids, used_ids)] = counts
+    return ids, selected, used
+
+
+def away_table(run: Run, records: Records) -> pa.Table:
+    """Return when the clients that took part were away, a row an interval; see `away`."""
+    clients = pq.read_table(records.folder / "clients.parquet", columns=["client"])
+    rounds = pq.read_table(records.folder / "rounds.parquet", columns=["time_s"])
+    ids = clients["client"].to_numpy()[:AWAY_CLIENTS]
+    intervals = away(run.federation.population, ids, rounds["time_s"].to_numpy())
+    return pa.table(intervals, schema=schema(columns.AWAY))
+
+
+def write_walk(run: Run, records: Records) -> None:
+    """Write where a walking server went; a failure is a line in the log, not the run's end."""
+    graphs = run.federation.graphs
+    if graphs is None or records.rounds.rows < 2:  # row 0 is before the first round
+        return
+    try:
+        rule = run.participation.selection.walk_on(graphs)
+        if rule is not None:
+            write_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
+    except Exception as error:
+        records.log(f"the walk could not be recorded: {one_line(error)}")
+
+
+def _walk_path(records: Records) -> WalkPath:
+    """Return where the server was in each round, and when it asked whom."""
+    folder = records.folder
+    rounds = pq.read_table(folder / "rounds.parquet", columns=["time_s", POSITION])
+    positions = rounds[POSITION].to_numpy()[1:]
+    events = pq.read_table(folder / "events.parquet", columns=["round", "client", "start_s"])
+    numbers, first = np.unique(events["round"].to_numpy(), return_index=True)
+    times = rounds["time_s"].to_numpy()[1:].copy()  # of rounds that nobody was asked in
+    times[numbers - 1] = events["start_s"].to_numpy()[first]
+    return WalkPath(positions.astype(np.int64), times, events["client"].to_numpy())

@@ -1,0 +1,70 @@
+"""What is refused before a run starts: work that cannot be counted, and runs that cannot end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.run import ENDLESS, Run
+from rayfed.engine.stopping import Stop
+from rayfed.messages import Ask
+from rayfed.study.work import check_work
+
+
+def check_run(index: int, run: Run) -> None:
+    """Refuse a run that cannot be run.
+
+    Parameters
+    ----------
+    index : int
+        Number of the algorithm in the scenario file.
+
+    Raises
+    ------
+    ScenarioError
+        If local steps cannot be counted or are too many, if the algorithm asks for a client half
+        that it does not have, or if only the clock ends the run and no operation advances it.
+    """
+    check_work(run)
+    ask = first_ask(run)
+    if ask is not None:
+        _check_client_half(index, run, ask)
+        _check_end(run, ask)
+
+
+def first_ask(run: Run) -> Ask | None:
+    """Return the first Ask of an algorithm.
+
+    Returns
+    -------
+    Ask or None
+        None if it asks nothing, or raises: the run reports that with its round and its trace.
+    """
+    algorithm = run.training.algorithm
+    try:
+        asks = algorithm.round(algorithm.init(run.training.x0))
+        ask = next(asks, None)
+        asks.close()
+    except Exception:
+        return None
+    return ask
+
+
+def _check_client_half(index: int, run: Run, ask: Ask) -> None:
+    """Refuse an Ask for a method that the algorithm does not have."""
+    algorithm = run.training.algorithm
+    if not callable(getattr(algorithm, ask.work, None)):
+        found = f"'{algorithm.name}' asks for '{ask.work}', but has no such method; correct its Ask"
+        raise ScenarioError(f"algorithms.{index}", found)
+
+
+def _check_end(run: Run, ask: Ask) -> None:
+    """Refuse a run that the clock alone ends, if no operation advances the clock."""
+    ending, population = run.ending, run.federation.population
+    if ending.rounds != ENDLESS or ending.stop != Stop(time_s=ending.stop.time_s):
+        return
+    ids = np.arange(1) if run.training.algorithm.pooled else run.measuring.evaluated
+    transfers = population.transfer_s(ids, float(bool(ask.send)), float(bool(ask.up)))
+    if not any(s.any() for s in (population.mean_seconds_per_step(ids), *transfers)):
+        found = f"alone ends '{run.label}', and its clock stands still; give rounds, or a delay"
+        raise ScenarioError("stop.time_s", found)

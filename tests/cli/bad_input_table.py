@@ -1,0 +1,393 @@
+"""Bad inputs as a table: what is typed or written, and what the message must name."""
+
+import datetime
+import itertools
+import os
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCENARIO = """\
+name: small
+rounds: 2
+problem: {name: least-squares, dataset: own.csv}
+clients: {delay: {name: constant, mean_s: 1.0}}
+algorithms:
+  - {name: fedavg, local: {steps: 2, batch: full, lr: 0.1}}
+executor: serial
+"""
+OWN = "client,a,b,y\n0,1.0,2.0,1.0\n1,0.5,1.5,2.0\n2,1.0,1.0,1.0\n"
+
+HUGE = "9" * 20
+MANY = "9" * 5000
+
+# -- settings ----------------------------------------------------------------------------------
+
+WHOLE = (
+    "rounds", "evaluate.every", "evaluate.clients", "participation.cohort", "clients.count",
+    "executor.clients_per_actor", "algorithms.0.local.steps", "algorithms.0.local.batch",
+)  # fmt: skip
+REAL = (
+    "stop.time_s", "stop.loss_gap", "stop.accuracy", "stop.loss_change", "stop.model_change",
+    "checkpoint.every_s", "participation.over_select", "participation.deadline_s",
+    "clients.delay.mean_s", "clients.stragglers.fraction", "clients.stragglers.slowdown",
+    "clients.network.down_mbps", "clients.network.up_mbps", "clients.network.latency_s",
+    "algorithms.0.local.lr", "algorithms.0.local.mu", "algorithms.0.local.weight_decay",
+    "algorithms.0.local.clip_norm", "algorithms.0.local.lr_decay", "algorithms.0.server_lr",
+    "problem.l2", "clock.scale",
+)  # fmt: skip
+TRUTH = (
+    "evaluate.gap", "evaluate.fairness", "evaluate.skew", "evaluate.heterogeneity",
+    "evaluate.distance", "problem.intercept",
+)  # fmt: skip
+TEXT = ("name", "description", "problem.target", "algorithms.0.label")
+CHOICE = (
+    "dtype", "clock.name", "executor.name", "algorithms.0.local.sampling", "algorithms.0.weights",
+    "problem.weighting", "problem.divide_by", "problem.l2_per",
+)  # fmt: skip
+PLUGIN = (
+    "partition", "clients.delay", "clients.availability", "participation.select", "topology",
+    "problem.dataset", "algorithms.0.select",
+)  # fmt: skip
+MAPPING = ("stop", "evaluate", "checkpoint", "clients", "participation", "clients.network")
+LIST = ("seeds", "algorithms", "clients.groups", "grid.rounds")
+
+VALUES = {
+    WHOLE: ("x", "2.5", "-1", "[1]", "{}", "true", "1.0e+300", HUGE, ".nan"),
+    REAL: ("x", "[1]", "{a: 1}", "true", ".nan", "-.inf", "-1"),
+    TRUTH: ("maybe", "3", "[true]", "{}"),
+    TEXT: ("3", "[a]", "{a: b}", '"a\\0b"', "x" * 5000),
+    CHOICE: ("other", "3", "[x]", ":b:"),
+    PLUGIN: ("nothing-like-it", "3", "[x]", "{name: 3}", "..:x", "nowhere:Thing", "x" * 3000),
+    MAPPING: ("3", "text", "[1]", "{nothing-like-it: 1}"),
+    LIST: ("3", "{a: 1}", "text"),
+}
+
+
+def settings():
+    """Yield a name, the overrides, and what the message must name, for every setting and value."""
+    for keys, values in VALUES.items():
+        for key, value in itertools.product(keys, values):
+            yield f"{key}={value[:20]}", [f"{key}={value}"], key.removesuffix(".name")
+
+
+# -- overrides ---------------------------------------------------------------------------------
+
+OVERRIDES = {
+    "no value": (["rounds"], "--set rounds: found no key=value"),
+    "no key": (["=3"], "--set =3: found no key=value"),
+    "2,000 parts": (["a." * 2000 + "b=1"], "the key has 2,001 parts"),
+    "2,000 parts that begin well": (["clients.delay." + "a." * 2000 + "b=1"], "2,003 parts"),
+    "a long key": (["x" * 100_000 + "=1"], "found a text of 100,000 characters"),
+    "a long value": (["name=" + "x" * 100_000], "name: found a text of 100,000 characters"),
+    "nested brackets": (["name=" + "[" * 1000 + "]" * 1000], "more than 50 deep"),
+    "very nested brackets": (["name=" + "[" * 50_000], "more than 50 deep"),
+    "half of a character": (["name=a\udc80"], "half of a character"),
+    "no whole number": (["name=!!int abc"], "'abc' is not a valid int"),
+    "5,000 digits": ([f"rounds={MANY}"], "a number of 5,000 characters"),
+    "a power of 5,000 digits": ([f"rounds={MANY}^{MANY}"], "a number of 10,001 characters"),
+    "a power that overflows": (["rounds=9^99999"], "is too large or too small a number"),
+    "an index that is not": (["algorithms.7.local.lr=1"], "found index 7 in a list of 1"),
+    "an index of many digits": ([f"algorithms.{MANY}.local.lr=1"], "in a list of 1"),
+    "a label that is not": (["algorithms.fedexp.lr=1"], "give an index or *; known: fedavg"),
+    "an index of other digits": (["algorithms.²=1"], "give an index or *"),
+    "below a number": (["rounds.a.b=1"], "rounds"),
+    "a grid in a grid": (["grid={grid: [{rounds: [1, 2]}]}"], "a grid cannot sweep a grid"),
+    "a grid in a grid, dotted": (["grid={grid.rounds: [[1, 2]]}"], "a grid cannot sweep a grid"),
+    "equal settings": (["grid={rounds: [1, 1]}"], "grid.rounds: the settings 'rounds=1' and"),
+    "equal settings in other words": (
+        ["grid={clients.delay: [constant, {name: constant}]}"],
+        "are the same; give each value once",
+    ),
+    "too many settings": (
+        [f"grid={{rounds: {list(range(1, 200))}, evaluate.every: {list(range(1, 200))}}}"],
+        "39,601 settings, 1 algorithms and 1 seeds are more than 10,000 runs",
+    ),
+    "too many seeds": ([f"seeds={list(range(10_001))}"], "seeds: found 10,001 seeds"),
+    "seeds that overflow": ([f"seeds=[{2**63}]"], "it should be at most 9007199254740991"),
+    "negative seeds": (["seeds=[-1]"], "it should be at least 0"),
+    "one seed twice": (["seeds=[1, 1]"], "give each seed once"),
+    "no algorithm": (["algorithms=[]"], "algorithms: found []"),
+    "local.mu one level too high": (["algorithms.0.mu=1"], "'mu'; write it as local.mu"),
+    "endless local steps": (["algorithms.0.local.steps=2147483647"], "more than 100,000,000"),
+    "endless passes": (["algorithms.0.local={epochs: 1.0e+300}"], "more than 100,000,000"),
+    "steps that take no time": (
+        ["algorithms.0.local={time_s: 3}", "clients.delay.mean_s=1.0e-12"],
+        "comes to 3e+12 local steps",
+    ),
+    "fine-tuning by the clock": (
+        ["algorithms=[{name: fedavg-finetuned, tune: {time_s: 3}}]"],
+        "evaluation takes no simulated time",
+    ),
+    "two ways to say how long": (["algorithms.0.local.epochs=1"], "found steps and epochs"),
+    "a group of nobody": (["clients.groups=[{name: a}]"], "found none of ids, count and fraction"),
+    "an id of 20 digits": ([f"clients.groups=[{{ids: [{HUGE}]}}]"], "clients.groups.0.ids"),
+    "nothing ends the run": (["rounds=null"], "rounds: is missing; give rounds"),
+    "no dataset": (["problem.dataset=null"], "problem.dataset: is missing"),
+    "mobile clients that never rest": (
+        ["topology={name: geometric, range_m: 1.0e+300, every_s: 1.0e+300}"],
+        "topology.every_s",
+    ),
+}  # fmt: skip
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def yaml(change, before="rounds: 2\n"):
+    """Return the scenario with another line in place of one."""
+    return SCENARIO.replace(before, change, 1)
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{below}'] * 10)}]\n"
+    for below, name in itertools.pairwise("abcdefg")
+)
+TEXTS = {
+    "nothing": ("", "holds no mapping"),
+    "a word": ("hello", "holds no mapping"),
+    "a list": ("- a\n", "holds no mapping"),
+    "two documents": (SCENARIO + "---\n" + SCENARIO, "is not valid YAML"),
+    "an open bracket": (yaml("rounds: [2\n"), "is not valid YAML"),
+    "a tab": (SCENARIO + "\tx: 1\n", "bad.yaml:8: is not valid YAML"),
+    "a key twice": (SCENARIO + "rounds: 3\n", "bad.yaml:8: is not valid YAML: the key 'rounds'"),
+    "a list as a key": ("[a, b]: 3\n" + SCENARIO, "bad.yaml:1: is not valid YAML: a key is a list"),
+    "a mapping as a key": ("{a: b}: 3\n" + SCENARIO, "a key is a list or a mapping"),
+    "a list as a key, in a part": (yaml("evaluate: {[a]: 1}\n"), "bad.yaml:2: is not valid YAML"),
+    "no hexadecimal number": (yaml("rounds: 0x_\n"), "bad.yaml:2: is not valid YAML: '0x_' is"),
+    "no binary number": (yaml("rounds: 0b_\n"), "'0b_' is not a valid int"),
+    "no int": (yaml("rounds: !!int abc\n"), "'abc' is not a valid int"),
+    "no float": (yaml("rounds: !!float abc\n"), "'abc' is not a valid float"),
+    "no bool": (yaml("rounds: !!bool abc\n"), "'abc' is not a valid bool"),
+    "a timestamp": (yaml("rounds: !!timestamp foo\n"), "remove its tag"),
+    "a date for a number": (yaml("rounds: 2001-99-99\n"), "found '2001-99-99'; it should be a w"),
+    "binary": (yaml("rounds: !!binary abc\n"), "remove its tag"),
+    "a set": (yaml("seeds: !!set {1}\n"), "remove its tag"),
+    "pairs": (yaml("seeds: !!pairs [a: 1]\n"), "remove its tag"),
+    "a tag of one's own": (yaml("rounds: !mine 2\n"), "remove its tag: !mine"),
+    "a Python object": (yaml("rounds: !!python/object:os.system {}\n"), "remove its tag"),
+    "a merge of a number": (SCENARIO + "<<: 3\n", "expected a mapping"),
+    "5,000 digits": (yaml(f"rounds: {MANY}\n"), "a number of 5,000 characters"),
+    "a power of 5,000 digits": (yaml(f"rounds: {MANY}^2\n"), "a number of 5,002 characters"),
+    "a negative power of 0": (yaml("rounds: 0^-1\n"), "is too large or too small a number"),
+    "1,000 brackets": (yaml("name2: " + "[" * 1000 + "]" * 1000 + "\n"), "more than 50 deep"),
+    "1,000 braces": (yaml("x: " + "{a: " * 1000 + "1" + "}" * 1000 + "\n"), "more than 50 deep"),
+    "100,000 dashes": ("- " * 100_000, "more than 50 deep"),
+    "a bomb of aliases": (BOMB + SCENARIO, "more than 100,000 values, aliases included"),
+    "a bomb of aliases, in a grid": (yaml("grid: {rounds: *g}\n" + "") + BOMB, "is not valid YAML"),
+    "an alias of itself": (yaml("seeds: &a [*a]\n"), "an alias stands within what it repeats"),
+    "an alias of nothing": (yaml("seeds: *nothing\n"), "is not valid YAML"),
+    "100,001 values": (yaml(f"seeds: {[0] * 100_001}\n"), "more than 100,000 values"),
+    "half of a character": (yaml('name2: "\\ud800"\n'), "is not valid YAML"),
+    "half of a character in a key": (yaml('"\\ud800": 1\n'), "is not valid YAML"),
+    "a control character": (yaml('description: "a\\eb"\n'), r"'\x1b', in 'a\x1bb'; remove it"),
+    "a NUL in a path": (yaml('partition: "a\\0b"\n'), "a control character"),
+    "no UTF-8": (b"\xff\xfe\x00name", "is not text in UTF-8"),
+    "9 MiB": (b"#" * (9 * 2**20), "has 9.0 MiB; a scenario file has at most 8"),
+    "a long key": (SCENARIO + "x" * 900 + ": 3\n", "unknown key"),
+    "a long name of an algorithm": (
+        yaml(f"  - {{name: {'x' * 3000}}}\n", "  - {name: fedavg, "
+             "local: {steps: 2, batch: full, lr: 0.1}}\n"),
+        "unknown algorithm 'xxx",
+    ),
+    "an emoji": (yaml("  - ':b:'\n", "  - {name: fedavg, local: {steps: 2, batch: full, "
+                      "lr: 0.1}}\n"), ":b:"),
+    "a number that is a key": (SCENARIO + "3: 4\n", "unknown key '3'"),
+    "a cohort that the data do not have": (
+        yaml("rounds: 2\nparticipation: {cohort: 9}\n"),
+        "bad.yaml:3: participation.cohort: found 9, but there are 3 clients",
+    ),
+    "a clock that never comes": (yaml("stop: {time_s: 1.0e+300}\n"), "at most 1e+12"),
+}  # fmt: skip
+MODULES = {
+    "boom.py": "def f():\n    raise RuntimeError('no\\nway ' * 1000)\nf()\n",
+    "torn.py": "x = (\nclass\n",
+    "leaves.py": "import sys\nsys.exit(3)\n",
+    "thawed.py": "from dataclasses import dataclass\nfrom rayfed.algorithms.fedavg import FedAvg\n"
+    "@dataclass\nclass X(FedAvg):\n    name = 'x'\n    a: int = 1\n",
+    "wrong.py": "from rayfed.algorithms.fedavg import FedAvg\nclass Wrong(FedAvg):\n"
+    "    name = 'wrong'\n    def bound(self, *what):\n        raise ValueError('bad')\n",
+    "asks.py": "import not_there_at_all\n",
+    "lacks.py": "import os\nos.not_there\n",
+}
+PATHS = {
+    "..:x": "is not a name; write package.module:Class",
+    ".:x": "is not a name",
+    ":x": "is not a name",
+    "a:": "is not a name",
+    "a b:c": "is not a name",
+    "a..b:c": "is not a name",
+    "a/b:c": "is not a name",
+    "os.path:join:x": "is not a name",
+    "os:path": "is not a subclass of Algorithm",
+    "json:nothing": "module 'json' has no 'nothing'",
+    "nowhere:X": "no module 'nowhere'",
+    "rayfed.nowhere:X": "no module 'rayfed.nowhere'",
+    "asks:X": "no module 'not_there_at_all'",
+    "boom:X": "cannot be imported: RuntimeError: no way",
+    "torn:X": "cannot be imported: SyntaxError: '(' was never closed (torn.py:1)",
+    "leaves:X": "cannot be imported: SystemExit: 3 (leaves.py:2)",
+    "lacks:X": "cannot be imported: AttributeError: module 'os' has no attribute 'not_there'",
+    "thawed:X": "add frozen=True to its @dataclass (thawed.py:3)",
+    "wrong:Wrong": "a plug-in failed: ValueError: bad (wrong.py:5)",
+}
+MODELS = {
+    "missing.npz": "is not a model", "torn.npz": "is not a model", "foreign.npz": "is not a model",
+    "garbage.npz": "is not a model", "empty.npz": "is not a model", "empty.npy": "is not a model",
+    "text.npy": "is not a model", "objects.npy": "is not a model", "folder.npz": "is not a model",
+    "pipe.npy": "is not a model", "vast.npy": "is not a model", "loop.npz": "is not a model",
+    "complex.npy": "holds values of type complex128", "structured.npy": "holds values of type",
+    "texts.npy": "holds values of type", "truth.npy": "holds values of type bool",
+    "nan.npy": "holds NaN or infinite numbers", "inf.npy": "holds NaN or infinite numbers",
+    "long.npy": "has 9 numbers, not 3",
+}  # fmt: skip
+TABLES = {
+    "missing.csv": "no such file", "folder.csv": "is not a regular file",
+    "pipe.csv": "is not a regular file", "pipe.parquet": "is not a regular file",
+    "zero.csv": "is not a regular file", "loop.csv": "no such file",
+    "wide.csv": "columns or more; at most 20,000", "empty.csv": "cannot be read as CSV",
+    "header.csv": "has no rows", "quotes.csv": "cannot be read as CSV",
+    "ragged.csv": "cannot be read as CSV", "bytes.csv": "cannot be read as CSV",
+    "torn.csv.gz": "cannot be read as CSV", "torn.parquet": "cannot be read as Parquet",
+    "text.parquet": "cannot be read as Parquet", "empty.parquet": "has no rows",
+    "list.parquet": "column 'client', row 1 holds a ndarray",
+    "struct.parquet": "column 'client', row 1 holds a dict",
+    "binary.parquet": "column 'client', row 1 holds a bytes",
+    "features.parquet": "column 'a', row 1 holds '[1.]'",
+    "targets.parquet": "column 'y', row 1 holds '[1.]'",
+    "dates.parquet": "column 'a', row 1 holds '2001-01-01'",
+    "gaps.csv": "column 'a', row 2 is empty or NaN", "digits.csv": "is infinite",
+    "cell.csv": "column 'a', row 1 holds 'xxx",
+    "complex.csv": "column 'a', row 1 holds '1+2j'", "alone.csv": "has no feature columns",
+    "untold.csv": "has no target column 'y'",
+}  # fmt: skip
+LONG = "x" * 5000
+COMMANDS = {
+    "a pipe": (["check", "pipe.yaml"], "pipe.yaml: is not a regular file"),
+    "a device": (["check", "/dev/zero"], "/dev/zero: is not a regular file"),
+    "a loop of links": (["check", "loop.yaml"], "Too many levels of symbolic links"),
+    "a folder": (["check", "folder.csv"], "Is a directory"),
+    "a long path": (["check", LONG + ".yaml"], "File name too long"),
+    "a long word": (["check", LONG], "unknown scenario 'xxx"),
+    "half of a character": (["check", "a\udc80.yaml"], r"a\udc80.yaml: cannot be read"),
+    "a long --out": (["run", "small.yaml", "--out", LONG], "file name too long"),
+    "a loop as --out": (["run", "small.yaml", "--out", "loop.yaml"], "cannot be written"),
+    "resume a long path": (["resume", LONG], "file name too long"),
+    "resume a loop": (["resume", "loop.yaml"], "too many levels of symbolic links"),
+    "resume a file": (["resume", "own.csv"], "is no result folder"),
+    "report a long path": (["report", LONG], "file name too long"),
+    "report a loop": (["report", "loop.yaml"], "too many levels of symbolic links"),
+    "best of a long path": (["best", LONG], "file name too long"),
+    "best of nothing": (["best", "nowhere"], "holds no run"),
+    "graphs for ever": (
+        ["topology", "small.yaml", "--set", "topology=ring", "--until", "inf"],
+        "--until: found inf; give at most 1e+12 seconds",
+    ),
+    "graphs until 1e300": (
+        ["topology", "small.yaml", "--set", "topology=ring", "--until", "1e300"],
+        "--until: found 1e+300",
+    ),
+    "graphs of clients that move for ever": (
+        ["topology", "small.yaml", "--set", "topology={name: geometric, range_m: 9000}",
+         "--until", "1e11"],
+        "--until: the last graph would be number 100,000,000,000",
+    ),
+    "no topology": (["topology", "small.yaml"], "topology: is missing"),
+    "a long kind": (["list", LONG], "unknown kind 'xxx"),
+    "a long name": (["list", "algorithms", LONG], "unknown algorithm 'xxx"),
+    "half of a kind": (["list", "a\udc80"], r"unknown kind 'a\udc80'"),
+    "an emoji": (["list", ":b:"], "unknown kind ':b:'"),
+    "a path of a plug-in": (["list", "algorithms", "..:x"], "is not a name"),
+    "a long study": (["reproduce", LONG], "unknown study 'xxx"),
+}  # fmt: skip
+
+
+def files(folder):
+    """Write everything that the cases read."""
+    (folder / "small.yaml").write_text(SCENARIO)
+    (folder / "own.csv").write_text(OWN)
+    for name, text in MODULES.items():
+        (folder / name).write_text(text)
+    for name in ("folder.npz", "folder.csv"):
+        (folder / name).mkdir()
+    for name in ("pipe.yaml", "pipe.csv", "pipe.parquet", "pipe.npy"):
+        os.mkfifo(folder / name)
+    for name in ("loop.yaml", "loop.csv", "loop.npz"):
+        (folder / name).symlink_to(name)
+    (folder / "zero.csv").symlink_to("/dev/zero")
+    _models(folder)
+    _tables(folder)
+
+
+def _models(folder):
+    x = np.zeros(3)
+    np.savez(folder / "whole.npz", x=x)
+    whole = (folder / "whole.npz").read_bytes()
+    (folder / "torn.npz").write_bytes(whole[: len(whole) // 2])
+    np.savez(folder / "foreign.npz", other=x)
+    with zipfile.ZipFile(folder / "garbage.npz", "w") as archive:
+        archive.writestr("x.npy", b"garbage")
+    for name in ("empty.npz", "empty.npy"):
+        (folder / name).touch()
+    (folder / "text.npy").write_text("a text")
+    np.save(folder / "objects.npy", np.array([{}, 1, 2], dtype=object))
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,), }".ljust(117)
+    (folder / "vast.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00" + header.encode() + b"\n")
+    np.save(folder / "complex.npy", x + 1j)
+    np.save(folder / "structured.npy", np.zeros(3, dtype=[("a", float)]))
+    np.save(folder / "texts.npy", np.array(["a", "b", "c"]))
+    np.save(folder / "truth.npy", x > 0)
+    np.save(folder / "nan.npy", x * np.nan)
+    np.save(folder / "inf.npy", x + np.inf)
+    np.save(folder / "long.npy", np.zeros(9))
+
+
+def _tables(folder):
+    texts = {
+        "empty.csv": "", "header.csv": "client,a,y\n", "quotes.csv": 'client,a,y\n0,"1,1\n',
+        "ragged.csv": "a,y\n1,2\n1,2,3\n", "gaps.csv": "client,a,y\n0,1,1\n1,,2\n",
+        "digits.csv": f"client,a,y\n0,{MANY},1\n1,2,2\n", "cell.csv": f"a,y\n{LONG * 20},1\n",
+        "complex.csv": "client,a,y\n0,1+2j,1\n1,2,2\n", "alone.csv": "client,y\n0,1\n",
+        "untold.csv": "client,a\n0,1\n", "text.parquet": "a text",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    names = ",".join(f"c{k}" for k in range(1_000_000))
+    (folder / "wide.csv").write_text(f"{names},y\n" + "1," * 1_000_000 + "1\n")
+    (folder / "bytes.csv").write_bytes(bytes(range(256)) * 10)
+    (folder / "torn.csv.gz").write_bytes(b"\x1f\x8b\x08\x00abc")
+    columns = {
+        "empty": {}, "list": {"client": [[0], [1]], "a": [1.0, 2.0]},
+        "struct": {"client": [{"k": 1}, {"k": 2}], "a": [1.0, 2.0]},
+        "binary": {"client": [b"a", b"\xff"], "a": [1.0, 2.0]},
+        "features": {"a": [[1.0], [2.0]]}, "dates": {"a": [datetime.date(2001, 1, 1)] * 2},
+        "targets": {"a": [1.0, 2.0], "y": [[1.0], [2.0]]},
+    }  # fmt: skip
+    for name, held in columns.items():
+        table = pa.table({"y": [1.0, 2.0], **held} if held else {})
+        pq.write_table(table, folder / f"{name}.parquet")
+    whole = (folder / "dates.parquet").read_bytes()
+    (folder / "torn.parquet").write_bytes(whole[:50])
+
+
+def cases():
+    """Yield a name, a text for ``bad.yaml`` or None, the command, and what the message names."""
+    for name, changes, line in settings():
+        yield name, None, _check(changes), line
+    for name, (changes, line) in OVERRIDES.items():
+        yield f"override: {name}", None, _check(changes), line
+    for name, (text, line) in TEXTS.items():
+        yield f"file: {name}", text, ["check", "bad.yaml"], line
+    for path, line in PATHS.items():
+        yield f"plug-in: {path}", None, _check([f"algorithms.0.name='{path}'"]), line
+    for file, line in MODELS.items():
+        yield f"model: {file}", None, _check([f"problem.init={file}"]), line
+    for file, line in TABLES.items():
+        yield f"data: {file}", None, _check([f"problem.dataset={file}"]), line
+    for name, (arguments, line) in COMMANDS.items():
+        yield f"command: {name}", None, arguments, line
+
+
+def _check(changes):
+    return ["check", "small.yaml", *(part for change in changes for part in ("--set", change))]

@@ -1,0 +1,173 @@
+"""The exchange of one Ask: what is weighed, counted and refused."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.algorithms.base import Algorithm
+from rayfed.core.errors import RunFailed
+from rayfed.engine.clock import Timing, Traffic
+from rayfed.engine.exchange import Drawn, Exchange, NobodyToAsk, NoReply, Work
+from rayfed.engine.state import USED, RoundStats
+from rayfed.executors.serial import SerialExecutor
+from rayfed.messages import Ask, Upload
+
+
+def exchange_for(scenario):
+    plan = api.prepare(api.read(scenario))
+    (run,) = plan.runs
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    return Exchange(run, executor)
+
+
+def first_round():
+    return RoundStats(1, 0.0, 0.0)
+
+
+def trained(exchange):
+    """The first Ask of the exchange's algorithm, and a function that answers it for some ids."""
+    training = exchange.run.training
+    ask = next(training.algorithm.round(training.algorithm.init(training.x0)))
+
+    def delta(*ids):
+        return exchange.answer(ask, "algorithm", np.array(ids), first_round()).mean["delta"]
+
+    return ask, delta
+
+
+def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
+    scenario = mixed(participation={"cohort": 13})
+    scenario["problem"]["dataset"]["samples"] = {"low": 4, "high": 40}
+    scenario["clients"] |= {"availability": "always", "groups": []}
+    exchange = exchange_for(scenario)
+    _, delta = trained(exchange)
+    sizes = exchange.run.federation.views.training.shards.sizes(np.arange(13))
+    assert len(set(sizes.tolist())) > 3
+    expected = np.average([delta(i) for i in range(13)], axis=0, weights=sizes)
+    np.testing.assert_allclose(delta(*range(13)), expected, rtol=1e-12)
+
+
+def test_a_client_drawn_twice_counts_twice(mixed):
+    _, delta = trained(exchange_for(mixed()))
+    np.testing.assert_allclose(delta(0, 0, 1), (2 * delta(0) + delta(1)) / 3, rtol=1e-12)
+
+
+def test_who_was_drawn_twice_is_asked_again_twice():
+    drawn = Drawn.of(np.array([7, 2, 7, 5]))
+    assert (drawn.ids.tolist(), drawn.counts.tolist()) == ([2, 5, 7], [1, 1, 2])
+    assert drawn.again(np.array([2, 7])).tolist() == [2, 7, 7]
+    assert Drawn.of(np.array([2, 5, 7])).counts.tolist() == [1, 1, 1]
+
+
+def test_an_exchange_is_counted_and_moves_the_clock(mixed):
+    scenario = mixed(participation={"cohort": 13})
+    scenario["clients"] = {
+        "count": 13,
+        "delay": {"name": "constant", "mean_s": 2.0},
+        "network": {"down_mbps": 8.0},
+    }
+    exchange = exchange_for(scenario)
+    ask, _ = trained(exchange)
+    stats = RoundStats(1, 100.0, 100.0)
+    exchange.answer(ask, "algorithm", np.array([4, 1, 4]), stats)
+    model = exchange.run.training.x0.nbytes
+    assert stats.counts == {
+        "participants": 2, "dropped": 0, "late": 0, "local_steps": 10,
+        "bytes_down": 2 * model, "bytes_up": 2 * model,
+    }  # fmt: skip
+    assert stats.time_s == 100.0 + model * 1e-6 + 5 * 2.0  # a megabyte takes a second
+    assert stats.ask == 1
+    (events,) = stats.events
+    assert events["client"].tolist() == [1, 4]
+    assert events["status"].tolist() == [USED, USED]
+    assert events["start_s"].tolist() == [100.0, 100.0]
+
+
+def test_work_that_nobody_uses_is_counted_but_not_computed(mixed):
+    exchange = exchange_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
+    ask, _ = trained(exchange)
+    stats = first_round()
+    exchange.executor.exchange = lambda *_: pytest.fail("nobody should compute")
+    with pytest.raises(NoReply):
+        exchange.answer(ask, "algorithm", np.arange(3), stats)
+    assert (stats.counts["late"], stats.ask, stats.time_s) == (3, 1, 1e-6)
+
+
+def test_nobody_is_no_exchange(mixed):
+    exchange = exchange_for(mixed())
+    ask, _ = trained(exchange)
+    stats = first_round()
+    with pytest.raises(NobodyToAsk):
+        exchange.answer(ask, "algorithm", np.empty(0, dtype=int), stats)
+    assert not stats.events
+
+
+def test_a_draw_for_each_client_gives_what_the_client_gives_alone(mixed):
+    scenario = mixed()
+    scenario["clients"]["groups"] = []
+    exchange = exchange_for(scenario)
+    ask, _ = trained(exchange)
+
+    def deltas(ids, draw):
+        k = len(ids)
+        timing = Timing(0.0, np.full(k, 5), np.ones(k), np.ones(k), np.ones(k))
+        vectors = Ask(ask.work, ask.send, ask.up, vectors=True)
+        work = Work(vectors, "algorithm", Drawn.of(np.array(ids)), Traffic(0, 0), timing)
+        request = exchange.request(work, round_number=3, draw=draw)
+        return exchange.compute(request, ask.send, "now").each["delta"]
+
+    ids, draws = [0, 4, 5, 9], np.array([8, 3, 1, 8])
+    together = deltas(ids, draws)
+    for k, (i, draw) in enumerate(zip(ids, draws.tolist(), strict=True)):
+        assert together[k].tobytes() == deltas([i], draw)[0].tobytes()
+        assert together[k].tobytes() == deltas([i], np.array([draw]))[0].tobytes()
+    assert (together != deltas(ids, 3)).any(axis=1).tolist() == [True, False, True, True]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curious(Algorithm):
+    """Asks once for means alone, and then for what each client sent."""
+
+    name: ClassVar[str] = "curious"
+    sees_vectors: ClassVar[bool] = True
+
+    def twice(self, clients):
+        return Upload({"ids": np.stack([clients.ids, clients.ids], axis=1).astype(float)})
+
+    def round(self, state):
+        yield Ask("twice", send={}, up={"ids": 2})
+        return state, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secretive(Curious):
+    """Does not say so."""
+
+    name: ClassVar[str] = "secretive"
+    sees_vectors: ClassVar[bool] = False
+
+
+def test_the_vectors_of_each_client_are_asked_for_and_declared(mixed):
+    always = mixed()["clients"] | {"availability": "always"}
+    ids, seen = np.array([2, 3]), []
+    exchange = exchange_for(mixed(algorithms=[Curious()], clients=always))
+    for vectors in (False, True):
+        ask = Ask("twice", send={}, up={"ids": 2}, vectors=vectors)
+        seen.append(exchange.answer(ask, "algorithm", ids, first_round()))
+    assert not seen[0].each
+    assert seen[1].each["ids"].tolist() == [[2.0, 2.0], [3.0, 3.0]]
+    np.testing.assert_array_equal(seen[0].mean["ids"], seen[1].mean["ids"])
+    exchange = exchange_for(mixed(algorithms=[Secretive()], clients=always))
+    with pytest.raises(RunFailed, match="'twice' asks for vectors; declare `sees_vectors`"):
+        exchange.answer(ask, "algorithm", ids, first_round())
+
+
+def test_a_client_half_that_does_not_exist_is_named(mixed):
+    exchange = exchange_for(mixed(algorithms=[Curious()]))
+    ask = Ask("thrice", send={}, up={"ids": 2})
+    with pytest.raises(RunFailed, match="Curious has no method 'thrice', which its Ask names"):
+        exchange.answer(ask, "algorithm", np.array([2]), first_round())

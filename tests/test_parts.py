@@ -1,0 +1,30 @@
+"""Parts of the slow tests: each test is in one of them, the same one every time."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).with_name("conftest.py")
+TESTS = ["b", "a", "e", "c", "d"]
+
+
+@pytest.fixture(scope="module")
+def part():
+    return runpy.run_path(str(CONFTEST))["part"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_every_test_is_in_one_part(part, n):
+    parts = [part(TESTS, f"{k}/{n}") for k in range(1, n + 1)]
+    assert sorted(test for tests in parts for test in tests) == sorted(TESTS)
+
+
+def test_they_are_dealt_in_alphabetical_order(part):
+    assert part(TESTS, "2/3") == {"b", "e"}
+
+
+@pytest.mark.parametrize("which", ["0/3", "4/3"])
+def test_a_part_that_does_not_exist_is_refused(part, which):
+    with pytest.raises(pytest.UsageError, match="give k/n"):
+        part(TESTS, which)
