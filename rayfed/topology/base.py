@@ -24,6 +24,7 @@ Policy: TypeAlias = Literal["refuse", "repair", "redraw", "allow"]
 MOST_LINKS = 20_000_000
 """Links that a graph may have: a list of so many takes half a gigabyte."""
 _TRIES = 1000
+_LATE_S = 1e15  # no clock gets there
 _KEPT = 2  # graphs that are remembered: the one that holds, and the one before
 
 
@@ -121,6 +122,10 @@ class Graphs:
     def fixed(self) -> bool:
         """Whether there is one graph for good."""
         return self._series.frames == 1
+
+    def lasts(self, round: int, time_s: float) -> bool:
+        """Whether the graph that holds in a round at a virtual second stays while it lasts."""
+        return self.epoch(round, time_s) == self.epoch(round, max(time_s, _LATE_S))
 
     def check(self) -> None:
         """Make the first graph, and all of them where there is an end of them.
