@@ -116,7 +116,7 @@ def test_it_never_waits_for_a_client_that_it_would_not_ask(study, tmp_path):
     # client 6 comes and goes by the clock; the server is never at it in these two rounds
     clients = taking_turns([6], {"name": "cyclic", "groups": 2, "period_s": 10.0})
     select = {"neighbours": False, "start": 2}
-    rounds, events = walked(study(select, clients=clients, rounds=2), tmp_path)
+    rounds, _ = walked(study(select, clients=clients, rounds=2), tmp_path)
     places = rounds.position.astype(int).tolist()
     there = [place == turn for turn, place in enumerate(places)]
     assert 6 not in places
@@ -127,7 +127,7 @@ def test_it_never_waits_for_a_client_that_it_would_not_ask(study, tmp_path):
 def test_it_waits_for_the_client_that_it_is_at(study, tmp_path):
     # client 6 is in the second of two groups: there from second 10 to 20, and so on
     clients = taking_turns([6], {"name": "cyclic", "groups": 2, "period_s": 10.0})
-    rounds, events = walked(study({"neighbours": False, "start": 6}, clients=clients), tmp_path)
+    _, events = walked(study({"neighbours": False, "start": 6}, clients=clients), tmp_path)
     assert events.start_s.iloc[0] == 10.0
     assert events.client.iloc[0] == 6
     of_six = events[events.client == 6]
