@@ -171,6 +171,15 @@ class Selection:
         """
         return None
 
+    def awaited(self, view: View, state: State) -> Ints | None:
+        """Return whose availability is worth a wait where `select` returned nobody; all if None.
+
+        The virtual clock then moves to the next change of one of them, and `select` is asked again
+        with the state that it returned. Where none of them ever changes with time, the round
+        passes without participants.
+        """
+        return None
+
     def learn(self, state: State, reply: Reply) -> State:
         """Return the state after the local steps of this round; called only if `listens`.
 
