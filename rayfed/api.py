@@ -15,7 +15,7 @@ from rayfed.runs.fit import draw
 from rayfed.runs.folder import create, locked
 from rayfed.runs.modules import own_modules
 from rayfed.runs.outcome import ended, outcomes
-from rayfed.runs.records import write_text
+from rayfed.runs.store import publish_text
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.dotted import Overrides, pairs
@@ -113,7 +113,7 @@ def begin(plan: Plan, out: str | Path | None = None) -> Path:
     """
     folder = Path(out) if out is not None else Path("results") / slug(plan.study.name)
     create(folder)
-    write_text(folder / "scenario.yaml", plan.study.to_yaml())
+    publish_text(folder / "scenario.yaml", plan.study.to_yaml())
     return folder
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from rayfed.core.arrays import Array
 from rayfed.core.rng import Key
 from rayfed.engine.run import Run
-from rayfed.runs.records import log, write_npz
+from rayfed.runs.checkpoints import write_npz
+from rayfed.runs.records import log
 
 FIT = "fit.npz"
 MOST = 2000

@@ -14,7 +14,8 @@ from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import STATUS, USED, RunState
 from rayfed.runs.away import AWAY_CLIENTS, away
-from rayfed.runs.records import Records, write_npz, write_parquet
+from rayfed.runs.checkpoints import write_npz
+from rayfed.runs.records import Records, write_parquet
 from rayfed.runs.run_json import one_line
 from rayfed.runs.walked import WALK, WalkPath, walked
 from rayfed.selection import POSITION
