@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.result import Result
 from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.fit import draw
@@ -113,7 +113,11 @@ def begin(plan: Plan, out: str | Path | None = None) -> Path:
     """
     folder = Path(out) if out is not None else Path("results") / slug(plan.study.name)
     create(folder)
-    publish_text(folder / "scenario.yaml", plan.study.to_yaml())
+    try:
+        publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise RayfedError(f"{folder}: cannot be written ({why})") from error
     return folder
 
 

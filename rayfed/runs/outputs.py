@@ -107,6 +107,8 @@ def write_walk(run: Run, records: Records) -> None:
         rule = run.participation.selection.walk_on(graphs)
         if rule is not None:
             write_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
+    except OSError:
+        raise  # the disk may be full: a resume writes it
     except Exception as error:
         records.log(f"the walk could not be recorded: {one_line(error)}")
 
