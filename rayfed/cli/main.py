@@ -7,10 +7,12 @@ import json
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -141,6 +143,9 @@ def reproduce(
         bool,
         typer.Option("--keep", help="Keep recorded runs of the same scenario; run the others."),
     ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Run all studies and print one table of their claims.")
+    ] = False,
 ) -> None:
     """Run a published study and check what its source claims.
 
@@ -154,6 +159,10 @@ def reproduce(
     """
     from rayfed.reproduce import studies
 
+    if all_:
+        if name is not None or part is not None:
+            raise ScenarioError("--all", "runs every part of every study; leave out the others")
+        raise typer.Exit(_reproduce_all("full" if full else "short", out_, keep))
     if name is None:
         out.print(tables.studies(studies.known()))
         return
@@ -235,7 +244,7 @@ def topology(
         raise ScenarioError("--until", f"{text}, of at most {MOST_EPOCHS:,}; give fewer seconds")
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     _say(summary.line(graphs))
-    for table in summary.tables(summary.regimes(graphs, moments, walks)):
+    for table in summary.tables(summary.epoch_summaries(graphs, moments, walks)):
         out.print(table)
 
 
@@ -403,6 +412,29 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
         _say(f"warning: {warning}", err, style="yellow")
     _say(f"page: {result.folder / 'report.html'}")
     raise typer.Exit(1 if failed else 0)
+
+
+def _reproduce_all(length: Literal["short", "full"], folder: Path | None, keep: bool) -> int:
+    """Run all published studies, print one table of what came of them, return the exit status."""
+    from rayfed.reproduce import studies
+    from rayfed.reproduce.survey import Survey, Surveyed
+
+    folder = folder or Path("results") / "reproduce"
+    named = {name: studies.find(str(path), length) for name, path in studies.known().items()}
+    surveyed = []
+    for name, study in named.items():
+        study = replace(study, out=folder / study.home.name)
+        begun = time.monotonic()
+        missing = _run_parts(study, list(study.claims.parts), keep)
+        outcome = studies.conclude(study, missing)
+        surveyed.append(Surveyed(outcome, time.monotonic() - begun))
+        _say(f"{name}: {tables.counted(outcome)}")
+        survey = Survey(surveyed)
+        path = survey.write(folder)
+    out.print(tables.survey(survey))
+    counts = ", ".join(f"{number} {status}" for status, number in survey.counts.items())
+    _say(f"{len(named)} studies, {counts}; {survey.seconds:.0f} s; in detail: {path}")
+    return 0 if survey.holds() else 1
 
 
 def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:

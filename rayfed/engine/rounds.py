@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.exchange import Asker, Drawn, Exchange, NobodyToAsk, NoReply
@@ -109,7 +109,7 @@ class RoundLoop:
         try:
             ids, selection = self._select(before, stats)
             stats.start_s = stats.time_s
-            skew = self._skew(before, ids)
+            skew = self._skew(before, ids, stats)
             asks = algorithm.round(state)
             visited = rule.visited(selection)
             state, diagnostics = self._answer_all(asks, "algorithm", stats, ids, visited)
@@ -134,12 +134,18 @@ class RoundLoop:
             lengths = self.budgets.learn(lengths, reply, stats.round, stats.time_s)
         return selection, lengths
 
-    def _skew(self, before: RunState, ids: Ints) -> Mapping[str, float]:
+    def _skew(self, before: RunState, ids: Ints, stats: RoundStats) -> Mapping[str, float]:
         """Return how biased the selection of a cohort is, in rounds whose row is evaluated."""
-        measuring = self.run.measuring
+        measuring, rule = self.run.measuring, self.run.participation.selection
         if not measuring.skew or (before.round + 1) % measuring.every:
             return {}
-        return self.measures.skew(before.state["x"], ids, before.when)
+        x = before.state["x"]
+        view = self._selection_view(x, stats)
+
+        def shares(losses: Floats) -> Floats | None:
+            return rule.expected_shares(view, before.selection, losses, measuring.skew_draws)
+
+        return self.measures.skew(x, ids, before.when, shares)
 
     # -- selection -------------------------------------------------------------------------
 

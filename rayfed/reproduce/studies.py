@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,16 @@ class Published:
             return study if part.algorithms is None else _only(study, part.algorithms)
         except ScenarioError as error:
             raise self.blamed(name, error) from None
+
+    def seeds(self, claim: Claim) -> int:
+        """Return how many seeds the numbers of a claim are means over, the fewest of them."""
+        counts = (
+            1
+            if where.seed is not None
+            else len(self.studies[self.claims.part_of(claim, where)].seeds)
+            for _, where in runs_of(claim.check)
+        )
+        return min(counts)
 
     def blamed(self, part: str, error: ScenarioError) -> ScenarioError:
         """Return an error with the part that it lies in."""
@@ -275,7 +285,7 @@ def _verdict(
     if lacking:
         why = (missing.get(part, f"part {part} was not run") for part in lacking)
         return Verdict(claim, None, "; ".join(why))
-    return judge(study.claims, claim, recorded)
+    return replace(judge(study.claims, claim, recorded), seeds=study.seeds(claim))
 
 
 def _failures(

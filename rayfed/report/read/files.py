@@ -1,4 +1,4 @@
-"""Files that a reader may open while they are written."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rayfed.core.errors import RayfedError
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file under another name first, so that a reader never finds half of it.
+    """Write a file atomically: under a temporary name, then renamed.
 
     Raises
     ------
