@@ -20,7 +20,7 @@ from rich.console import Console
 from rayfed.cli import tables
 from rayfed.core.errors import DataMissing, RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.plugins import KINDS, raised, users_frames
-from rayfed.runs.outcome import differences, ended, reason, warnings
+from rayfed.runs.outcome import damaged, differences, ended, reason, warnings
 
 app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "
@@ -114,7 +114,7 @@ def resume(folder: Folder) -> None:
 
     plan = api.recorded(folder)
     runs = [run.folder for run in plan.runs]
-    for warning in differences(folder, runs):
+    for warning in (*differences(folder, runs), *damaged(folder, runs)):
         _say(f"warning: {warning}", err, style="yellow")
     waiting = len(runs) - len(ended(folder, runs))
     _say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
@@ -295,7 +295,10 @@ def report(folder: Folder) -> None:
     """Write report.html and summary.csv of a result folder anew."""
     from rayfed.api import load
 
-    _say(f"page: {load(folder).report()}")
+    result = load(folder)
+    _say(f"page: {result.report()}")
+    for line in damaged(folder, result.outcome):
+        _say(f"warning: {line}; rayfed resume mends it", err, style="yellow")
 
 
 @app.command()
@@ -331,6 +334,8 @@ def best(
     from rayfed.report.read.results import Results
 
     results = Results.read(folder)
+    for run in results.damaged:
+        _say(f"warning: {run.folder.name}: {run.info['reason']}", err, style="yellow")
     choice = Best(results, Aim.of(results, by, at, target))
     out.print(tables.best(choice))
     paths = choice.write()

@@ -31,7 +31,7 @@ from rayfed.reproduce.claims import (
 )
 from rayfed.reproduce.verdicts import Recorded, Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.records import write_text
+from rayfed.runs.store import publish_text
 from rayfed.study import Study, expand, shipped, slug
 from rayfed.study.invalid import Mistakes, together
 from rayfed.study.plan import Plan
@@ -309,7 +309,7 @@ def _failures(
 
 def _write(folder: Path, outcome: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CLAIMS, json.dumps(outcome, indent=1, ensure_ascii=False) + "\n")
+    publish_text(folder / CLAIMS, json.dumps(outcome, indent=1, ensure_ascii=False) + "\n")
 
 
 def _same(study: Study, folder: Path) -> bool:
