@@ -1,4 +1,4 @@
-"""What passes between server halves and client halves: Asks, uploads and replies."""
+"""Messages between the server and the client halves of methods: Asks, uploads and replies."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ from rayfed.core.arrays import Array, Floats, Ints
 State: TypeAlias = Mapping[str, Array]
 Diagnostics: TypeAlias = Mapping[str, float]
 ByClient: TypeAlias = Callable[[Ints, Ints], Floats]
-"""From ids (K,), ascending, and training rows n_i (K,) of clients to a number for each (K,)."""
+"""Maps ids (K,), ascending, and numbers of training rows n_i (K,) to a number per client (K,)."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One question to some clients.
+    """A request from the server half to some clients.
 
     Parameters
     ----------
     work : str
-        The client half: name of a method ``work(clients, **send) -> Upload`` of whoever asks.
+        The client half: name of a method ``work(clients, **send) -> Upload`` of the sender.
     send : mapping of str to array
-        What every asked client downloads; its size is charged.
+        Arrays that every client downloads; their size is charged.
     up : mapping of str to int
-        What every client uploads: the names in its `Upload` and the count of numbers of each.
-        It is declared because the clock must know who is late before anything is computed;
-        the client host refuses an upload that differs.
+        What every client uploads: the names in its `Upload` and the number of elements of each.
+        It is declared in advance because the clock determines late clients before anything is
+        computed; the client host refuses an upload that differs.
     cost : "local", float, (K,) array of float or callable
-        Computing in steps: the client's own local steps, or a number of step-equivalents, for
-        all or for each of `clients`, which ascend then. Where it differs from client to client
-        of the cohort, which only the engine knows: a function of their ids and rows. It is asked
-        before anything is computed, so it cannot depend on the clients' numbers.
+        Computing cost in steps: the clients' configured local steps ("local"), or a number of
+        step-equivalents, for all or for each of `clients`, which must ascend. If costs differ
+        within the cohort, which only the engine knows, a function of ids and rows. It is
+        evaluated before anything is computed, so it cannot depend on the clients' results.
     each_step : float
-        With "local" cost: gradient evaluations of a local step, in those of plain SGD.
+        With "local" cost: gradient evaluations per local step, relative to plain SGD.
     passes : float or callable
-        Gradients on all rows beside `cost`, each as dear as the local steps that go through the
-        rows once: for all, or a function of ids and rows as `cost`.
+        Full gradients in addition to `cost`, each as expensive as one epoch of local steps: a
+        number for all, or a function of ids and rows as for `cost`.
     clients : (K,) array of int or "visited", optional
-        Who is asked; the cohort (after its first Ask: those of it who answered) if None; the one
-        that a walking server is at if "visited", which only methods that `needs_walk` may say.
+        Clients that are asked. If None, the cohort (after the first Ask: its clients that
+        answered); if "visited", the client that a walking server is at, which only methods with
+        `needs_walk` may use.
     plain : tuple of str
         Names in `up` whose vectors are averaged with weight 1 for every client that answered,
-        however large it is and however often it was drawn: what they add up to stays the sum of
-        what the clients keep.
+        regardless of its size and of how often it was drawn, so that their sum equals the sum of
+        what the clients store.
     vectors : bool
-        Whether the server gets the vectors of each client too, in `Reply.each`; only methods that
-        declare `Algorithm.sees_vectors` may.
+        Whether the server also receives the vectors of each client, in `Reply.each`; only
+        methods that declare `Algorithm.sees_vectors` may use it.
     """
 
     work: str
@@ -75,19 +76,19 @@ class Ask:
 
 @dataclass(frozen=True)
 class Upload:
-    """What K clients send back, and what they keep.
+    """What K clients send back, and the state they store.
 
     Parameters
     ----------
     values : mapping of str to array
-        ``(K, ...)`` arrays travel as weighted sums over clients; ``(K,)`` arrays are scalars
-        that the server sees per client.
+        ``(K, ...)`` arrays are sent as weighted sums over clients; ``(K,)`` arrays are scalars
+        that the server receives per client.
     state : mapping of str to (K, ...) array
-        New rows of the clients' own state, kept beside the client and never sent.
+        New rows of the client state, which stays at the client and is never sent.
     loss : (K,) array, optional
         Mean training loss over the local steps; recorded in the events, not charged.
     group : (K,) array of int, optional
-        A label >= 0 of each client: vectors are added up for each label too. It travels as a
+        A label >= 0 of each client: vectors are also summed for each label. It is sent as a
         scalar, declared as ``"group": 1``.
     """
 
@@ -99,18 +100,18 @@ class Upload:
 
 @dataclass(frozen=True)
 class Groups:
-    """What the server learns from clients that uploaded their group.
+    """Sums by group, from clients that uploaded their group.
 
     Parameters
     ----------
     labels : (G,) array of int
         The groups with at least one client, ascending.
     counts : (G,) array of int
-        Clients of each that answered.
+        Number of clients of each group that answered.
     weights : (G,) array of float
-        Sum of the raw weights of each.
+        Sum of the raw weights of each group.
     mean : mapping of str to (G, ...) array
-        Means of the uploaded vectors, group by group, weighted as those of everybody are.
+        Means of the uploaded vectors by group, weighted as in `Reply.mean`.
     """
 
     labels: Ints
@@ -120,14 +121,14 @@ class Groups:
 
     @classmethod
     def nobody(cls) -> Groups:
-        """Return an empty value: no client has a group."""
+        """Return an empty value, without groups."""
         none = np.empty(0, dtype=np.int64)
         return cls(none, none, none.astype(np.float64), {})
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server learns from an Ask.
+    """The answer to an Ask.
 
     Parameters
     ----------
@@ -136,19 +137,19 @@ class Reply:
     weights : (K,) array of float
         Raw weights: n_i or 1, times how often the client was drawn.
     mean : mapping of str to array
-        Weighted means ``sum_i w_i v_i / sum_i w_i`` of everything uploaded; plain means of
-        what the Ask calls `plain`.
+        Weighted means ``sum_i w_i v_i / sum_i w_i`` of all uploads; unweighted means for the
+        names in `Ask.plain`.
     each : mapping of str to (K,) array
         The per-client scalars, in the order of `ids`; with `Ask.vectors` also the vectors
         ``(K, ...)``.
     steps : (K,) array of int
         Local steps that each client ran.
     population : int
-        Number N of clients, of whom K answered; tests of algorithms that need it give it.
+        Number N of clients, of whom K answered.
     groups : Groups
         The means by group, if the clients uploaded their group.
     round : int
-        The round, from 1: the local learning rate may change with it.
+        The round, from 1, which the local learning rate may depend on.
     """
 
     ids: Ints
@@ -163,7 +164,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Probe:
-    """What an `Examiner` is given in an evaluation; nothing of it takes simulated time.
+    """What an `Examiner` receives at an evaluation; probing takes no simulated time.
 
     Parameters
     ----------
@@ -187,6 +188,6 @@ class Probe:
 
 @dataclass(frozen=True)
 class Wait:
-    """Yielded by a selection to let virtual seconds pass; no reply is sent."""
+    """Yielded by a selection to advance the virtual clock; no reply is sent."""
 
     seconds: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ settings.register_profile("explore")
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 LONG = Path(__file__).parent / "long.json"
-"""Tests that take more than `LONG_S` seconds of computing, as ``make durations`` measured them."""
-LONG_S = 0.2
+"""Tests and shared fixtures of more than `LONG_S` seconds, as ``make durations`` measured them."""
+LONG_S = 0.1
 _measured: dict[str, float] = {}
+_shared: dict[str, float] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = list(items)
     if config.getoption("quick"):
         long = json.loads(LONG.read_text(encoding="utf-8"))
-        kept = [item for item in kept if not _needs_time(item) and short(item) not in long]
+        kept = [item for item in kept if not _needs_time(item, long)]
     chosen = part([item.nodeid for item in kept], config.getoption("part"))
     kept = [item for item in kept if item.nodeid in chosen]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
@@ -67,16 +68,39 @@ def short(item: pytest.Item) -> str:
     return f"{Path(file).name}::{name}"
 
 
-def _needs_time(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
+def _needs_time(item: pytest.Item, long: Container[str]) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    names = [short(item), *(_fixture(item.nodeid, name) for name in fixtures)]
+    marked = any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
+    return marked or any(name in long for name in names)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Measure the processor time of a test, which a busy machine does not stretch."""
-    before = sum(os.times()[:4])
+    """Measure the processor time of a test, without that of what it shares with others."""
+    before, shared = _seconds(), sum(_shared.values())
     yield
-    _measured[short(item)] = sum(os.times()[:4]) - before
+    _measured[short(item)] = _seconds() - before - (sum(_shared.values()) - shared)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """Measure the processor time of what several tests of a file share."""
+    before = _seconds()
+    yield
+    if fixturedef.scope != "function":
+        _shared[_fixture(request.node.nodeid, fixturedef.argname)] = _seconds() - before
+
+
+def _seconds() -> float:
+    """Return the processor time so far, which a busy machine does not stretch."""
+    return sum(os.times()[:4])
+
+
+def _fixture(node: str, name: str) -> str:
+    return f"{Path(node.partition('::')[0]).name}::<{name}>"
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -87,7 +111,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     ):
         session.exitstatus = pytest.ExitCode.OK
     if session.config.getoption("record_durations"):
-        long = {name: round(s, 1) for name, s in sorted(_measured.items()) if s > LONG_S}
+        both = sorted((_measured | _shared).items())
+        long = {name: round(s, 1) for name, s in both if s > LONG_S}
         LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
 
 

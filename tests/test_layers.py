@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CLIENTS = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rayfed.clients.host"
 UPWARDS = {
-    "rayfed/core/rng.py": ("import rayfed.messages", "rayfed.core.rng -> rayfed.messages"),
-    "rayfed/problems/base.py": (CLIENTS, "rayfed.problems.base -> rayfed.clients.host"),
-    "rayfed/engine/engine.py": ("import rayfed.api", "rayfed.engine.engine -> rayfed.api"),
-    "rayfed/algorithms/fedavg.py": ("import ray", "rayfed.algorithms.fedavg -> ray"),
+    "rayfed/core/__init__.py": ("import rayfed.messages", "rayfed.core -> rayfed.messages"),
+    "rayfed/problems/__init__.py": (CLIENTS, "rayfed.problems -> rayfed.clients.host"),
+    "rayfed/engine/__init__.py": ("import rayfed.api", "rayfed.engine -> rayfed.api"),
+    "rayfed/algorithms/__init__.py": ("import ray", "rayfed.algorithms -> ray"),
 }
 """By file an import that its layer may not make, and how the linter shows it."""
 

@@ -35,7 +35,7 @@ def page(kind: str, parts: dict[str, Any], tex: dict[str, str]) -> str:
     """
     base, found = sources.plugins.base(kind), sources.plugins.find(kind)
     title = kind.capitalize()
-    shared = [field.name for field in fields(base)]
+    shared = [field.name for field in fields(base) if field.init]
     rows = [(_link(kind, name), md.escaped(_summary(cls))) for name, cls in found.items()]
     head = [f"(gallery-{kind})=\n# {title}", md.prose(md.sections(base)[""])]
     head.append(md.table(("name", "what it is"), rows))
@@ -75,11 +75,11 @@ def _summary(cls: type[Any]) -> str:
 
 def _own(cls: type[Any], base: type[Any]) -> list[str]:
     """Return the settings that the base has not, or that have another default there."""
-    shared = {field.name: _default(field) for field in fields(base)}
+    shared = {field.name: _default(field) for field in fields(base) if field.init}
     return [
         field.name
         for field in fields(cls)
-        if field.name not in shared or _default(field) != shared[field.name]
+        if field.init and (field.name not in shared or _default(field) != shared[field.name])
     ]
 
 

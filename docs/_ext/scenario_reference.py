@@ -62,7 +62,7 @@ def _problem(parts: dict[str, Any]) -> dict[str, Any]:
     """Return the keys that stand beside the settings of every problem."""
     plugins = sources.plugins.find("problems")
     name = next(iter(plugins))
-    own = {field.name for each in plugins.values() for field in fields(each)}
+    own = {field.name for each in plugins.values() for field in fields(each) if field.init}
     given = parts[f"problems.{name}"]["properties"]
     shown = {key: item for key, item in given.items() if key not in own}
     shown["name"] = {"enum": list(plugins), "description": "The problem, or `module:Class`."}

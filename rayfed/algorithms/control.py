@@ -109,7 +109,5 @@ def need_sgd(solver: Solver, name: str) -> None:
         If it is not SGD.
     """
     if not isinstance(solver, SGD):
-        found = (
-            f"found '{solver.name}', but '{name}' must know how a local solver adds up gradients"
-        )
-        raise ScenarioError("local", f"{found}; use sgd")
+        text = f"found '{solver.name}', but '{name}' must know how a local solver adds up gradients"
+        raise ScenarioError("local", f"{text}; use sgd")

@@ -67,8 +67,8 @@ class PerFedAvg(FedAvg):
     def bound(self, shards: Shards, population: Population, objective: Objective) -> PerFedAvg:
         """Refuse the exact variant for a problem without a Hessian."""
         if self.variant == "exact" and not objective.problem.has_hessian:
-            found = f"found exact, but '{objective.problem.name}' has no Hessian"
-            raise ScenarioError("variant", f"{found}; use first-order or hessian-free")
+            text = f"found exact, but '{objective.problem.name}' has no Hessian"
+            raise ScenarioError("variant", f"{text}; use first-order or hessian-free")
         return self
 
     def train(self, clients: Clients, x: Array) -> Upload:

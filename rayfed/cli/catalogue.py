@@ -63,7 +63,7 @@ def _settings(cls: type[Any]) -> Table:
     table = Table("setting", "type", "default", "meaning", box=None, pad_edge=False)
     hints = get_type_hints(cls)
     meanings = described(cls)
-    for field in dataclasses.fields(cls):
+    for field in filter(lambda field: field.init, dataclasses.fields(cls)):
         cells = (_type(hints[field.name]), _default(field), meanings.get(field.name, ""))
         table.add_row(field.name, *map(escape, cells))
     return table

@@ -244,7 +244,7 @@ def topology(
         raise ScenarioError("--until", f"{text}, of at most {MOST_EPOCHS:,}; give fewer seconds")
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     _say(summary.line(graphs))
-    for table in summary.tables(summary.regimes(graphs, moments, walks)):
+    for table in summary.tables(summary.epoch_summaries(graphs, moments, walks)):
         out.print(table)
 
 

@@ -1,1 +1,1 @@
-"""What everything rests on: keyed random numbers, the fixed-shape sum, errors, plug-ins, arrays."""
+"""Foundations: keyed random numbers, fixed-order sums, errors, plug-ins and array types."""

@@ -1,7 +1,7 @@
-"""Columns of result tables: what a number is called, its unit, and which way is better.
+"""Columns of result tables: names, titles, units, and which direction is better.
 
-A column is declared once, by the table or the plug-in that it belongs to. Tables are written from
-the declarations, and everything that a reader shows about a column comes from there.
+Each column is declared once, by the table or the plug-in that it belongs to. Tables are written
+from the declarations, and so are all labels and descriptions of columns.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ class Column:
     Parameters
     ----------
     name : str
-        Its name in the file.
+        Name in the file.
     title : str, optional
-        A few words for axes, tables and sentences. If empty: the name, with spaces.
+        Short title for axes and tables. Default: the name with spaces for underscores.
     unit : str, optional
         A symbol such as "s" or "B"; empty for pure numbers.
     better : "lower" or "higher", optional
-        Which way is better; None if neither is.
+        Direction of improvement; None if there is none.
     about : str, optional
-        One sentence that says what the number is.
+        One-sentence description.
     dtype : str
-        "float64", "int64", "bool", "string" or "category" (a string out of few). Diagnostics of
-        plug-ins are always "float64": rows without a value hold NaN.
+        "float64", "int64", "bool", "string" or "category" (a string from a small set).
+        Diagnostics of plug-ins are always "float64": rows without a value hold NaN.
 
     Raises
     ------
     ValueError
-        If the name is empty, or `better` or `dtype` is none of these.
+        If the name is empty, or `better` or `dtype` is not one of the values above.
 
     Examples
     --------
@@ -72,12 +72,12 @@ class Column:
 
 
 def names(columns: Iterable[Column]) -> tuple[str, ...]:
-    """Return the names of columns in their order.
+    """Return the names of columns, in order.
 
     Raises
     ------
     TypeError
-        If one is no `Column`, as a bare name.
+        If an item is not a `Column`, for example a string.
 
     Examples
     --------
@@ -88,14 +88,14 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def by_name(columns: Iterable[Column]) -> dict[str, Column]:
-    """Return columns by their names; of two with one name the first."""
-    found: dict[str, Column] = {}
+    """Return columns keyed by name; the first of duplicates is kept."""
+    columns_by_name: dict[str, Column] = {}
     for column in columns:
-        found.setdefault(_checked(column).name, column)
-    return found
+        columns_by_name.setdefault(_checked(column).name, column)
+    return columns_by_name
 
 
 def _checked(column: Column) -> Column:
     if not isinstance(column, Column):
-        raise TypeError(f"{column!r} is no Column; declare it as Column({str(column)!r})")
+        raise TypeError(f"{column!r} is not a Column; declare it as Column({str(column)!r})")
     return column

@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Iterable
 
 LONGEST = 280
-"""Characters of an error's line, at most; `clipped` leaves out what is in the middle."""
+"""Largest length of an error message, in characters; `clipped` removes the middle."""
 _NAME = 80
 _KNOWN = 160
 
 
 def clipped(text: object, limit: int = LONGEST) -> str:
-    r"""Return a text on one line of so many characters, what cannot be printed as escapes.
+    r"""Return a text as one line of at most `limit` characters, non-printable ones escaped.
 
     Examples
     --------
@@ -34,18 +34,18 @@ def _escaped(character: str) -> str:
 
 
 class RayfedError(Exception):
-    """Base of all errors that are shown to the user as one line, without a traceback."""
+    """Base of all errors that are shown to the user in one line, without a traceback."""
 
 
 class ScenarioError(RayfedError):
-    """Bad input found before any actor starts (exit status 2).
+    """Invalid input, detected before any actor starts (exit status 2).
 
     Parameters
     ----------
     place : str
-        Where: the dotted key in the scenario (``participation.cohort``) or a file.
+        Location: the dotted key in the scenario (``participation.cohort``) or a file.
     problem : str
-        What was found and what to change, one sentence each.
+        The value found and what to change, one sentence each.
     """
 
     def __init__(self, place: str, problem: str) -> None:
@@ -55,7 +55,7 @@ class ScenarioError(RayfedError):
         self.problem = problem
 
     def under(self, place: str) -> ScenarioError:
-        """Return the error with its place below a dotted key of the scenario."""
+        """Return the error with its place prefixed by a dotted key of the scenario."""
         return ScenarioError(".".join(filter(None, (place, self.place))), self.problem)
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
@@ -63,38 +63,39 @@ class ScenarioError(RayfedError):
 
 
 class DataMissing(ScenarioError):
-    """A data set is neither at hand nor to be had; nothing is wrong with the scenario."""
+    """A data set is not stored locally and cannot be downloaded; the scenario itself is valid."""
 
 
 class RunFailed(RayfedError):
-    """One run cannot go on (exit status 1); what it recorded is kept."""
+    """A run cannot continue (exit status 1); everything recorded so far is kept."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence for a name that does not exist, with the nearest known one.
+    """Return the message for an unknown name, with the most similar known name.
 
-    All are listed where none is near, or two are as near as each other, as far as they fit a line.
+    If no known name is similar, or two are equally similar, the known names are listed instead, as
+    many as fit on a line.
     """
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5) if len(name) < _NAME else []
     ratios = [difflib.SequenceMatcher(None, near, name).ratio() for near in close]
-    sure = len(close) == 1 or (close and ratios[0] > ratios[1])
-    hint = f"did you mean '{close[0]}'?" if sure else f"known: {listed(names)}"
+    unambiguous = len(close) == 1 or (close and ratios[0] > ratios[1])
+    hint = f"did you mean '{close[0]}'?" if unambiguous else f"known: {listed(names)}"
     return f"unknown {what} '{clipped(name, _NAME // 2)}'; {hint}"
 
 
 def listed(names: Iterable[str], limit: int = _KNOWN) -> str:
-    """Return names with commas, as many as fit so many characters, and how many there are more.
+    """Return names separated by commas within `limit` characters, and the number left out.
 
     Examples
     --------
     >>> listed(["fedavg", "fedexp", "fedprox"], limit=16)
     'fedavg, fedexp and 1 more'
     """
-    every = list(names)
-    for count in range(len(every), 0, -1):
-        text = ", ".join(every[:count])
+    items = list(names)
+    for count in range(len(items), 0, -1):
+        text = ", ".join(items[:count])
         if len(text) <= limit or count == 1:
-            more = len(every) - count
+            more = len(items) - count
             return clipped(text, limit) + (f" and {more} more" if more else "")
     return ""

@@ -1,6 +1,7 @@
-"""Columns in Parquet files: titles, units and the rest are metadata of a table's fields.
+"""Column declarations in Parquet files: titles and units as metadata of a table's fields.
 
-`pandas.read_parquet` ignores them; `columns_in` and ``pyarrow.parquet.read_schema`` show them.
+`pandas.read_parquet` ignores the metadata; `columns_in` and ``pyarrow.parquet.read_schema`` return
+it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _TEXTS = ("title", "unit", "better", "about")
 def schema(columns: Iterable[Column]) -> pa.Schema:
     """Return the schema of a table with these columns.
 
-    Each field has the metadata ``title``, ``unit``, ``better`` and ``about``; texts that are empty
-    are left out.
+    Each field has the metadata ``title``, ``unit``, ``better`` and ``about``, except those that are
+    empty.
     """
     return pa.schema([_field(column) for column in columns])
 
@@ -37,11 +38,11 @@ def _field(column: Column) -> pa.Field:
     return pa.field(column.name, _TYPES[column.dtype], metadata=metadata)
 
 
-def columns_in(found: pa.Schema) -> dict[str, Column]:
+def columns_in(fields: pa.Schema) -> dict[str, Column]:
     """Return the columns that the fields of a schema describe, by name.
 
-    Fields without a title are left out: files that rayfed did not write, or wrote before it kept
-    titles in them.
+    Fields without a title are skipped: the file was not written by rayfed, or by a version that did
+    not store titles.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def columns_in(found: pa.Schema) -> dict[str, Column]:
     >>> columns_in(schema([loss])) == {"loss": loss}
     True
     """
-    return {field.name: _column(field) for field in found if b"title" in (field.metadata or {})}
+    return {field.name: _column(field) for field in fields if b"title" in (field.metadata or {})}
 
 
 def _column(field: pa.Field) -> Column:

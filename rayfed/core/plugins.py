@@ -1,8 +1,8 @@
-"""The plug-in search: what exists is what is found in the folders, no list is kept by hand.
+"""Plug-in discovery: plug-ins are found by searching their folders, not registered in a list.
 
 A plug-in is a frozen dataclass of settings that extends the base class of its kind and has a
-``name``. Dropping a file into the folder of its kind is enough for it to exist. A user's own
-class is named ``package.module:Class``.
+``name``. A file in the folder of its kind is found without registration. Scenarios refer to a
+user's own class as ``package.module:Class``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ from rayfed.core.errors import ScenarioError, clipped, unknown
 
 @dataclass(frozen=True)
 class Kind:
-    """Where one kind of plug-in lives: a module or package, and its base class.
+    """A kind of plug-in.
 
-    Settings without a name are for the one that is named `unnamed`, if any is.
+    Parameters
+    ----------
+    home : str
+        Module or package that is searched.
+    base : str
+        Base class, as ``module:Class``.
+    unnamed : str, optional
+        Name of the plug-in that settings without a name configure.
     """
 
     home: str
@@ -36,7 +43,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class BesideScenario:
-    """Annotation of a setting that is a path, relative to the folder of the scenario file."""
+    """Annotation of a setting that holds a path relative to the folder of the scenario file."""
 
 
 FilePath: TypeAlias = Annotated[str, BesideScenario()]
@@ -68,8 +75,8 @@ def load(path: str) -> Any:
     Raises
     ------
     ScenarioError
-        If the module or the name cannot be found, or the module raises an error on import; the
-        message names the user's own files and lines.
+        If the module or the name does not exist, or the import raises an error; the message names
+        the lines of the user's files.
     """
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
@@ -79,15 +86,15 @@ def load(path: str) -> Any:
     except ModuleNotFoundError as error:
         raise ScenarioError(path, f"no module '{error.name}'; is it on the path?") from error
     except AttributeError as error:
-        if module in sys.modules:  # it was imported, and the name is what lacks
+        if module in sys.modules:  # the module was imported, so the name is missing
             raise ScenarioError(path, f"module '{module}' has no '{name}'") from error
         raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
-    except (Exception, SystemExit) as error:  # whatever the user's module does
+    except (Exception, SystemExit) as error:  # user code may raise anything
         raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
 
 
 def raised(error: BaseException) -> str:
-    """Return what a user's code raised, and where in the user's own files, on one line."""
+    """Return an exception from user code as one line, with the lines of the user's files."""
     line = clipped(f"{type(error).__name__}: {error}".rstrip(": "), 140)
     hint = "; add frozen=True to its @dataclass" if "non-frozen dataclass" in str(error) else ""
     if isinstance(error, SyntaxError) and error.filename:
@@ -98,13 +105,13 @@ def raised(error: BaseException) -> str:
 
 
 def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the frames of an error's trace that lie in the user's own files."""
+    """Return the frames of a traceback that lie in the user's files."""
     frames = traceback.extract_tb(error.__traceback__)
     return [frame for frame in frames if _is_users(frame.filename)]
 
 
 def _is_users(filename: str) -> bool:
-    """Return whether a file is neither ours, nor installed, nor Python's own."""
+    """Return whether a file is outside rayfed, site-packages and the standard library."""
     ours = str(Path(__file__).resolve().parent.parent)
     others = (ours, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
     return not filename.startswith(others)
@@ -116,8 +123,8 @@ def _at(filename: str, line: int | None) -> str:
 
 def base(kind: str) -> type[Any]:
     """Return the base class of a kind."""
-    found: type[Any] = load(KINDS[kind].base)
-    return found
+    cls: type[Any] = load(KINDS[kind].base)
+    return cls
 
 
 @cache
@@ -130,19 +137,19 @@ def find(kind: str) -> dict[str, type[Any]]:
     ['always', 'bernoulli']
     """
     parent = base(kind)
-    found = {}
+    plugins = {}
     for module in _modules(KINDS[kind].home):
         for item in vars(module).values():
             named = isinstance(item, type) and issubclass(item, parent) and "name" in vars(item)
             if named and item.__module__ == module.__name__:
-                found[str(item.name)] = item
-    return dict(sorted(found.items()))
+                plugins[str(item.name)] = item
+    return dict(sorted(plugins.items()))
 
 
 def _modules(home: str) -> Iterator[ModuleType]:
-    """Yield a module, or a package with all modules in it and in its sub-packages.
+    """Yield a module, or a package and all modules below it.
 
-    Folders that are homes of other kinds are left out.
+    Folders that belong to other kinds are skipped.
     """
     package = importlib.import_module(home)
     yield package
@@ -159,7 +166,7 @@ def resolve(kind: str, name: str) -> type[Any]:
     Raises
     ------
     ScenarioError
-        If there is none; the message names the nearest known one.
+        If there is none; the message names the most similar one.
     """
     if ":" in name:
         item = load(name)
@@ -174,7 +181,7 @@ def resolve(kind: str, name: str) -> type[Any]:
 
 
 def name_of(plugin: Any) -> str:
-    """Return the name under which `resolve` finds a plug-in, a class or a value, again."""
+    """Return the name that `resolve` maps to a plug-in, given as a class or an instance."""
     cls: Any = plugin if isinstance(plugin, type) else type(plugin)
     builtin = cls.__module__.startswith("rayfed.")
     return str(cls.name) if builtin else f"{cls.__module__}:{cls.__qualname__}"

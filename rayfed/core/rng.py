@@ -1,8 +1,8 @@
-"""Keyed random numbers: every draw is a pure function of what it is for.
+"""Keyed random numbers: every draw is a pure function of its key and coordinates.
 
-There is no generator with a state to pass around. A draw is named by (seed, purpose, client id,
+There is no stateful generator. A draw is identified by (seed, purpose, client id,
 round, ask, index) and computed by Philox4x32-10, a counter-based hash, for whole arrays of
-client ids in one pass. Any order of questions gives the same answers.
+client ids in one pass. The order of draws does not matter.
 
 References
 ----------
@@ -62,12 +62,12 @@ def philox(
 
 @dataclass(frozen=True)
 class Key:
-    """What a draw is for.
+    """Key of a family of draws.
 
     Parameters
     ----------
     seed : int
-        Seed of the run, or of the data where that is fixed apart.
+        Seed of the run, or of the data if it has its own.
     purpose : str
         For example ``"delay"``; two purposes never share a number.
 
@@ -141,7 +141,7 @@ class Key:
 
         Returns
         -------
-        (K, count) array, or (K,) where ``count`` is None
+        (K, count) array, or (K,) if ``count`` is None
         """
         n = 1 if count is None else count
         words = self.bits(ids, 2 * n, round=round, ask=ask)
@@ -160,7 +160,7 @@ class Key:
         ask: npt.ArrayLike = 0,
     ) -> Floats:
         """Draw standard normal numbers by inverse CDF, shaped as in `uniforms`."""
-        from scipy.special import ndtri  # here: a client actor that draws none stays small
+        from scipy.special import ndtri  # imported late: rarely needed by client actors
 
         z: Floats = ndtri(self.uniforms(ids, count, round=round, ask=ask))
         return z
@@ -174,7 +174,7 @@ class Key:
         round: npt.ArrayLike = 0,
         ask: npt.ArrayLike = 0,
     ) -> Ints:
-        """Draw integers from [0, high), each client with its own bound.
+        """Draw integers from [0, high), with one bound per client.
 
         Parameters
         ----------
@@ -190,12 +190,12 @@ class Key:
         return ((words * bound) >> _SHIFT).astype(np.int64)
 
     def permutation(self, n: int, *, round: int = 0) -> Permutation:
-        """Return a keyed bijection on ``range(n)`` that costs only what is asked of it."""
+        """Return a keyed bijection on ``range(n)``, evaluated lazily."""
         words = self.bits([0], 8, round=round)[0]
         return Permutation(n, tuple(int(w) for w in words))
 
     def generator(self, *coordinates: int) -> np.random.Generator:
-        """Return a NumPy generator for draws that are made once and cost the data anyway."""
+        """Return a NumPy generator, for draws that are made once for a whole table."""
         low, high = self.words()
         return np.random.default_rng([low, high, *coordinates])
 

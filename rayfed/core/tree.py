@@ -1,8 +1,8 @@
-"""Sums over clients with a fixed shape, so that placement never changes a bit.
+"""Sums over clients in a fixed order, so that results do not depend on placement.
 
 The sum over clients with id = r (mod m) is the sum over r (mod 2m) plus the sum over r + m
-(mod 2m), down to single clients; absent branches are skipped, never added as zeros. A host that
-owns the residue class r (mod m) computes that branch alone, and the branches are joined here.
+(mod 2m), down to single clients; branches without clients are skipped, not added as zeros. A host
+that owns the residue class r (mod m) computes that branch, and the branches are joined here.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Sums: TypeAlias = Mapping[str, Array]
 Branch: TypeAlias = tuple[int, int, Sums]
 """A residue r, a modulus m, and the sums over the clients of that class."""
 
-_LONG = 2**14  # bytes of a row from which adding it costs more than a call
+_LONG = 2**14  # row size in bytes above which an addition costs more than a Python call
 
 
 def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
-    """Add the rows of `values` in the fixed shape that the ids prescribe.
+    """Add the rows of `values` in the order that the ids determine.
 
     Parameters
     ----------
     ids : (K,) array of int
         Distinct client ids, K >= 1.
     values : (K, ...) array
-        One row a client; not changed.
+        One row per client; not modified.
     weights : (K,) array, optional
         Factor of each row, in the type of `values`.
 
@@ -61,7 +61,7 @@ def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
 
 @lru_cache(maxsize=256)
 def _shape(ids: bytes) -> tuple[int, list[tuple[Ints, Ints]]]:
-    """Return the place of the total and, level by level, which rows are added to which."""
+    """Return the index of the total and, for each level, which rows are added to which."""
     keys = np.frombuffer(ids, dtype=np.int64)
     bits = int(keys.max()).bit_length()
     place = np.argsort(bit_reverse(keys, bits), kind="stable")
@@ -94,14 +94,16 @@ def class_sums(
 ) -> Sums:
     """Compute the sums over one residue class in blocks of at most `block` clients.
 
-    Memory is that of one block and of one partial sum per level, whatever the number of clients.
+    Memory is bounded by one block and one partial sum per level.
 
     Parameters
     ----------
     ids : (K,) array of int
         The clients of the class residue (mod modulus), K >= 1.
     leaf : callable
-        From ids to the sums over those ids, each made by `tree_sum`.
+        Maps ids to the sums over those ids, computed by `tree_sum`.
+    block : int
+        Largest number of clients that `leaf` is called with.
     """
     if len(ids) <= block:
         return leaf(ids)
@@ -117,7 +119,7 @@ def class_sums(
 
 
 def add(a: Sums, b: Sums) -> Sums:
-    """Add two sets of sums name by name; one that only one of them has is taken as it is."""
+    """Add two sets of sums by name; names that only one of them has are copied."""
     both = {name: a[name] + b[name] if name in b else a[name] for name in a}
     return both | {name: b[name] for name in b if name not in a}
 
@@ -150,7 +152,7 @@ def join(branches: Iterable[Branch]) -> Sums:
 
 
 def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
-    """Deal residue classes to hosts as evenly as their client counts allow.
+    """Assign residue classes to hosts as evenly as their client counts allow.
 
     Parameters
     ----------
@@ -162,26 +164,27 @@ def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
     Returns
     -------
     list of P lists of (residue, modulus)
-        Every id is in exactly one class, also those from N on: the rows that the server holds
-        are evaluated in pieces, of which there may be more. Sibling classes of one host are merged.
+        Every id is in exactly one class, ids from N on included: the server's own rows are
+        evaluated in pieces, of which there may be more than N. Sibling classes of one host are
+        merged.
     """
     fine = 1
     while fine < min(clients, 16 * hosts) or fine < hosts:
         fine *= 2
-    order = _neighbours(fine)
+    order = _sibling_order(fine)
     order = order[order < clients]
     counts = (clients - order + fine - 1) // fine
     owner = np.zeros(fine, dtype=np.int64)
-    owner[order] = np.arange(hosts) if clients == hosts else _shared_out(counts, hosts)
-    beyond = np.arange(clients, fine)  # no client's: they go where their siblings are
+    owner[order] = np.arange(hosts) if clients == hosts else _assigned(counts, hosts)
+    beyond = np.arange(clients, fine)  # without clients: assigned to the host of their siblings
     owner[beyond] = owner[beyond - fine // 2]
     return [_merged([(r, fine) for r in np.flatnonzero(owner == h).tolist()]) for h in range(hosts)]
 
 
 def balanced(ids: Ints, hosts: int, slack: float = 1.1) -> list[list[tuple[int, int]]]:
-    """Deal residue classes to hosts so that each gets about equally many of these clients.
+    """Assign residue classes to hosts so that each gets about equally many of these clients.
 
-    The classes are as coarse as the slack allows, since each is a sum that travels.
+    The classes are as coarse as the slack allows, since each is a sum to be transferred.
 
     Parameters
     ----------
@@ -206,35 +209,35 @@ def balanced(ids: Ints, hosts: int, slack: float = 1.1) -> list[list[tuple[int, 
     """
     fine = 1 << (hosts - 1).bit_length()
     while True:
-        order = _neighbours(fine)
+        order = _sibling_order(fine)
         counts = np.bincount(ids % fine, minlength=fine)[order]
-        owner = _shared_out(counts, hosts)
+        owner = _assigned(counts, hosts)
         busiest = np.bincount(owner, counts).max()
         if hosts * busiest <= slack * len(ids) or fine >= 16 * hosts:
             return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
         fine *= 2
 
 
-def _neighbours(fine: int) -> Ints:
+def _sibling_order(fine: int) -> Ints:
     """Return the residues modulo `fine` so that those of every coarser class are neighbours."""
     return np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
 
 
-def _shared_out(counts: Ints, hosts: int) -> Ints:
-    """Return the host of each class, given the classes' clients in the order of `_neighbours`."""
+def _assigned(counts: Ints, hosts: int) -> Ints:
+    """Return the host of each class, given client counts in the order of `_sibling_order`."""
     middle = np.cumsum(counts) - counts / 2
     return np.asarray(np.minimum((middle * hosts / counts.sum()).astype(int), hosts - 1))
 
 
 def _merged(owned: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Replace both halves of a class by the class, until nothing is left to merge."""
-    found = set(owned)
+    """Replace sibling classes by their parent until none are left to merge."""
+    merged = set(owned)
     for modulus in sorted({m for _, m in owned}, reverse=True):
         while modulus > 1:
             half = modulus // 2
-            for residue in [r for r, m in found if m == modulus and r < half]:
-                if (residue + half, modulus) in found:
-                    found -= {(residue, modulus), (residue + half, modulus)}
-                    found.add((residue, half))
+            for residue in [r for r, m in merged if m == modulus and r < half]:
+                if (residue + half, modulus) in merged:
+                    merged -= {(residue, modulus), (residue + half, modulus)}
+                    merged.add((residue, half))
             modulus = half
-    return sorted(found, key=lambda c: (c[1], c[0]))
+    return sorted(merged, key=lambda c: (c[1], c[0]))

@@ -1,1 +1,1 @@
-"""Data: readers and generators, how rows are split over clients, and the rows of each client."""
+"""Data sets: readers, generators, partitions, and access to each client's rows."""

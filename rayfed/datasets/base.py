@@ -1,4 +1,4 @@
-"""What a data set is: a table in memory, or a generator that makes rows on demand."""
+"""Base classes of data sets: tables in memory, and generators of rows on demand."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rayfed.datasets.shards import Shards
 
 @dataclass(frozen=True)
 class Source:
-    """Where files may be found.
+    """Where data files are searched.
 
     Parameters
     ----------
     folder : Path
         Folder of the scenario file; relative paths start there.
     home : Path, optional
-        Folder of data sets at hand, usually that of the environment variable ``RAYFED_DATA``.
+        Folder of local data sets, usually from the environment variable ``RAYFED_DATA``.
     """
 
     folder: Path = field(default_factory=Path)
@@ -31,7 +31,7 @@ class Source:
 
     @classmethod
     def here(cls, folder: Path | None = None) -> Source:
-        """Return the source for a scenario's folder, with the home that ``RAYFED_DATA`` names."""
+        """Return the source for a scenario's folder, with ``RAYFED_DATA`` as home."""
         home = os.environ.get("RAYFED_DATA")
         return cls(folder or Path(), Path(home).expanduser() if home else None)
 
@@ -43,8 +43,8 @@ class Table:
     Parameters
     ----------
     X : (n, d) array
-        Features; the value of a feature is ``X / scale - shift``. Images stay bytes until they
-        are cast to the dtype of a study.
+        Features; the value of a feature is ``X / scale - shift``. Images are kept as bytes until
+        they are cast to the dtype of a study.
     y : (n,) array
         float64 targets (``classes`` is 0), or int64 labels 0..classes-1.
     classes : int
@@ -52,20 +52,20 @@ class Table:
     names : tuple of str
         Names of the d features.
     client : (n,) array of int64, optional
-        Client 0..N-1 of each row; where given, it is the partition.
+        Client 0..N-1 of each row; if given, it defines the partition.
     writer : (n,) array of int64, optional
-        Who wrote each row, any number.
+        Writer of each row, as any integer.
     test : Table, optional
-        Test rows that the server holds.
+        Test rows at the server.
     labels : tuple
-        What the user's file calls the classes, in the order of the numbers in y.
+        Names of the classes in the user's file, in the order of the labels in y.
     scale, shift : float
-        Divisor of X, and what is subtracted then.
+        Divisor of X, and offset subtracted after the division.
     mass : (N,) array of float64, optional
-        What each client counts for in F and in a draw by size, in place of its number of rows;
-        the table names the clients then.
+        Mass of each client in F and in size-weighted sampling, in place of its number of rows;
+        requires `client`.
     start : (p,) array of float64, optional
-        The first model of a study that names none.
+        Initial model of studies that do not set one.
     """
 
     X: Array
@@ -82,7 +82,7 @@ class Table:
     shift: float = 0.0
 
     def column(self, name: str) -> Array:
-        """Return the values of the feature of that name (n,).
+        """Return the values of a feature (n,).
 
         Raises
         ------
@@ -94,17 +94,17 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Base of all data sets: settings, and how to get the rows.
+    """Base of all data sets.
 
     Parameters
     ----------
     seed : int, optional
-        Fixes the data apart from the run's seed.
+        Seed of the data, in place of the run's seed.
     """
 
     name: ClassVar[str]
     default_test: ClassVar[float] = 0.0
-    """Fraction of each client's rows that is held out where the scenario does not say."""
+    """Default fraction of each client's rows that is held out."""
     random: ClassVar[bool] = False
     """Whether the rows depend on the seed."""
 
@@ -116,27 +116,27 @@ class Dataset:
         Parameters
         ----------
         source : Source
-            Where files may be found.
+            Where files are searched.
         seed : int
-            Seed of the run; the data set's own goes first.
+            Seed of the run; the data set's seed takes precedence.
 
         Raises
         ------
         ScenarioError
-            If a file is missing or is not what it should be.
+            If a file is missing or has unexpected content.
         """
         raise NotImplementedError
 
     def seeded(self, seed: int) -> int:
-        """Return the seed of the rows: the data set's own, or else the run's."""
+        """Return the data set's seed, or the run's if it has none."""
         return seed if self.seed is None else self.seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnDemand(Dataset):
-    """Base of data sets that make the rows of a client when they are asked for.
+    """Base of data sets that generate the rows of a client on demand.
 
-    They are split over any number of clients by construction and take no partition.
+    They work for any number of clients and take no partition.
     """
 
     random: ClassVar[bool] = True
@@ -144,14 +144,14 @@ class OnDemand(Dataset):
     def shards(
         self, clients: int, seed: int, *, dtype: npt.DTypeLike, intercept: bool, test: float
     ) -> Shards:
-        """Return the rows of N clients, none of which is made yet.
+        """Return the rows of N clients, generated lazily.
 
         Parameters
         ----------
         clients : int
             Number N of clients.
         seed : int
-            Seed of the run; the data set's own goes first.
+            Seed of the run; the data set's seed takes precedence.
         dtype : dtype
             Of X, and of y for regression.
         intercept : bool
@@ -170,7 +170,7 @@ def standardise(X: Array, by: Array | None = None) -> Array:
     X : (n, d) array
         Rows to transform.
     by : (m, d) array, optional
-        Rows that mean and variance are taken from; X itself if None.
+        Rows that mean and variance are computed from; X if None.
     """
     reference = np.asarray(X if by is None else by, dtype=np.float64)
     spread = reference.std(axis=0)

@@ -14,7 +14,7 @@ from rayfed.datasets.base import Dataset, Source, Table
 
 @dataclass(frozen=True, kw_only=True)
 class Disc(Dataset):
-    """Points in a disc, for problem `circle`: angles are uniform; the targets are 0.
+    """Points in a disc, for problem `circle`: uniform angles, targets 0.
 
     The toy task of a reproducibility study of FedHybrid (centre (10, 10), radius 5).
 
@@ -25,10 +25,9 @@ class Disc(Dataset):
     x, y : float
         The centre.
     radius : float
-        Of the disc.
+        Radius of the disc.
     spread : "distance" or "area"
-        What is uniform: the distance from the centre, as in the study, so that points crowd
-        there, or the area.
+        Whether points are uniform in distance from the centre, as in the study, or in area.
     """
 
     name: ClassVar[str] = "disc"

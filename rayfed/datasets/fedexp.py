@@ -1,4 +1,4 @@
-"""The over-parameterised regression of FedExP's synthetic experiment, number for number."""
+"""The synthetic over-parameterised regression of the FedExP paper, reproduced exactly."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rayfed.datasets.base import Dataset, Source, Table
 
 @dataclass(frozen=True, kw_only=True)
 class FedExPRegression(Dataset):
-    """Linear regression with more features than rows, so that one model fits every client exactly.
+    """Over-parameterised linear regression: one model fits the rows of every client exactly.
 
-    Jhunjhunwala, Wang, Joshi, "FedExP: Speeding Up Federated Averaging via Extrapolation",
-    ICLR 2023, https://arxiv.org/abs/2301.09604: the recipe of the authors' code, with NumPy's
-    legacy generator so that a seed gives their numbers (they use 0). Client i draws a feature mean
-    v_i ~ N(B_i, 1)^d with B_i ~ N(0, beta), weights W_i ~ N(u_i, 1)^d with u_i ~ N(0, alpha),
-    rows of X_i ~ N(v_i, I) and y_i = X_i W_i, without noise; then each row of X_i is scaled to norm
-    1, and after that y_i to norm 1. (alpha and beta are standard deviations.)
+    Jhunjhunwala, Wang, Joshi, "FedExP: Speeding Up Federated Averaging via Extrapolation", ICLR
+    2023, https://arxiv.org/abs/2301.09604: generated as in the authors' code, with NumPy's legacy
+    generator, so that a seed reproduces their numbers (they use 0). Client i draws a feature mean
+    v_i ~ N(B_i, 1)^d with B_i ~ N(0, beta), weights W_i ~ N(u_i, 1)^d with u_i ~ N(0, alpha), rows
+    of X_i ~ N(v_i, I) and y_i = X_i W_i, without noise; then each row of X_i is scaled to norm 1,
+    and after that y_i to norm 1. (alpha and beta are standard deviations.)
 
     At x = 0 the sum of squares over all rows is the number of clients, so the published
     F = ||A x - b||^2 / clients starts at 1.
@@ -29,13 +29,13 @@ class FedExPRegression(Dataset):
     Parameters
     ----------
     clients : int
-        Number of clients; the data fixes it.
+        Number of clients, set by the data.
     samples : int
         Rows of each client.
     features : int
         Number d of features.
     alpha, beta : float
-        How much the weights, and the features, differ between clients.
+        Heterogeneity of weights and of features between clients.
     """
 
     name: ClassVar[str] = "fedexp-regression"
@@ -50,7 +50,7 @@ class FedExPRegression(Dataset):
     def load(self, source: Source, seed: int) -> Table:
         """Return the rows of all clients, one client after the other."""
         stream = np.random.RandomState(self.seeded(seed))
-        # generator and order of the draws are the authors': they make the numbers
+        # same generator and order of draws as the authors, to reproduce their numbers
         u = stream.normal(0.0, self.alpha, self.clients)
         B = stream.normal(0.0, self.beta, self.clients)
         v = [stream.normal(b, 1.0, self.features) for b in B]
@@ -73,7 +73,7 @@ class FedExPRegression(Dataset):
 def multivariate_normal(stream: np.random.RandomState, mean: Array, count: int) -> Array:
     """Draw rows (count, d) from N(mean, I) as ``stream.multivariate_normal(mean, I, count)`` does.
 
-    NumPy decomposes the covariance anew in each call, a third of a second at d = 1000. The singular
+    NumPy decomposes the covariance in each call, a third of a second at d = 1000. The singular
     vectors of I are I itself, so the standard normal draws need only be shifted.
     """
     return stream.standard_normal(count * len(mean)).reshape(count, len(mean)) + mean

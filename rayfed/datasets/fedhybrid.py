@@ -1,11 +1,12 @@
-"""The four data sets of FedHybrid's experiments, number for number.
+"""The four data sets of FedHybrid's experiments, reproduced exactly.
 
 Niu and Wei, "FedHybrid: A Hybrid Federated Optimization Method for Heterogeneous Clients", 2021,
-https://arxiv.org/abs/2106.01279; the recipes are those of the authors' code
-(https://github.com/xiaochunniu/FedHybrid) and of the follow-up study by the same group
+https://arxiv.org/abs/2106.01279; generated as in the authors' code
+(https://github.com/xiaochunniu/FedHybrid) and in the follow-up study by the same group
 (https://github.com/ZhijingZeng/fedHybrid-experiment). Both seed NumPy's legacy generator and
-Python's ``random`` with 2022 and draw from both: each data set here has one stream of each kind,
-seeded alike. The data fixes the clients; the rows that the authors hold out are the server's.
+Python's ``random`` with 2022 and draw from both: each data set here has one stream of each kind
+with the same seed. The data sets the clients; the authors' held-out rows are the server's test
+rows.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from rayfed.datasets.boston import Boston
 from rayfed.datasets.mushroom import Mushroom
 
 TEST = 0.3
-"""The fraction of real data that is held out."""
+"""Fraction of real data that is held out."""
 
 START = (
     *(0.99846005, 0.14017568, 0.43901654, 0.71784581, 0.83952553, 0.00799748),
     *(0.7440322, 0.78949782, 0.12399082, 0.85932448, 0.21513528, 0.91062862),
 )
-"""The random first model of set-up 3, which the follow-up study wrote down."""
+"""The random initial model of set-up 3, as published by the follow-up study."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made(Dataset):
-    """What the two synthetic data sets share.
+class _Synthetic(Dataset):
+    """Base of the two synthetic data sets.
 
     Parameters
     ----------
     clients : int
-        Number of clients; the data fixes it.
+        Number of clients, set by the data.
     features : int
         Number d of features; there is no intercept.
     samples : int, optional
@@ -56,12 +57,12 @@ class _Made(Dataset):
     samples: Annotated[int, Ge(1)] | None = None
 
     def streams(self, seed: int) -> tuple[np.random.RandomState, Random, Ints]:
-        """Return both streams, and the rows of each client (N,) that were drawn from them."""
-        numpys, pythons = np.random.RandomState(seed), Random(seed)
+        """Return both streams, and the number of rows of each client (N,) drawn from them."""
+        numpy_stream, python_stream = np.random.RandomState(seed), Random(seed)
         if self.samples is not None:
-            return numpys, pythons, shares(pythons, self.samples, self.clients)
-        sizes = numpys.lognormal(4, 2, self.clients).astype(np.int64) + 50
-        return numpys, pythons, sizes
+            return numpy_stream, python_stream, shares(python_stream, self.samples, self.clients)
+        sizes = numpy_stream.lognormal(4, 2, self.clients).astype(np.int64) + 50
+        return numpy_stream, python_stream, sizes
 
     def table(self, rows: list[tuple[Array, Array]], classes: int = 0) -> Table:
         """Return the table of the rows (X_i, y_i) of every client."""
@@ -73,7 +74,7 @@ class _Made(Dataset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedHybridQuadratic(_Made):
+class FedHybridQuadratic(_Synthetic):
     """Set-up 1 of FedHybrid: least squares whose clients differ in scale and in condition.
 
     One true model x ~ N(0, 0.5^2)^d for all. Client i has the scale s_i ~ lognormal, features
@@ -108,11 +109,11 @@ class FedHybridQuadratic(_Made):
                 "problem.dataset.ill_conditioned",
                 f"is {self.ill_conditioned} but there are {self.clients} clients; lower it",
             )
-        stream, pythons, sizes = self.streams(self.seeded(seed))
-        # order and streams of the draws are the authors': they make the numbers
+        stream, python_stream, sizes = self.streams(self.seeded(seed))
+        # same streams and order of draws as the authors, to reproduce their numbers
         truth = stream.normal(0, 0.5, self.features)
         scales = stream.lognormal(self.scale_mean, self.scale_sigma, self.clients)
-        ill = pythons.sample(range(self.clients), self.ill_conditioned)
+        ill = python_stream.sample(range(self.clients), self.ill_conditioned)
         well = [i for i in range(self.clients) if i not in ill]
         rows: dict[int, tuple[Array, Array]] = {}
         for i in well + ill:
@@ -129,7 +130,7 @@ class FedHybridQuadratic(_Made):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedHybridLogistic(_Made):
+class FedHybridLogistic(_Synthetic):
     """Set-up 3 of FedHybrid: two classes; clients differ in features and in the true model.
 
     Client i has u_i ~ N(0, 0.5^2), a feature mean v_i ~ N(0, 1)^d, features N(v_i, diag(j^-1.2)),
@@ -151,7 +152,7 @@ class FedHybridLogistic(_Made):
     def load(self, source: Source, seed: int) -> Table:
         """Return the rows of all clients, one client after the other."""
         stream, _, sizes = self.streams(self.seeded(seed))
-        # order of the draws is the authors': they make the numbers
+        # same order of draws as the authors, to reproduce their numbers
         n, d = self.clients, self.features
         u = stream.normal(0, 0.5, n)
         stream.normal(0, 0.5, n)  # means of v that the authors draw and do not use
@@ -184,7 +185,7 @@ class FedHybridBoston(Dataset):
     Parameters
     ----------
     clients : int
-        Number of clients; the data fixes it.
+        Number of clients, set by the data.
 
     Notes
     -----
@@ -226,7 +227,7 @@ class FedHybridMushroom(Dataset):
     Parameters
     ----------
     clients : int
-        Number of clients; the data fixes it.
+        Number of clients, set by the data.
     """
 
     name: ClassVar[str] = "fedhybrid-mushroom"
@@ -246,12 +247,12 @@ class FedHybridMushroom(Dataset):
 
 
 def shares(stream: Random, n: int, clients: int) -> Ints:
-    """Return how many of n rows each client gets (N,), in proportion to U(0.1, 1)."""
+    """Return the sizes (N,) of clients that divide n rows in proportion to U(0.1, 1)."""
     return cut(np.array([stream.uniform(0.1, 1) for _ in range(clients)]), n)
 
 
 def cut(weights: Array, n: int) -> Ints:
-    """Return n shared out in proportion to weights (N,), rounded down; the rest is the last's.
+    """Divide n in proportion to weights (N,), rounded down; the last gets the remainder.
 
     Examples
     --------
@@ -261,32 +262,32 @@ def cut(weights: Array, n: int) -> Ints:
     Raises
     ------
     ScenarioError
-        If somebody gets nothing.
+        If a size is 0.
     """
     sizes: Ints = (weights / weights.sum() * n).astype(np.int64)
     sizes[-1] += n - sizes.sum()
     if sizes.min() == 0:
         raise ScenarioError(
-            "problem.dataset.clients", f"{len(sizes)} leave one without rows; use fewer"
+            "problem.dataset.clients", f"{len(sizes)} leaves a client without rows; use fewer"
         )
     return sizes
 
 
 def stratified(y: Ints, fraction: float, stream: np.random.RandomState) -> tuple[Ints, Ints]:
-    """Return the rows to train and to test on, by which both have the classes in proportion.
+    """Return training and test rows with the same class proportions (stratified).
 
     The draws are those of scikit-learn's ``train_test_split(..., stratify=y)``: numbers for each
-    class are rounded down, what is missing goes to the largest remainders; the rows of a class are
-    permuted, those to train on first; in the end both parts are permuted.
+    class are rounded down and the rest goes to the largest remainders; the rows of a class are
+    permuted, training rows first; finally both parts are permuted.
 
     Parameters
     ----------
     y : (n,) array of int
         Classes 0..c-1.
     fraction : float
-        Of rows to test on, rounded up.
+        Fraction of test rows, rounded up.
     stream : RandomState
-        Where the draws come from.
+        Source of the draws.
     """
     counts = np.bincount(y)
     held = math.ceil(fraction * len(y))
@@ -323,9 +324,9 @@ def blocks(table: Table, train: Ints, test: Ints, sizes: Ints) -> Table:
     table : Table
         All rows.
     train, test : array of int
-        Rows to train and to test on.
+        Training and test rows.
     sizes : (N,) array of int
-        How many of ``train`` each client gets.
+        Number of rows of ``train`` for each client.
     """
     held = Table(table.X[test], table.y[test], table.classes, table.names, labels=table.labels)
     return Table(

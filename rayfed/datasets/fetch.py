@@ -1,7 +1,6 @@
-"""Files of known data sets: from a folder at hand, or downloaded once, checked either way.
+"""Files of published data sets: read from a local folder or downloaded once, with checksums.
 
-The published addresses could not be tried where this was written, since there was no network; the
-download itself is tested against a server on the same machine.
+The tests download from a local server; the published addresses themselves are not tested.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from rayfed.core.errors import DataMissing, ScenarioError
 
 @dataclass(frozen=True)
 class File:
-    """A published file.
+    """A published data file.
 
     Parameters
     ----------
     path : str
-        Where it lies in the folder of data sets.
+        Path in the folder of data sets.
     url : str
-        Where it is published.
+        Address of the published file.
     sha256 : str
-        Of the published file, which a download must have.
+        Checksum of the published file; downloads must match it.
     content : str, optional
-        sha256 of what a gzipped file holds: a copy may have been compressed anew.
+        sha256 of the decompressed content, if a copy may have been recompressed.
     """
 
     path: str
@@ -37,35 +36,35 @@ class File:
 
 
 def read(file: File, home: Path | None) -> bytes:
-    """Return what a file holds, unpacked if its name ends in ``.gz``.
+    """Return the content of a file, decompressed if its name ends in ``.gz``.
 
     Parameters
     ----------
     file : File
-        What to read.
+        File to read.
     home : Path, optional
-        Folder of data sets at hand; without the file there, it is downloaded into the cache.
+        Folder of local data sets; if the file is not in it, it is downloaded into the cache.
 
     Raises
     ------
     ScenarioError
-        If the file cannot be had, or is not the published one.
+        If the file cannot be downloaded, or is not the published one.
     """
     local = None if home is None else home / file.path
-    found = local if local is not None and local.is_file() else _download(file)
+    path = local if local is not None and local.is_file() else _download(file)
     try:
-        data = _unpacked(found, file)
+        data = _unpacked(path, file)
     except (OSError, EOFError) as error:
-        raise ScenarioError(str(found), f"cannot be read ({error}); replace the file") from error
+        raise ScenarioError(str(path), f"cannot be read ({error}); replace the file") from error
     if hashlib.sha256(data).hexdigest() != (file.content or file.sha256):
         raise ScenarioError(
-            str(found), "does not hold the published data (its checksum differs); replace the file"
+            str(path), "does not hold the published data (its checksum differs); replace the file"
         )
     return data
 
 
-def at_hand(file: File, home: Path | None) -> bool:
-    """Return whether `read` would need no download."""
+def available_locally(file: File, home: Path | None) -> bool:
+    """Return whether `read` needs no download."""
     return (home is not None and (home / file.path).is_file()) or _cached(file).is_file()
 
 
@@ -75,7 +74,7 @@ def _unpacked(path: Path, file: File) -> bytes:
 
 
 def _cache() -> Path:
-    import pooch  # here: nothing else in the package needs it
+    import pooch  # imported late: needed only for downloads
 
     return Path(pooch.os_cache("rayfed"))
 
@@ -97,6 +96,6 @@ def _download(file: File) -> Path:
     except (OSError, ValueError) as error:  # requests' errors are OSError, a wrong hash ValueError
         raise DataMissing(
             "problem.dataset",
-            f"file '{file.path}' is not at hand and could not be downloaded "
+            f"file '{file.path}' is not available locally and could not be downloaded "
             f"({type(error).__name__}); set RAYFED_DATA to a folder that holds it",
         ) from error

@@ -22,7 +22,7 @@ class Line(Dataset):
     samples : int
         Number of points over all clients.
     slope, intercept : float
-        Of the line.
+        Coefficients of the line.
     noise : float
         Standard deviation of y about the line.
     low, high : float

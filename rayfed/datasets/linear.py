@@ -1,4 +1,4 @@
-"""Linear regression whose clients differ in features and in weights."""
+"""Synthetic linear regression with heterogeneous clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rayfed.datasets.ondemand import Generator, normals
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Generator):
-    """Linear regression: y = x'w_i + noise, made on demand for any number of clients.
+    """Linear regression: y = x'w_i + noise, generated on demand for any number of clients.
 
     Client i has features x ~ N(m_i, I) with m_i ~ N(0, shift^2 I), and weights
     w_i = w + drift N(0, I) around common weights w ~ N(0, I).
@@ -25,9 +25,9 @@ class Linear(Generator):
     noise : float
         Standard deviation of y about x'w_i.
     shift : float
-        How much the feature means of clients differ.
+        Standard deviation of the clients' feature means.
     drift : float
-        How much the weights of clients differ.
+        Standard deviation of the clients' weights.
     """
 
     name: ClassVar[str] = "linear"
@@ -42,8 +42,8 @@ class Linear(Generator):
         """Draw rows; see `Generator.draw`."""
         key, d = Key(seed, "linear"), self.features
         common = normals(key.sub("weights"), np.zeros(1, np.int64), d)
-        own = normals(key.sub("client"), ids, 2 * d)
-        mean, w = self.shift * own[:, :d], common + self.drift * own[:, d:]
+        client = normals(key.sub("client"), ids, 2 * d)
+        mean, w = self.shift * client[:, :d], common + self.drift * client[:, d:]
         z = normals(key.sub(part), ids, count * (d + 1)).reshape(len(ids), count, d + 1)
         X = mean[:, None, :] + z[..., :d]
         return X, np.vecdot(X, w[:, None, :]) + self.noise * z[..., d]

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.datasets.base import Dataset, Source, Table, standardise
-from rayfed.datasets.fetch import File, at_hand, read
+from rayfed.datasets.fetch import File, available_locally, read
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _FASHION = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
@@ -39,7 +39,7 @@ def parse_idx(data: bytes) -> Array:
 
 @dataclass(frozen=True)
 class Pair:
-    """The images and the labels of one part."""
+    """The image and label files of one part of the data."""
 
     images: File
     labels: File
@@ -54,16 +54,16 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Images(Dataset):
-    """What MNIST and Fashion-MNIST share.
+    """Base of MNIST and Fashion-MNIST.
 
     Parameters
     ----------
     limit : int, optional
-        Only the first so many training images of each class.
+        Number of training images per class; the first ones are used.
     standardise : bool or (float, float)
-        Whether each pixel is brought to mean 0 and variance 1 over the training images; or a number
-        that is subtracted from all of them, and one that they are divided by then, as published
-        code has them (``[0.1307, 0.3081]``, the moments of MNIST's pixels).
+        Whether each pixel is brought to mean 0 and variance 1 over the training images; or a mean
+        and a standard deviation to use for all pixels, as in published code (``[0.1307, 0.3081]``,
+        the moments of MNIST's pixels).
     """
 
     train: ClassVar[Pair]
@@ -113,8 +113,8 @@ class MNIST(Images):
     Parameters
     ----------
     writers : bool
-        Whether the ids of the 539 writers of the training images must be there; otherwise they
-        are read where the file is at hand. For partition ``writers``.
+        Whether the ids of the 539 writers of the training images are required, as for partition
+        ``writers``; otherwise they are read if the file is available locally.
     """
 
     name: ClassVar[str] = "mnist"
@@ -157,7 +157,7 @@ class MNIST(Images):
 
     def _train(self, source: Source) -> Table:
         table = super()._train(source)
-        if not self.writers and not at_hand(self.qmnist, source.home):
+        if not self.writers and not available_locally(self.qmnist, source.home):
             return table
         return replace(table, writer=self._writer(source.home))
 

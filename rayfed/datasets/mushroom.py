@@ -35,8 +35,8 @@ class Mushroom(Dataset):
     Parameters
     ----------
     missing : "keep" or "drop"
-        Rows whose stalk-root is missing (``?``, 2480 of them): keep them, with ``?`` as a value of
-        its own, or drop them as FedHybrid's set-up does.
+        Rows whose stalk-root is missing (``?``, 2480 of them): keep them, with ``?`` as a
+        separate value, or drop them as FedHybrid's set-up does.
     encoding : "one-hot" or "label"
         One column of 0 and 1 for each value that occurs (117 columns, 98 after dropping), or one
         column for each attribute with its values numbered in alphabetical order.

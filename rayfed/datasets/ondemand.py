@@ -1,4 +1,4 @@
-"""Rows that are made when they are asked for, each a pure function of the seed and the client."""
+"""Generators: rows on demand, as pure functions of the seed and the client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHUNK = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class Generator(OnDemand):
-    """Base of generators that know how to draw the rows of a client.
+    """Base of generators of rows.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Generator(OnDemand):
     def draw(self, seed: int, ids: Ints, count: int, part: str) -> tuple[Array, Array]:
         """Draw rows.
 
-        Row j of client i depends on the seed, i, j and the part alone.
+        Row j of client i depends only on the seed, i, j and the part.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class Generator(OnDemand):
         ids : (K,) array of int
             Clients.
         count : int
-            Rows of each.
+            Rows per client.
         part : "train" or "test"
             Two independent samples of a client's distribution.
 
@@ -66,7 +66,7 @@ class Generator(OnDemand):
     def shards(
         self, clients: int, seed: int, *, dtype: npt.DTypeLike, intercept: bool, test: float
     ) -> DrawnShards:
-        """Return the rows of N clients, none of which is made yet; see `OnDemand.shards`."""
+        """Return the rows of N clients, generated lazily; see `OnDemand.shards`."""
         return DrawnShards(
             source=self,
             seed=self.seeded(seed),
@@ -80,18 +80,18 @@ class Generator(OnDemand):
 
 @dataclass(frozen=True)
 class DrawnShards(Shards):
-    """Shards of a generator: they hold no rows but those of the last minibatch's clients.
+    """Shards of a generator; only the rows of the last minibatch's clients are cached.
 
     Parameters
     ----------
     source : Generator
-        Draws the rows.
+        Generator of the rows.
     seed : int
         Seed of the data.
     test : float
-        Each client holds out ``round(test * n_i)`` rows, but keeps one at least for training.
+        Each client holds out ``round(test * n_i)`` rows, but keeps at least one for training.
     clients, features, classes, dtype
-        As in `Shards`; one feature more than the generator's is the column of ones.
+        As in `Shards`; a feature beyond the generator's is the column of ones.
     """
 
     source: Generator
@@ -107,12 +107,12 @@ class DrawnShards(Shards):
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,)."""
-        everything = sizes(self.source.samples, Key(self.seed, "samples"), ids)
-        held = np.minimum(np.rint(self.test * everything).astype(np.int64), everything - 1)
-        return np.asarray(held if part == "test" else everything - held)
+        total = sizes(self.source.samples, Key(self.seed, "samples"), ids)
+        held = np.minimum(np.rint(self.test * total).astype(np.int64), total - 1)
+        return np.asarray(held if part == "test" else total - held)
 
     def widths(self, ids: Ints, part: str = "train") -> Ints:
-        """Return the padded widths (K,): the sizes themselves where few can occur."""
+        """Return the padded widths (K,): the sizes themselves if few are possible."""
         n = self.sizes(ids, part)
         return n if few(self.source.samples) else on_grid(n)
 
@@ -153,10 +153,10 @@ class DrawnShards(Shards):
         }
 
     def _held(self, ids: Ints) -> tuple[Array, Array]:
-        """Return the training rows of clients, kept from one minibatch to the next."""
+        """Return the training rows of clients, cached from one minibatch to the next."""
         known, X, y = self._last.get("train", (None, None, None))
         k = len(ids)
-        # a solver drops clients from the end when they have done their steps: a prefix is a hit
+        # solvers drop finished clients from the end, so a prefix is a cache hit
         if known is None or X is None or y is None or not np.array_equal(known[:k], ids):
             X, y = self.rows(ids, int(self.widths(ids).max()))
             self._last["train"] = (ids.copy(), X, y)
@@ -169,9 +169,9 @@ class DrawnShards(Shards):
 def normals(key: Key, ids: Ints, count: int) -> npt.NDArray[np.float64]:
     """Draw standard normal numbers (K, count) from 32 random bits each.
 
-    Half the cost of `Key.normals`; rows of data need no finer grid (the largest is 6.3).
+    Half the cost of `Key.normals`, with a coarser grid (largest value 6.3).
     """
-    from scipy.special import ndtri  # here: a client actor that draws none stays small
+    from scipy.special import ndtri  # imported late: rarely needed by client actors
 
     z: npt.NDArray[np.float64] = ndtri((key.bits(ids, count) + 0.5) * 2.0**-32)
     return z

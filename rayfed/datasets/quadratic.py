@@ -1,4 +1,4 @@
-"""The random quadratics of the power-of-choice study, number for number."""
+"""The random quadratics of the power-of-choice paper, reproduced exactly."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rayfed.datasets.base import Dataset, Source, Table
 
 @dataclass(frozen=True, kw_only=True)
 class Quadratics(Dataset):
-    """A quadratic for each client, with a weight p_k of its own: rows for problem `quadratic`.
+    """One random quadratic with weight p_k per client: rows for problem `quadratic`.
 
-    Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning",
-    AISTATS 2022, section 5: the recipe of the authors' code, with NumPy's legacy generator so that
-    a seed gives their numbers (they use 2). For every client e_k ~ 100 U(0, 1)^d, then
-    h_k ~ 9 U(0, 1), then p_k ~ power(3), made to add up to 1; then the first model, 100 N(0, 1)^d,
-    which a study starts from unless it names another.
+    Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning", AISTATS
+    2022, section 5: generated as in the authors' code, with NumPy's legacy generator, so that a
+    seed reproduces their numbers (they use 2). For every client e_k ~ 100 U(0, 1)^d, then h_k ~ 9
+    U(0, 1), then p_k ~ power(3), normalised to sum to 1; then the initial model 100 N(0, 1)^d, used
+    by studies that do not set another.
 
     Parameters
     ----------
     clients : int
-        Number of clients; the data fixes it.
+        Number of clients, set by the data.
     features : int
         Number d of parameters.
     """
@@ -38,7 +38,7 @@ class Quadratics(Dataset):
     def load(self, source: Source, seed: int) -> Table:
         """Return one row (e_k, h_k) for each client, and p_k as its mass."""
         stream = np.random.RandomState(self.seeded(seed))
-        # generator and order of the draws are the authors': they make the numbers
+        # same generator and order of draws as the authors, to reproduce their numbers
         e = 100 * stream.rand(self.clients, self.features)
         h = 9 * stream.rand(self.clients)
         p = stream.power(3, self.clients)

@@ -1,4 +1,4 @@
-"""How many rows a client has: laws for shares of a table, and for rows made on demand."""
+"""Numbers of rows per client, for tables and for generators."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Lognormal:
     Parameters
     ----------
     mean, sigma : float
-        Of the logarithm.
+        Mean and standard deviation of the logarithm.
     plus : int
-        Rows that every client has on top.
+        Rows added for every client.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -44,7 +44,7 @@ class Lognormal:
 
 @dataclass(frozen=True, kw_only=True)
 class Between:
-    """n_i is drawn uniformly from low..high, both included.
+    """n_i is uniform on low..high, both included.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Between:
 
     @property
     def distinct(self) -> int:
-        """Number of sizes that can occur."""
+        """Number of possible sizes."""
         return self.high - self.low + 1
 
     def sizes(self, key: Key, ids: Ints) -> Ints:
@@ -83,13 +83,13 @@ def sizes(samples: int | Between | Lognormal, key: Key, ids: Ints) -> Ints:
 
 
 def few(samples: int | Between | Lognormal) -> bool:
-    """Return whether at most `EXACT_SIZES` sizes can occur, so that nothing needs padding."""
+    """Return whether at most `EXACT_SIZES` sizes are possible, so that no padding is needed."""
     return isinstance(samples, int) or samples.distinct <= EXACT_SIZES
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """How the rows of a table are shared out, apart from which rows they are.
+    """Distribution of the numbers of rows over clients.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class Shares:
         Sizes in proportion to 1; to exp(N(mean, sigma^2)) + plus; to k^-exponent for the client of
         rank k, ranks in random order; to U(low, 1).
     mean, sigma, plus : float
-        Of law "lognormal".
+        Parameters of law "lognormal".
     exponent : float
-        Of law "power".
+        Parameter of law "power".
     low : float
-        Of law "uniform".
+        Parameter of law "uniform".
     rows : list of int
-        The number of rows of each client, in place of a law; they must use the data up.
+        Number of rows of each client, in place of a law; must sum to the size of the data.
     """
 
     law: Law = "equal"
@@ -115,7 +115,7 @@ class Shares:
     rows: tuple[Annotated[int, Ge(1)], ...] = ()
 
     def shared(self, n: int, clients: int, rng: np.random.Generator) -> Ints:
-        """Return the sizes (N,) of clients that share n rows; each has one row at least.
+        """Divide n rows over clients and return their sizes (N,), at least 1 each.
 
         Raises
         ------
@@ -141,9 +141,9 @@ class Shares:
 
 
 def apportion(weights: Floats, n: int) -> Ints:
-    """Share n rows out in proportion to weights (N,), N <= n, with one row at least for each.
+    """Divide n rows in proportion to weights (N,), N <= n, with at least one row for each.
 
-    The fractions that rounding down leaves go to the largest remainders, ties to the first.
+    Numbers are rounded down and the rest goes to the largest remainders, ties to the first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which rows are whose: the rows of each client, for training and held out."""
+"""Assignment of rows to clients, for training and held out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Part:
 
     @classmethod
     def of(cls, rows: Ints, owner: Ints, clients: int) -> Part:
-        """Return the part where each row (n,) has the owner (n,); rows keep their order."""
+        """Return the part with the client (n,) of each row (n,); rows keep their order."""
         counts = np.bincount(owner, minlength=clients)
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return cls(rows[np.argsort(owner, kind="stable")], offsets)
@@ -44,7 +44,7 @@ class Part:
         return self.rows[self.offsets[client] : self.offsets[client + 1]]
 
     def pooled(self) -> Part:
-        """Return the same rows, all of one client."""
+        """Return the same rows, assigned to one client."""
         return Part(self.rows, np.array([0, len(self.rows)]))
 
 
@@ -57,7 +57,7 @@ class Split:
     train, test : Part
         Training rows, and the rows that each client holds out.
     flipped : (n,) array of bool, optional
-        Which rows of the table have wrong labels, if any do.
+        Rows of the table with flipped labels, if any.
     """
 
     train: Part
@@ -77,26 +77,26 @@ class Split:
 def split(
     table: Table, partition: Partition | None, clients: int | None, seed: int, test: float
 ) -> Split:
-    """Give rows to clients and hold some out.
+    """Assign rows to clients and hold some out.
 
     Parameters
     ----------
     table : Table
         The data.
     partition : Partition, optional
-        How rows go to clients; iid if None, but the table's own clients where it has them.
+        How rows are assigned. If None: the table's clients if it has any, otherwise iid.
     clients : int, optional
-        Number N of clients, if the data or the partition does not say.
+        Number N of clients, if the data or the partition does not define it.
     seed : int
-        Seed of the run; the partition's own goes first, for the held-out rows too.
+        Seed of the run; the partition's seed takes precedence, also for held-out rows.
     test : float
-        Each client holds out ``round(test * n_i)`` of its rows, but keeps one at least.
+        Each client holds out ``round(test * n_i)`` of its rows, but keeps at least one.
 
     Raises
     ------
     ScenarioError
-        If the number of clients is missing or is not that of the data, a client has no rows, or
-        labels are to be flipped where there are none.
+        If the number of clients is missing or contradicts the data, a client has no rows, or
+        labels are to be flipped in regression data.
     """
     if partition is not None and partition.seed is not None:
         seed = partition.seed
@@ -117,7 +117,7 @@ def split(
 def owners(
     table: Table, partition: Partition | None, clients: int | None, seed: int
 ) -> tuple[Ints, int]:
-    """Return the client of each row (n,), -1 for a row that nobody has, and the number of clients.
+    """Return the client of each row (n,), -1 for unused rows, and the number of clients.
 
     Raises
     ------
@@ -132,11 +132,11 @@ def owners(
         count = int(table.client.max()) + 1
         return table.client, _agreed(clients, count, "the data")
     partition = partition or IID()
-    found = partition.count(table)
-    if found is not None and not (partition.first and clients is not None and clients < found):
-        clients = _agreed(clients, found, f"partition '{partition.name}'")
+    defined = partition.count(table)
+    if defined is not None and not (partition.first and clients is not None and clients < defined):
+        clients = _agreed(clients, defined, f"partition '{partition.name}'")
     if clients is None:
-        raise ScenarioError("clients.count", "is missing; say how many clients share the data")
+        raise ScenarioError("clients.count", "is missing; give the number of clients")
     if clients > len(table.y):
         raise ScenarioError(
             "clients.count", f"{clients} clients cannot share {len(table.y)} rows; use fewer"
@@ -144,12 +144,12 @@ def owners(
     return partition.assign(table, clients, seed), clients
 
 
-def _agreed(asked: int | None, found: int, who: str) -> int:
-    if asked is not None and asked != found:
+def _agreed(asked: int | None, count: int, who: str) -> int:
+    if asked is not None and asked != count:
         raise ScenarioError(
-            "clients.count", f"is {asked} but {who} has {found} clients; leave it out"
+            "clients.count", f"is {asked} but {who} has {count} clients; leave it out"
         )
-    return found
+    return count
 
 
 def _none_empty(sizes: Ints, partition: Partition | None) -> None:
@@ -160,7 +160,7 @@ def _none_empty(sizes: Ints, partition: Partition | None) -> None:
 
 
 def _flipped(table: Table, partition: Partition | None, train: Part, seed: int) -> Bools | None:
-    """Return which rows of the table (n,) have wrong labels, None where none has."""
+    """Return which rows of the table (n,) have flipped labels, or None."""
     if partition is None or not partition.flip:
         return None
     if not table.classes:

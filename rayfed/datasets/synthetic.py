@@ -1,4 +1,4 @@
-"""Synthetic(alpha, beta): classification whose clients differ in features and in the true model."""
+"""Synthetic(alpha, beta): classification with heterogeneous features and true models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rayfed.datasets.sizes import Lognormal, Samples
 
 @dataclass(frozen=True, kw_only=True)
 class Synthetic(Generator):
-    """Synthetic(alpha, beta) of FedProx, made on demand for any number of clients.
+    """Synthetic(alpha, beta) of FedProx, generated on demand for any number of clients.
 
     Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in Heterogeneous
     Networks", MLSys 2020, https://arxiv.org/abs/1812.06127. Client k draws u ~ N(0, alpha),
@@ -26,16 +26,16 @@ class Synthetic(Generator):
     Parameters
     ----------
     alpha : float
-        How much the true models of clients differ (standard deviation of u).
+        Heterogeneity of the true models (standard deviation of u).
     beta : float
-        How much the features of clients differ (standard deviation of B).
+        Heterogeneity of the features (standard deviation of B).
     classes : int
         Number c of classes.
 
     Notes
     -----
-    As in the authors' code, alpha and beta are standard deviations; the draws are keyed by client
-    and so are not the authors' numbers, which were never seeded.
+    As in the authors' code, alpha and beta are standard deviations. The draws are keyed by client
+    and differ from the authors' numbers.
     """
 
     name: ClassVar[str] = "synthetic"
@@ -57,7 +57,7 @@ class Synthetic(Generator):
         v, W, b = self.client(seed, ids)
         z = normals(key.sub(part), ids, count * d).reshape(len(ids), count, d)
         X = v[:, None, :] + np.arange(1.0, d + 1) ** -0.6 * z
-        # row by row: the bits of a row must not depend on how many rows are asked for
+        # row by row, so that the bits of a row do not depend on the number of rows
         scores = np.vecdot(X[:, :, None, :], W[:, None, :, :]) + b[:, None, :]
         return X, scores.argmax(axis=-1)
 

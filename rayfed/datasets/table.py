@@ -1,11 +1,11 @@
-"""A table that is split over clients: rows are shared, clients own row numbers."""
+"""Shards of a table: clients hold row numbers of shared rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,12 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a study as its clients see them, shared by all of them without copies.
+    """The rows of a study in its dtype, shared by all clients without copies.
 
     Parameters
     ----------
     X : (n, d) array
-        Features in the dtype of the study; the last column is 1 where there is an intercept.
+        Features in the dtype of the study; the last column is 1 if there is an intercept.
     y : (n,) array
         Targets in the dtype of the study, or int64 labels.
     """
@@ -35,7 +35,7 @@ class Rows:
 
     @classmethod
     def of(cls, table: Table, *, dtype: npt.DTypeLike, intercept: bool) -> Rows:
-        """Return the rows of a table in a dtype, with the column of ones if asked for."""
+        """Return the rows of a table in a dtype, optionally with a column of ones."""
         n, d = table.X.shape
         X = np.ones((n, d + intercept), dtype=dtype)
         if table.scale == 1:
@@ -52,19 +52,19 @@ class Rows:
 class TableShards(Shards):
     """Shards of a table.
 
-    ``dataclasses.replace(shards, table=None)`` is small and still answers `sizes`, `widths` and
-    `total`; putting the table back restores the rest.
+    ``dataclasses.replace(shards, table=None)`` is small and still supports `sizes`, `widths` and
+    `total`; setting the table again restores the rest.
 
     Parameters
     ----------
     table : Rows or None
         All rows.
     split : Split
-        Which rows are whose.
+        Rows of each client.
     clients, features, classes, dtype
         As in `Shards`.
     masses : (N,) array of float, optional
-        What each client counts for, where the data says.
+        Mass of each client, if the data defines it.
     """
 
     table: Rows | None
@@ -74,6 +74,7 @@ class TableShards(Shards):
     classes: int
     dtype: np.dtype[Any]
     masses: npt.NDArray[np.float64] | None = None
+    held: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -83,11 +84,11 @@ class TableShards(Shards):
         classes: int,
         masses: npt.NDArray[np.float64] | None = None,
     ) -> TableShards:
-        """Return the shards of rows that are split."""
+        """Return the shards of rows and their split."""
         return cls(rows, split, split.clients, rows.X.shape[1], classes, rows.X.dtype, masses)
 
     def mass(self, ids: Ints) -> npt.NDArray[np.float64]:
-        """Return what each client (K,) counts for."""
+        """Return the mass of each client (K,)."""
         return super().mass(ids) if self.masses is None else self.masses[ids]
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
@@ -95,7 +96,7 @@ class TableShards(Shards):
         return self.split.part(part).sizes(ids)
 
     def widths(self, ids: Ints, part: str = "train") -> Ints:
-        """Return the padded widths (K,): the sizes themselves where a study has few of them."""
+        """Return the padded widths (K,): the sizes themselves if there are few distinct ones."""
         sizes = self.sizes(ids, part)
         return sizes if self._exact[part] else on_grid(sizes)
 
@@ -140,31 +141,31 @@ class TableShards(Shards):
 
 
 def server_test(table: Table, *, dtype: npt.DTypeLike, intercept: bool) -> TableShards | None:
-    """Return the test rows that the server holds, or None.
+    """Return the server's test rows, or None.
 
-    They sit in part "test" of pseudo-clients of at most 512 rows each, so that they are evaluated
-    by the same kernels as clients are, in pieces that fit the cache.
+    They form part "test" of pseudo-clients of at most 512 rows each, so that they are evaluated by
+    the same kernels as clients, in pieces that fit the cache.
     """
     if table.test is None:
         return None
     rows = Rows.of(table.test, dtype=dtype, intercept=intercept)
     n = len(rows.y)
     chunks = np.append(np.arange(0, n, _CHUNK), n)
-    nothing = Part(np.zeros(0, np.int64), np.zeros_like(chunks))
-    split = Split(train=nothing, test=Part(np.arange(n), chunks))
+    empty = Part(np.zeros(0, np.int64), np.zeros_like(chunks))
+    split = Split(train=empty, test=Part(np.arange(n), chunks))
     return TableShards.of(rows, split, table.classes)
 
 
 def pooled(shards: Shards) -> TableShards:
-    """Return the same rows with one client that has them all, in the order of the clients."""
-    held = shards if isinstance(shards, TableShards) else _made(shards)
-    whole = held.split
-    split = replace(whole, train=whole.train.pooled(), test=whole.test.pooled())
-    return replace(held, split=split, clients=1, masses=None)
+    """Return the same rows assigned to a single client, in the order of the clients."""
+    table = shards if isinstance(shards, TableShards) else _generated(shards)
+    train, test = table.split.train.pooled(), table.split.test.pooled()
+    split = replace(table.split, train=train, test=test)
+    return replace(table, split=split, clients=1, masses=None)
 
 
-def _made(shards: Shards) -> TableShards:
-    """Make every row of a generator."""
+def _generated(shards: Shards) -> TableShards:
+    """Generate all rows as a table."""
     blocks = [(part, *block) for part in ("train", "test") for block in _blocks(shards, part)]
     X = np.concatenate([X for _, X, _ in blocks])
     y = np.concatenate([y for _, _, y in blocks])

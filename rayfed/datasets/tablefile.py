@@ -1,4 +1,4 @@
-"""A user's own CSV or Parquet file as a table."""
+"""Tables from a user's CSV or Parquet files."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NAMES = (str, int, float, np.number, np.bool_, Decimal, date, UUID)
-"""Types of cells that can name a client or a class."""
+"""Types of cells that can identify a client or a class."""
 
 Task: TypeAlias = Literal["regression", "binary", "multiclass"]
 
 CLIENT = "client"
 MOST_COLUMNS = 20_000
-"""Of a user's table; pandas takes minutes for a million."""
+"""Largest number of columns; pandas takes minutes for a million."""
 _LONGEST_HEADER = 2**21  # bytes
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 def is_file(dataset: str) -> bool:
-    """Return whether ``problem.dataset`` names a file of the user's.
+    """Return whether ``problem.dataset`` names a file.
 
     Examples
     --------
@@ -54,11 +54,10 @@ def load_file(path: Path, target: str | None, task: Task, like: Table | None = N
     target : str, optional
         The column to predict; ``y`` if None.
     task : "regression", "binary" or "multiclass"
-        What the problem does with the target. Classes, numbers or text, are numbered in sorted
-        order.
+        Task of the problem. Classes, numbers or text, are numbered in sorted order.
     like : Table, optional
-        The training table, where the file holds test rows: its features and classes are taken
-        over and a ``client`` column is not needed.
+        The training table, if the file holds test rows: its features and classes are used, and no
+        ``client`` column is needed.
 
     Returns
     -------
@@ -82,7 +81,7 @@ def load_file(path: Path, target: str | None, task: Task, like: Table | None = N
 
 
 def _frame(path: Path) -> pd.DataFrame:
-    import pandas as pd  # here: a client actor reads no files and stays small
+    import pandas as pd  # imported late: client actors do not need it
 
     _check_regular(path)
     parquet = path.suffix == ".parquet"
@@ -122,13 +121,13 @@ def _parquet_columns(path: Path) -> int:
 
 
 def _csv_columns(path: Path) -> int:
-    """Return the number of columns of a CSV file by its first line, of which a part may do."""
+    """Return the number of columns of a CSV file from its (possibly truncated) first line."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         return file.readline(_LONGEST_HEADER).count(b",") + 1
 
 
 class _Reader:
-    """Takes checked columns out of a frame; every complaint names the file."""
+    """Extracts validated columns from a frame; errors name the file."""
 
     def __init__(self, path: Path, frame: pd.DataFrame) -> None:
         self.path, self.frame = path, frame
@@ -193,13 +192,13 @@ class _Reader:
         return self.numbered(CLIENT)[1]
 
     def numbered(self, name: str) -> tuple[tuple[Any, ...], Ints]:
-        """Return the different values of a column, sorted, and the number of each row's."""
+        """Return the distinct values of a column, sorted, and the index of each row's value."""
         column = self.frame[name].to_numpy()
         if column.dtype == object:  # text, or mixed values that cannot be compared
             for row, cell in enumerate(column, start=1):
                 if not isinstance(cell, _NAMES):
-                    found = f"column '{name}', row {row} holds a {type(cell).__name__}"
-                    raise self.error(f"{found}; turn it into a number or a text")
+                    text = f"column '{name}', row {row} holds a {type(cell).__name__}"
+                    raise self.error(f"{text}; turn it into a number or a text")
             column = column.astype(str)
         values, index = np.unique(column, return_inverse=True)
         return tuple(values.tolist()), index.astype(np.int64)
@@ -245,6 +244,6 @@ class _Reader:
         strange = [label for label in labels if label not in trained]
         if strange:
             raise self.error(
-                f"target '{name}' holds {strange[0]!r}, a class that the training data has not"
+                f"target '{name}' holds {strange[0]!r}, a class that is not in the training data"
             )
         return np.array([trained.index(label) for label in labels])[y], trained

@@ -1,4 +1,4 @@
-"""The least value of a smooth convex function, to rounding."""
+"""Minimisation of smooth convex functions to machine precision."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from scipy.optimize import minimize
 
 from rayfed.core.arrays import Array, Floats
 
-_STEPS, _GAIN = 20, 0.5  # Newton steps at most, while each divides the gradient by 2
+_STEPS, _GAIN = 20, 0.5  # Newton steps at most, as long as each halves the gradient norm
 
 Oracle: TypeAlias = Callable[[Floats], tuple[float, Floats]]
-"""From x (p,) to value and gradient (p,)."""
+"""Maps x (p,) to value and gradient (p,)."""
 
 
 def minimise(
     function: Oracle, hessian: Callable[[Floats], Floats] | None, x0: Array
 ) -> tuple[float, Floats]:
-    """Return the least value found, and where the gradient was smallest (p,).
+    """Return the smallest value and the point of the smallest gradient (p,).
 
-    L-BFGS from x0 (p,), then Newton steps, where there is a Hessian.
+    Runs L-BFGS from x0 (p,), then Newton steps if a Hessian is given.
     """
-    found = minimize(
+    result = minimize(
         function, x0.astype(np.float64), jac=True, method="L-BFGS-B",
         options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-16, "gtol": 1e-12},
     )  # fmt: skip
-    best, x = float(found.fun), np.asarray(found.x)
+    best, x = float(result.fun), np.asarray(result.x)
     if hessian is None:
         return best, x
-    slope = function(x)[1]
+    gradient = function(x)[1]
     for _ in range(_STEPS):
-        # the step of least norm: none at all along directions in which F does not bend
-        trial = x - np.linalg.lstsq(hessian(x), slope)[0]
-        value, ahead = function(trial)
-        best, left = min(best, value), np.linalg.norm(ahead)
-        before = np.linalg.norm(slope)
-        if left < before:
-            x, slope = trial, ahead
-        if not left < _GAIN * before:  # what is left is rounding
+        # the least-norm step: zero along directions of zero curvature
+        trial = x - np.linalg.lstsq(hessian(x), gradient)[0]
+        value, new_gradient = function(trial)
+        best, after = min(best, value), np.linalg.norm(new_gradient)
+        before = np.linalg.norm(gradient)
+        if after < before:
+            x, gradient = trial, new_gradient
+        if not after < _GAIN * before:  # the rest is rounding error
             break
     return best, x

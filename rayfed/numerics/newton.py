@@ -1,7 +1,7 @@
-"""Newton systems of K clients at once: ``(H_i + mu I) d_i = r_i``.
+"""Newton systems of K clients, solved together: ``(H_i + mu I) d_i = r_i``.
 
-Nothing of a client depends on its neighbours in the stack: each matrix is factored alone, and
-conjugate gradients end for each client by its own residual.
+The result of a client does not depend on the others in the stack: each matrix is factored
+separately, and conjugate gradients stop for each client by its own residual.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import get_lapack_funcs
 
 from rayfed.core.arrays import Array
 
-_TOLERANCE = 64.0
-"""Residuals of conjugate gradients, in rounding errors of the right-hand side."""
+_ROUNDING_ERRORS = 64.0
+
+
+def tolerance(dtype: npt.DTypeLike) -> float:
+    """Return the residual, relative to the right-hand side, at which conjugate gradients stop."""
+    return _ROUNDING_ERRORS * float(np.finfo(dtype).eps)
 
 
 class Systems(Protocol):
@@ -24,7 +29,7 @@ class Systems(Protocol):
     Attributes
     ----------
     indefinite : (K,) array of bool
-        Whose M_i was found not to be positive definite, so that another one took its place.
+        Clients whose M_i was not positive definite, so that the solution was modified.
     """
 
     indefinite: Array
@@ -39,17 +44,18 @@ class Systems(Protocol):
 
 
 class Cholesky:
-    """Systems with matrices, factored one by one.
+    """Systems given by their matrices, solved by Cholesky factorisation.
 
-    A matrix that is not positive definite is replaced by ``max(H_i, 0) + mu I``, where max is over
-    eigenvalues: its step still descends, and where H_i is only flat nothing changes.
+    A matrix that is not positive definite is replaced by ``max(H_i, 0) + mu I``, where the maximum
+    applies to the eigenvalues, so that the step is a descent direction. A positive semi-definite
+    H_i is not changed.
 
     Parameters
     ----------
     hessians : (K, p, p) array
-        Taken over, and changed.
+        Hessians H_i; overwritten.
     mu : float
-        What is added to their diagonal, > 0.
+        Added to their diagonal, > 0.
     """
 
     def __init__(self, hessians: Array, mu: float) -> None:
@@ -62,7 +68,7 @@ class Cholesky:
         self.factors = [self._factor(k) for k in range(len(hessians))]
 
     def solve(self, r: Array) -> Array:
-        """Return ``M_i^-1 r_i`` for r (K, p); not a number where M_i is not finite."""
+        """Return ``M_i^-1 r_i`` for r (K, p); NaN where M_i is not finite."""
         out = np.full_like(r, np.nan)
         for k, factor in enumerate(self.factors):
             if factor is not None:
@@ -84,7 +90,7 @@ class Cholesky:
 
 
 def _raised(matrix: Array, mu: float) -> Array:
-    """Return a symmetric matrix (p, p) with all eigenvalues raised to mu, beyond rounding."""
+    """Return a symmetric matrix (p, p) with eigenvalues of at least mu, up to rounding."""
     values, vectors = np.linalg.eigh(matrix)
     noise = 16 * len(values) * np.finfo(values.dtype).eps * np.abs(values).max()
     raised: Array = (vectors * np.maximum(values, max(mu, noise))) @ vectors.T
@@ -92,53 +98,64 @@ def _raised(matrix: Array, mu: float) -> Array:
 
 
 class ConjugateGradients:
-    """Systems known by their products alone, solved by conjugate gradients.
+    """Systems given by Hessian-vector products, solved by conjugate gradients.
 
-    Where a direction of no positive curvature turns up, the solution so far is kept (the
-    right-hand side itself if it is the first direction).
+    At a direction without positive curvature the current iterate is returned (the right-hand side
+    itself if it is the first direction).
 
     Parameters
     ----------
     product : callable
-        From v (K, p) to ``H_i v_i`` (K, p).
+        Maps v (K, p) to ``H_i v_i`` (K, p).
     mu : float
-        What is added to the Hessians, > 0.
+        Added to the diagonals of the Hessians, > 0.
     steps : int
-        Products at most.
+        Largest number of products.
+
+    Attributes
+    ----------
+    residual : (K,) array
+        ``||r_i - M_i d_i|| / ||r_i||`` of the last solutions as the recursion has it, 0 where r_i
+        is 0: above `tolerance` where the steps ran out or a direction did not curve up.
     """
 
     def __init__(self, product: Callable[[Array], Array], mu: float, steps: int) -> None:
         self.product, self.mu, self.steps = product, mu, steps
         self.indefinite = np.empty(0, dtype=np.bool_)
+        self.residual = np.empty(0)
 
     def times(self, v: Array) -> Array:
         """Return ``M_i v_i`` for v (K, p)."""
         return self.product(v) + self.mu * v
 
     def solve(self, r: Array) -> Array:
-        """Return ``M_i^-1 r_i`` for r (K, p), each to rounding or as far as the steps go."""
-        x, left, along = np.zeros_like(r), r.copy(), r.copy()
-        square = np.vecdot(left, left)
-        enough = (_TOLERANCE * np.finfo(r.dtype).eps) ** 2 * square
+        """Return ``M_i^-1 r_i`` for r (K, p), to rounding or after the largest number of steps."""
+        x, residual, direction = np.zeros_like(r), r.copy(), r.copy()
+        whole = np.vecdot(r, r)
+        square = whole.copy()
+        target = r.dtype.type(tolerance(r.dtype)) ** 2 * whole
         self.indefinite = np.zeros(len(r), dtype=np.bool_)
-        going = square > enough
+        running = square > target
         for step in range(self.steps):
-            on = np.flatnonzero(going)
-            if not len(on):
+            active = np.flatnonzero(running)
+            if not len(active):
                 break
-            image = self.times(along)
-            bend = np.vecdot(along, image)
-            flat = on[bend[on] <= 0]
-            self.indefinite[flat] = True
+            product = self.times(direction)
+            curvature = np.vecdot(direction, product)
+            indefinite = active[curvature[active] <= 0]
+            self.indefinite[indefinite] = True
             if step == 0:
-                x[flat] = r[flat]
-            going[flat] = False
-            on = np.flatnonzero(going)
-            length = (square[on] / bend[on])[:, None]
-            x[on] += length * along[on]
-            left[on] -= length * image[on]
-            fresh = np.vecdot(left, left)
-            along[on] = left[on] + (fresh[on] / square[on])[:, None] * along[on]
-            square[on] = fresh[on]
-            going[on] = square[on] > enough[on]
+                x[indefinite] = r[indefinite]
+                residual[indefinite] -= product[indefinite]
+            running[indefinite] = False
+            active = np.flatnonzero(running)
+            length = (square[active] / curvature[active])[:, None]
+            x[active] += length * direction[active]
+            residual[active] -= length * product[active]
+            new_square = np.vecdot(residual, residual)
+            ratio = (new_square[active] / square[active])[:, None]
+            direction[active] = residual[active] + ratio * direction[active]
+            square[active] = new_square[active]
+            running[active] = square[active] > target[active]
+        self.residual = np.sqrt(np.vecdot(residual, residual) / np.where(whole > 0, whole, 1))
         return x

@@ -1,4 +1,4 @@
-"""How clients behave: how fast each computes, how fast it is connected, when it is there."""
+"""Client behaviour: computing speed, network speed and availability."""
 
 from rayfed.population.population import Group, Network, Population, Stragglers
 

@@ -1,8 +1,7 @@
-"""The population: how fast each client computes, how fast it is connected, when it is there.
+"""The population: computing speed, network speed and availability of every client.
 
-Everything is a pure function of client ids, keyed by the run's seed alone: all algorithms of a
-study meet the same clients, and a million registered clients cost nothing until they are asked
-about.
+Everything is a pure function of the client ids and the run's seed: all algorithms of a study see
+the same clients, and registered clients that are never sampled cost nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _BITS = 8e-6  # megabits in a byte
 
 @dataclass(frozen=True)
 class Stragglers:
-    """A fixed set of clients that compute slowly.
+    """A fixed subset of clients that compute slowly.
 
     Parameters
     ----------
     fraction : float
         Share of the population; ``round(fraction * N)`` clients.
     slowdown : float
-        Factor on the seconds of their steps.
+        Factor on the duration of their steps.
     """
 
     fraction: Annotated[float, Ge(0), Le(1)] = 0.0
@@ -51,9 +50,9 @@ class Network:
     Parameters
     ----------
     down_mbps, up_mbps : float, optional
-        Megabits per second; a transfer is free of time if None.
+        Bandwidth in megabits per second; transfers take no time if None.
     latency_s : float
-        Seconds that every transfer takes on top, in each direction.
+        Seconds added to every transfer, in each direction.
     """
 
     down_mbps: Annotated[float, Gt(0)] | None = None
@@ -63,14 +62,14 @@ class Network:
 
 @dataclass(frozen=True)
 class Group:
-    """Some clients that differ; None keeps what the population says.
+    """Clients with settings of their own; None keeps the population's setting.
 
     Parameters
     ----------
     ids : tuple of int, optional
-        Who belongs to it.
+        Its members.
     count : int
-        How many clients the seed chooses where `ids` is None.
+        Number of members, drawn from the seed, if `ids` is None.
     """
 
     name: str = ""
@@ -82,13 +81,13 @@ class Group:
 
     @property
     def size(self) -> int:
-        """Number of clients that the group claims."""
+        """Number of clients in the group."""
         return self.count if self.ids is None else len(self.ids)
 
 
 @dataclass(frozen=True)
 class Population:
-    """N clients, as the simulated clock sees them.
+    """The N clients and their timing.
 
     Parameters
     ----------
@@ -99,18 +98,18 @@ class Population:
     delay : Delay
         Seconds of one local step.
     stragglers, network, availability
-        Of every client that belongs to no group which says otherwise.
+        Defaults for clients whose group does not override them.
     groups : tuple of Group
-        Clients that differ. Explicit ids come first; the other groups share out a keyed
-        permutation of the remaining ids, so that the membership of an id costs O(1).
+        Clients with other settings. Explicit ids are assigned first; the other groups divide a
+        keyed permutation of the remaining ids, so that looking up the group of an id is O(1).
     ranks : (N,) array of int, optional
-        The place of every client in the order of their labels, where an availability needs it.
+        Rank of every client in the order of labels, if an availability needs it.
 
     Raises
     ------
     ScenarioError
-        If an explicit id is out of range or in two groups, if the groups claim more than N, or
-        if an availability does not fit so many clients.
+        If an explicit id is out of range or in two groups, if the groups have more than N clients,
+        or if an availability does not fit the number of clients.
 
     Examples
     --------
@@ -134,23 +133,23 @@ class Population:
 
     def __post_init__(self) -> None:
         for part in self._parts:
-            (part.availability or self.availability).check(self._crowd)
+            (part.availability or self.availability).check(self._info)
         named, times = np.unique([i for g in self.groups for i in g.ids or ()], return_counts=True)
         outside = named[(named < 0) | (named >= self.count)]
         if len(outside):
-            found = f"found id {int(outside[0])}; ids go from 0 to {self.count - 1}"
-            raise ScenarioError("clients.groups", found)
+            text = f"found id {int(outside[0])}; ids go from 0 to {self.count - 1}"
+            raise ScenarioError("clients.groups", text)
         if (times > 1).any():
-            found = f"found id {int(named[times > 1][0])} twice; list it once, in one group"
-            raise ScenarioError("clients.groups", found)
+            text = f"found id {int(named[times > 1][0])} twice; list it once, in one group"
+            raise ScenarioError("clients.groups", text)
         claimed = sum(group.size for group in self.groups)
         if claimed > self.count:
-            found = f"the groups claim {claimed} clients, but clients.count is {self.count}"
-            raise ScenarioError("clients.groups", f"{found}; claim fewer")
+            text = f"the groups have {claimed} clients, but clients.count is {self.count}"
+            raise ScenarioError("clients.groups", f"{text}; give fewer")
 
     @property
     def needs_labels(self) -> bool:
-        """Whether an availability goes by the clients' labels."""
+        """Whether an availability depends on the clients' labels."""
         return any((part.availability or self.availability).needs_labels for part in self._parts)
 
     def group_of(self, ids: npt.ArrayLike) -> Ints:
@@ -160,15 +159,15 @@ class Population:
             return np.zeros(len(ids), dtype=np.int64)
         named, owner = self._named
         at = np.searchsorted(named, ids)
-        found = at < len(named)
-        found[found] = named[at[found]] == ids[found]
+        explicit = at < len(named)
+        explicit[explicit] = named[at[explicit]] == ids[explicit]
         groups = np.zeros(len(ids), dtype=np.int64)
-        groups[found] = owner[at[found]]
+        groups[explicit] = owner[at[explicit]]
         bounds, keyed = self._keyed
         if len(bounds) and len(named) < self.count:
-            rank = (ids - at)[~found]  # among the ids that no group names
-            walk = Key(self.seed, "groups").permutation(self.count - len(named))
-            groups[~found] = keyed[np.searchsorted(bounds, walk(rank), side="right")]
+            rank = (ids - at)[~explicit]  # among the ids that no group names
+            permutation = Key(self.seed, "groups").permutation(self.count - len(named))
+            groups[~explicit] = keyed[np.searchsorted(bounds, permutation(rank), side="right")]
         return groups
 
     def straggles(self, ids: npt.ArrayLike) -> Bools:
@@ -196,20 +195,20 @@ class Population:
             u = Key(self.seed, "delay").uniforms(ids, round=draw, ask=ask)
         else:
             u = np.empty(len(ids))
-        seconds = self._each(ids, delays, lambda d, at: d.quantile(u[at]))
+        seconds = self._by_group(ids, delays, lambda d, at: d.quantile(u[at]))
         return seconds * self._slowdown(ids) if self.stragglers.fraction else seconds
 
     def mean_seconds_per_step(self, ids: npt.ArrayLike) -> Floats:
         """Return the mean seconds (K,) of one local step, slowdown included."""
         ids = np.asarray(ids, dtype=np.int64)
         delays = [g.delay or self.delay for g in self._parts]
-        means = self._each(ids, delays, lambda d, at: np.full(int(at.sum()), d.mean()))
+        means = self._by_group(ids, delays, lambda d, at: np.full(int(at.sum()), d.mean()))
         return np.asarray(self._slowdown(ids) * means)
 
     def transfer_s(
         self, ids: npt.ArrayLike, bytes_down: float | Floats, bytes_up: float | Floats
     ) -> tuple[Floats, Floats]:
-        """Return the seconds of the download (K,) and of the upload (K,) of so many bytes.
+        """Return the seconds of the download (K,) and of the upload (K,).
 
         Parameters
         ----------
@@ -221,42 +220,42 @@ class Population:
         if self.groups:
             group = self.group_of(ids)
             latency, down, up = latency[group], down[group], up[group]
-        nothing = np.zeros(len(ids))  # one link for all is spread over them
+        nothing = np.zeros(len(ids))  # broadcasts a setting shared by all
         return nothing + (latency + down * bytes_down), nothing + (latency + up * bytes_up)
 
     def available(self, ids: npt.ArrayLike, t: float, round: int) -> Bools:
-        """Return which clients (K,) can be reached at virtual second t of a round (from 1)."""
+        """Return which clients (K,) are available at virtual second t of a round (from 1)."""
         ids = np.asarray(ids, dtype=np.int64)
         parts = [g.availability or self.availability for g in self._parts]
-        return self._each(ids, parts, lambda a, at: a.available(ids[at], t, round, self._crowd))
+        return self._by_group(ids, parts, lambda a, at: a.available(ids[at], t, round, self._info))
 
     def next_change(self, ids: npt.ArrayLike, t: float) -> Floats:
         """Return the first second (K,) after t at which `available` changes; inf if never.
 
-        An availability that is governed by the round number never changes with time.
+        An availability that depends on the round number never changes with time.
         """
         ids = np.asarray(ids, dtype=np.int64)
         parts = [g.availability or self.availability for g in self._parts]
-        return self._each(ids, parts, lambda a, at: a.next_change(ids[at], t, self._crowd))
+        return self._by_group(ids, parts, lambda a, at: a.next_change(ids[at], t, self._info))
 
     def _slowdown(self, ids: Ints) -> Floats:
         return np.where(self.straggles(ids), self.stragglers.slowdown, 1.0)
 
-    def _each(
+    def _by_group(
         self,
         ids: Ints,
         parts: Sequence[Part],
         ask: Callable[[Part, Bools], npt.NDArray[Scalar]],
     ) -> npt.NDArray[Scalar]:
-        """Ask the part of each group about its own clients and put the answers together."""
+        """Evaluate each group's setting for its clients and combine the results."""
         if len(parts) == 1 or not len(ids) or all(part == parts[0] for part in parts):
             return ask(parts[0], np.ones(len(ids), dtype=np.bool_))
         group = self.group_of(ids)
         answers = {g: ask(parts[g], group == g) for g in np.unique(group).tolist()}
-        whole = np.empty(len(ids), dtype=np.result_type(*answers.values()))
+        combined = np.empty(len(ids), dtype=np.result_type(*answers.values()))
         for g, answer in answers.items():
-            whole[group == g] = answer
-        return whole
+            combined[group == g] = answer
+        return combined
 
     @cached_property
     def _parts(self) -> tuple[Group, ...]:
@@ -264,7 +263,7 @@ class Population:
 
     @cached_property
     def _links(self) -> tuple[Floats, Floats, Floats]:
-        """Seconds of a transfer, of a byte down and of a byte up, for each group."""
+        """Latency, seconds per byte down and seconds per byte up, for each group."""
         links = [g.network or self.network for g in self._parts]
         return (
             np.array([link.latency_s for link in links]),
@@ -273,7 +272,7 @@ class Population:
         )
 
     @cached_property
-    def _crowd(self) -> PopulationInfo:
+    def _info(self) -> PopulationInfo:
         return PopulationInfo(self.count, self.seed, self.ranks)
 
     @cached_property
@@ -285,7 +284,7 @@ class Population:
 
     @cached_property
     def _keyed(self) -> tuple[Ints, Ints]:
-        """The ends of the other groups' shares of the permutation, and who owns each share."""
+        """End of each other group's share of the permutation, and the group of each share."""
         keyed = [(g, part.count) for g, part in enumerate(self.groups, 1) if part.ids is None]
         ends = np.cumsum([count for _, count in keyed], dtype=np.int64)
         return ends, np.array([*(g for g, _ in keyed), 0], dtype=np.int64)

@@ -1,1 +1,1 @@
-"""Problems: what clients minimise, as stacked kernels; one file, one problem."""
+"""Problems: the objectives that clients minimise, one per file."""

@@ -1,9 +1,9 @@
-"""What a problem is: stacked kernels over clients.
+"""Base class of problems: kernels over stacks of clients.
 
-Every kernel works on K clients at once. Parameters are flat vectors ``x`` (K, p), or (1, p) where
-all clients share one model; a `Batch` holds one block of rows for each client. The bits of a
-client's result do not depend on K: clients are batch axes of 3-D ``matmul`` and sums run over
-C-contiguous arrays.
+Every kernel works on K clients at once. Parameters are flat vectors ``x`` (K, p), or (1, p) if
+all clients share one model; a `Batch` holds one block of rows for each client. The result of a
+client does not depend on K, bit for bit: clients are batch axes of 3-D ``matmul``, and sums run
+over C-contiguous arrays.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from rayfed.core.rng import Key
 from rayfed.problems.picture import Picture
 
 Oracle: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""From x (K, p) to value (K,) and gradient (K, p)."""
+"""Maps x (K, p) to value (K,) and gradient (K, p)."""
 Start: TypeAlias = Literal["zeros", "normal", "uniform"]
 STARTS: tuple[Start, ...] = get_args(Start)
-"""First models that need no file."""
+"""Initial models that need no file."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,19 @@ class StepKey:
 
 @dataclass(frozen=True)
 class Batch:
-    """A block of rows for each of K clients, with everything that makes it an objective.
+    """A block of rows for each of K clients, with weights and regularisation.
 
     Parameters
     ----------
     X : (K, B, d) array of float
-        Features; the last column is 1 where the problem has an intercept.
+        Features; the last column is 1 if the problem has an intercept.
     y : (K, B) array
         Targets: float, or class numbers 0, 1, ... as int64.
     w : (K, B) array of float
         Sample weights; the objective is ``sum_b w_b loss_b + ridge/2 ||x||^2``. Rows of weight 0
         are padding. For all rows of client i w = 1/D_i, for a minibatch of B rows n_i/(B D_i).
     ridge : (K, 1) or (K, p) array of float, or None
-        The l2 coefficient of each client, per coordinate where some are not regularised.
+        The l2 coefficient of each client, per coordinate if some are not regularised.
     key : StepKey or None
         Of a local step, for problems whose objective is random there; None in evaluations.
     """
@@ -90,7 +90,7 @@ class Batch:
 
     @cached_property
     def gram(self) -> Array:
-        """``sum_b w_b a_b a_b'`` (K, d, d): it is kept, since it serves every later round."""
+        """``sum_b w_b a_b a_b'`` (K, d, d), cached because later rounds use it again."""
         return gram(self.w, self.X)
 
     def head(self, k: int) -> Batch:
@@ -107,21 +107,21 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Base of all problems: the normalisations, the l2 term, and the kernels' interface.
+    """Base of all problems: normalisation, l2 term, and the interface of the kernels.
 
     The objective of client i is ``F_i(x) = (sum over its rows of loss) / D_i + l2_i/2 ||x||^2``,
     the global one ``F = sum_i w_i F_i``, where i runs over all N clients, n_i is the number of
     rows of client i and n that of all clients.
 
-    A problem extends this class with `data_value_and_gradient`, `size` and `predict`; with
-    `data_hessian` it has second-order methods too. The l2 term is added here and nowhere else.
+    A subclass implements `data_value_and_gradient`, `size` and `predict`, and `data_hessian` to
+    support second-order methods. The l2 term is added here and nowhere else.
 
     Parameters
     ----------
     l2 : float
         Coefficient of half the squared norm; 0 for none.
     intercept : bool
-        A column of ones follows the features (the data layer appends it).
+        Whether a column of ones follows the features (appended by the data layer).
     divide_by : "samples", "all-samples" or "none"
         D_i: n_i (F_i is a mean over the client's rows), n, or 1 (F_i is a sum).
     l2_per : "client", "population" or "sample"
@@ -174,7 +174,7 @@ class Problem:
         return value, gradient
 
     def near(self, x0: Array, batch: Batch) -> Oracle:
-        """Return `value_and_gradient` on one batch, for a solver that stays near x0 (K, p)."""
+        """Return `value_and_gradient` on one batch, for evaluations near x0 (K, p)."""
         return partial(self.value_and_gradient, batch=batch)
 
     def hessian(self, x: Array, batch: Batch) -> Array:
@@ -187,7 +187,7 @@ class Problem:
         """
         hessian = self.data_hessian(_by_rows(x), batch)
         if batch.ridge is not None:
-            diagonal = np.einsum("kii->ki", hessian)  # a view: no sum, nothing is reordered
+            diagonal = np.einsum("kii->ki", hessian)  # a view; adding to it reorders no sum
             diagonal += batch.ridge
         return hessian
 
@@ -207,19 +207,19 @@ class Problem:
     def curvature(self, batch: Batch) -> tuple[Array, Array] | None:
         """Return m and l (K,) with ``m_i I <= Hessian of F_i <= l_i I`` at every x.
 
-        None where no such bounds are known.
+        Returns None if no such bounds are known.
         """
-        bend = self.data_curvature(batch)
-        if bend is None or batch.ridge is None:
-            return bend
-        return bend[0] + batch.ridge.min(axis=1), bend[1] + batch.ridge.max(axis=1)
+        bounds = self.data_curvature(batch)
+        if bounds is None or batch.ridge is None:
+            return bounds
+        return bounds[0] + batch.ridge.min(axis=1), bounds[1] + batch.ridge.max(axis=1)
 
     def predict(self, x: Array, X: Array) -> Array:
-        """Return class numbers (int64), or numbers for regression, (K, B) for rows (K, B, d)."""
+        """Return predicted classes (int64), or values for regression, (K, B) for rows (K, B, d)."""
         raise NotImplementedError
 
     def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
-        """Return a model (p,) beside rows (n, d) and targets (n,) for the page, None for none."""
+        """Return a picture of a model (p,) with rows (n, d) and targets (n,), or None."""
         predicted = self.predict(x[None], X[None])[0]
         if self.task == "regression":
             return Picture.of_numbers(y, predicted)
@@ -234,10 +234,10 @@ class Problem:
         return np.empty(0, dtype=np.int64)
 
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
-        """Return the first model (p,).
+        """Return the initial model (p,).
 
-        Zeros, or independent numbers: normal ones times `spread`, or uniform ones up to `reach` in
-        both directions.
+        Zeros, or independent draws: normal with standard deviation `spread`, or uniform on
+        ``[-reach, reach]``.
         """
         p = self.size(features, classes)
         if kind == "zeros":
@@ -247,20 +247,20 @@ class Problem:
         return np.asarray(key.normals([0], p)[0] * self.spread(features, p))
 
     def spread(self, features: int, p: int) -> Floats:
-        """Return the standard deviation of each coordinate (p,) at a normal start."""
+        """Return the standard deviation of each coordinate (p,) of a normal initialisation."""
         return np.full(p, 1.0 / np.sqrt(features))
 
     def reach(self, features: int, p: int) -> Floats:
-        """Return the largest absolute value of each coordinate (p,) at a uniform start.
+        """Return the largest absolute value of each coordinate (p,) of a uniform initialisation.
 
-        1 / sqrt(inputs) of its layer for weights and biases, as PyTorch starts linear layers.
+        1 / sqrt(inputs) of its layer for weights and biases, as PyTorch initialises linear layers.
         """
         return np.full(p, 1.0 / np.sqrt(max(1, features - self.intercept)))
 
-    # The data terms, sum_b w_b loss_b, in place of which an extension writes its own.
+    # The data terms, sum_b w_b loss_b, which subclasses implement.
 
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
-        """Return the data term (K,) and its gradient (K, p), a new array; no l2 in either."""
+        """Return the data term (K,) and its gradient (K, p), a new array, without l2."""
         raise NotImplementedError
 
     def data_value(self, x: Array, batch: Batch) -> Array:
@@ -288,7 +288,7 @@ class Problem:
 
 
 def _by_rows(x: Array) -> Array:
-    """Return x with each client's numbers side by side: strided products have other bits."""
+    """Return x with contiguous rows, since strided products round differently."""
     return x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
 
 
@@ -305,5 +305,5 @@ def _ridge_value(x: Array, ridge: Array) -> Array:
 def gram(s: Array, X: Array) -> Array:
     """Return ``sum_b s_b a_b a_b'`` (K, d, d), exactly symmetric, for s (K, B) >= 0."""
     rows = np.sqrt(s)[:, :, None] * X
-    product: Array = rows.swapaxes(1, 2) @ rows  # one matrix with itself: BLAS fills one half
+    product: Array = rows.swapaxes(1, 2) @ rows  # a matrix with itself: BLAS computes one half
     return product

@@ -1,4 +1,4 @@
-"""The smallest circle around most of the points: a loss with kinks that is not convex."""
+"""Minimum enclosing circle with outliers: a non-convex, non-smooth loss."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from rayfed.problems.picture import Picture
 class Circle(Problem):
     """Circle around most points: ``alpha r^2 + (1 - alpha) max(0, ||p - c||^2 - r^2)``.
 
-    The parameters are the centre c and the radius r, whose sign does not matter; a row is a point
-    p, and targets are not looked at. Points of more than two features make it a sphere. The toy
-    task of Bergerault's reproducibility study of FedHybrid (18-460 project, Carnegie Mellon
-    University, 2023, https://github.com/Antoine-Bergerault/18460-Project).
+    The parameters are the centre c and the radius r, whose sign does not matter. A row is a point
+    p; targets are ignored. With more than two features it is a sphere. The toy task of Bergerault's
+    reproducibility study of FedHybrid (18-460 project, Carnegie Mellon University, 2023,
+    https://github.com/Antoine-Bergerault/18460-Project).
 
     At an optimum the share alpha / (1 - alpha) of the points is outside. The loss is convex in
-    (c, r^2) and not in (c, r): r = 0 is stationary, which is why a study starts at random.
+    (c, r^2) but not in (c, r): r = 0 is stationary, so the initial model is random.
 
     Parameters
     ----------
     alpha : float
-        What a large circle costs against points outside it.
+        Weight of the circle's size against the points outside it.
     intercept : bool
-        There is none.
+        Must be False.
 
     Notes
     -----
-    Deviations from the study: its Hessian has entries where a point is inside, and signs that are
-    not those of the loss; here it is the derivative of the gradient wherever there is one, and
-    that of a point inside where a point is on the circle. Its clients add up their alpha r^2,
-    which makes the circle smaller the more clients there are; here F has one.
+    Deviations from the study: its Hessian has entries for points inside and signs that differ from
+    the loss; here it is the derivative of the gradient where that exists, and points on the circle
+    count as inside. Its objective has one term alpha r^2 for each client, which makes the circle
+    smaller the more clients there are; here F has one.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Circle(Problem):
         return features + 1
 
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
-        """Return the first model (p,), with a radius that is not negative."""
+        """Return the initial model (p,), with a non-negative radius."""
         x = super().initial(kind, features, classes, key)
         x[-1] = abs(x[-1])
         return x
@@ -79,11 +79,11 @@ class Circle(Problem):
         return np.ones(p)
 
     def predict(self, x: Array, X: Array) -> Array:
-        """Return how far outside each point is, ``max(0, ||p - c||^2 - r^2)``, (K, B)."""
+        """Return the excess of each point, ``max(0, ||p - c||^2 - r^2)``, (K, B)."""
         return np.maximum(_excess(x, X)[1], 0)
 
     def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
-        """Return the points and the circle; None where it is a sphere."""
+        """Return the points and the circle; None for a sphere."""
         if X.shape[1] != 2:
             return None
         a, b, r = x[0], x[1], abs(x[2])
@@ -103,21 +103,23 @@ class Circle(Problem):
         return value, np.concatenate([centre, radius[:, None]], axis=1)
 
     def data_hessian(self, x: Array, batch: Batch) -> Array:
-        """Return the Hessian (K, p, p); it is diagonal, and indefinite where many are outside."""
-        hessian: Array = self._bend(x, batch)[:, :, None] * np.eye(x.shape[1], dtype=x.dtype)
+        """Return the Hessian (K, p, p); diagonal, and indefinite if many points are outside."""
+        hessian: Array = self._hessian_diagonal(x, batch)[:, :, None] * np.eye(
+            x.shape[1], dtype=x.dtype
+        )
         return hessian
 
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return the Hessian times v (K, p)."""
-        return self._bend(x, batch) * v
+        return self._hessian_diagonal(x, batch) * v
 
-    def _bend(self, x: Array, batch: Batch) -> Array:
+    def _hessian_diagonal(self, x: Array, batch: Batch) -> Array:
         """Return the diagonal of the Hessian (K, p)."""
         outside = (1 - self.alpha) * batch.w * (_excess(x, batch.X)[1] > 0)
         out = _total(outside)[:, None]
-        bend = np.repeat(2.0 * out, x.shape[1], axis=1)
-        bend[:, -1:] = 2.0 * (self.alpha * _total(batch.w)[:, None] - out)
-        return bend
+        diagonal = np.repeat(2.0 * out, x.shape[1], axis=1)
+        diagonal[:, -1:] = 2.0 * (self.alpha * _total(batch.w)[:, None] - out)
+        return diagonal
 
 
 def _excess(x: Array, X: Array) -> tuple[Array, Array]:

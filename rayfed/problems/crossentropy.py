@@ -1,4 +1,4 @@
-"""Softmax cross-entropy of scores, safe for scores of any size."""
+"""Softmax cross-entropy of scores, stable for scores of any size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rayfed.core.arrays import Array
 
 
 def cross_entropy(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    """Return the weighted losses and their derivatives by the scores.
+    """Return the weighted losses and their derivatives with respect to the scores.
 
     Parameters
     ----------

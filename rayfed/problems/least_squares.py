@@ -19,7 +19,7 @@ _SHORT = 64
 class LeastSquares(Linear):
     """Least squares: the loss of a row (a, y) is ``(a'x - y)^2 / 2``.
 
-    With the default keys F_i is the mean over the client's n_i rows of half the squared residual,
+    With default settings F_i is the mean over the client's n_i rows of half the squared residual,
     and F the mean over all n rows. Without ``half`` the loss is ``(a'x - y)^2`` and its gradient
     ``2 (a'x - y) a``: a study whose objective has no half but whose step uses ``(a'x - y) a``
     is written with ``half: false`` and half its local learning rate.
@@ -27,7 +27,7 @@ class LeastSquares(Linear):
     Parameters
     ----------
     half : bool
-        Whether squares are halved.
+        Whether the squared residual is halved.
 
     Examples
     --------
@@ -46,8 +46,8 @@ class LeastSquares(Linear):
     half: bool = True
 
     @property
-    def bend(self) -> tuple[float, float]:
-        """Both are 1, or 2."""
+    def curvature_bounds(self) -> tuple[float, float]:
+        """Both are 1, or 2 without `half`."""
         return (1.0, 1.0) if self.half else (2.0, 2.0)
 
     def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
@@ -59,7 +59,7 @@ class LeastSquares(Linear):
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
         """Return ``sum_b w_b loss_b`` (K,) and its gradient (K, p).
 
-        What `Linear` does, with fewer passes over the rows: small problems are made of overhead.
+        Same as in `Linear` with fewer passes over the rows, for small problems.
         """
         residual = scores(x, batch.X)
         residual -= batch.y
@@ -72,10 +72,10 @@ class LeastSquares(Linear):
         return value, combine(slope, batch.X)
 
     def near(self, x0: Array, batch: Batch) -> Oracle:
-        """Return value and gradient from their exact expansion at x0, where that is cheaper.
+        """Return value and gradient from their exact expansion at x0, if that is cheaper.
 
-        Clients with few and short rows are all overhead: one product with the Hessian, which is
-        kept from round to round, replaces two with the rows.
+        With few columns, one product with the Hessian, which is cached across rounds, replaces two
+        products with the rows.
         """
         return _Expansion(self, x0, batch) if _tall(batch) else super().near(x0, batch)
 
@@ -85,7 +85,7 @@ class LeastSquares(Linear):
         return hessian * (1.0 if self.half else 2.0)
 
     def curvatures(self, z: Array, y: Array) -> Array:
-        """Return 1, or 2."""
+        """Return 1, or 2 without `half`."""
         return np.full_like(z, 1.0 if self.half else 2.0)
 
     def predict(self, x: Array, X: Array) -> Array:
@@ -93,7 +93,7 @@ class LeastSquares(Linear):
         return scores(x, X)
 
     def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
-        """Return the line among the points where there is one feature, else the predictions."""
+        """Return the points and the line if there is one feature, else the predictions."""
         if len(x) - self.intercept != 1:
             return super().picture(x, X, y)
         ends = np.array([X[:, 0].min(), X[:, 0].max()])
@@ -106,10 +106,10 @@ class LeastSquares(Linear):
 
 
 class _Expansion:
-    """The objective F on one batch around x0 (K, p), where it is a quadratic.
+    """The quadratic objective on one batch, expanded around x0 (K, p).
 
-    With u = x - x0 and the Hessian H it is ``F(x0) + u'(g + H u / 2)``, its gradient ``g + H u``.
-    Since u is multiplied and not x, nothing is lost to rounding near an optimum.
+    With u = x - x0 and the Hessian H it equals ``F(x0) + u'(g + H u / 2)``, its gradient ``g + H
+    u``. Products with u instead of x avoid cancellation near an optimum.
     """
 
     def __init__(self, problem: LeastSquares, x0: Array, batch: Batch) -> None:
@@ -136,6 +136,6 @@ class _Expansion:
 
 
 def _tall(batch: Batch) -> bool:
-    """Whether each client has more rows than columns, and rows so short that calls cost most."""
+    """Whether clients have more rows than columns, and few columns."""
     rows, columns = batch.X.shape[1:]
     return bool(columns <= _SHORT and rows > columns)

@@ -1,4 +1,4 @@
-"""Problems whose loss depends on one number per row, the score ``a'x``."""
+"""Linear models: losses of one score ``a'x`` per row."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rayfed.problems.base import Batch, Problem, gram
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Problem):
-    """Losses of a score ``z = a'x``: an extension writes `losses` and `curvatures`.
+    """Base of losses of a score ``z = a'x``; subclasses implement `losses` and `curvatures`.
 
-    The coordinates of x (p = d) are the columns of X; with an intercept the last is its own.
+    The coordinates of x (p = d) are the columns of X; with an intercept, the last is the intercept.
     """
 
     @property
-    def bend(self) -> tuple[float, float] | None:
-        """The least and the largest value that `curvatures` can have; None if unknown."""
+    def curvature_bounds(self) -> tuple[float, float] | None:
+        """Lower and upper bound of `curvatures`; None if unknown."""
         return None
 
     def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
@@ -35,7 +35,7 @@ class Linear(Problem):
         return features
 
     def intercepts(self, features: int, p: int) -> Ints:
-        """Return the last coordinate, where there is an intercept."""
+        """Return the last coordinate if there is an intercept."""
         return np.arange(features - 1 if self.intercept else features, features)
 
     def data_value(self, x: Array, batch: Batch) -> Array:
@@ -54,16 +54,17 @@ class Linear(Problem):
         return gram(batch.w * self.curvatures(scores(x, batch.X), batch.y), batch.X)
 
     def data_curvature(self, batch: Batch) -> tuple[Array, Array] | None:
-        """Return bounds (K,): `bend` times the extreme eigenvalues of ``sum_b w_b a_b a_b'``."""
-        if self.bend is None:
+        """Return `curvature_bounds` times extreme eigenvalues of ``sum_b w_b a_b a_b'`` (K,)."""
+        bounds = self.curvature_bounds
+        if bounds is None:
             return None
         eigenvalues = np.maximum(np.linalg.eigvalsh(gram(batch.w, batch.X)), 0.0)
-        return self.bend[0] * eigenvalues[:, 0], self.bend[1] * eigenvalues[:, -1]
+        return bounds[0] * eigenvalues[:, 0], bounds[1] * eigenvalues[:, -1]
 
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b loss_b'' (a_b'v) a_b`` (K, p)."""
-        bend = batch.w * self.curvatures(scores(x, batch.X), batch.y)
-        return combine(bend * scores(v, batch.X), batch.X)
+        curvature = batch.w * self.curvatures(scores(x, batch.X), batch.y)
+        return combine(curvature * scores(v, batch.X), batch.X)
 
 
 def scores(x: Array, X: Array) -> Array:

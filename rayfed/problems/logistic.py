@@ -15,8 +15,8 @@ from rayfed.problems.linear import Linear, scores
 class LogisticRegression(Linear):
     """Logistic regression: the loss of a row (a, y), y 0 or 1, is ``log(1 + e^z) - y z``, z = a'x.
 
-    With the default keys F_i is the mean over the client's n_i rows of the log-loss (natural
-    logarithm), and F the mean over all n rows. Scores of any size are safe: nothing overflows.
+    With default settings F_i is the mean over the client's n_i rows of the log-loss (natural
+    logarithm), and F the mean over all n rows. Large scores do not overflow.
 
     Examples
     --------
@@ -32,8 +32,8 @@ class LogisticRegression(Linear):
     task: ClassVar[Literal["regression", "binary", "multiclass"]] = "binary"
 
     @property
-    def bend(self) -> tuple[float, float]:
-        """0, which large scores come close to, and 1/4 at score 0."""
+    def curvature_bounds(self) -> tuple[float, float]:
+        """0, the limit for large scores, and 1/4, attained at score 0."""
         return 0.0, 0.25
 
     def losses(self, z: Array, y: Array) -> tuple[Array, Array]:
@@ -47,8 +47,8 @@ class LogisticRegression(Linear):
 
     def curvatures(self, z: Array, y: Array) -> Array:
         """Return ``sigma(z) (1 - sigma(z)) = e^(z - 2 log(1 + e^z))``."""
-        bend: Array = np.exp(z - 2.0 * np.logaddexp(0.0, z))
-        return bend
+        curvature: Array = np.exp(z - 2.0 * np.logaddexp(0.0, z))
+        return curvature
 
     def predict(self, x: Array, X: Array) -> Array:
         """Return 1 where the score is positive, else 0, (K, B)."""

@@ -21,18 +21,18 @@ Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(Problem):
-    """Multilayer perceptron: ReLU hidden layers, the cross-entropy of a softmax at the end.
+    """Multilayer perceptron: ReLU hidden layers, softmax cross-entropy.
 
-    With the default keys F_i is the mean over the client's n_i rows of the cross-entropy (natural
+    With default settings F_i is the mean over the client's n_i rows of the cross-entropy (natural
     logarithm), and F the mean over all n rows. The model x (p) holds the layers in order, each an
-    (inputs, outputs) matrix by rows. With ``intercept`` each layer's last row is its bias: the
-    first layer's belongs to the column of ones of X, each further layer has one row more than it
-    has inputs. The number of classes follows from p and d.
+    (inputs, outputs) matrix in row-major order. With ``intercept`` each layer's last row is its
+    bias: the first layer's belongs to the column of ones of X, each further layer has one row more
+    than it has inputs. The number of classes follows from p and d.
 
     Parameters
     ----------
     hidden : tuple of int
-        Width of each hidden layer, at least one.
+        Width of each hidden layer; at least one layer.
     dropout : float or tuple of float
         Probability that a hidden unit is dropped in a local step, one for all hidden layers or one
         for each; the units that are kept are scaled by 1 / (1 - dropout). Evaluations, and
@@ -43,9 +43,10 @@ class MLP(Problem):
     Dropout is that of Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple
     way to prevent neural networks from overfitting", JMLR 2014, with units drawn anew for every row
     of every local step; the draws are keyed by client, round and step.
-    The normal start is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015:
-    weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with
-    b = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
+
+    The normal initialisation is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV
+    2015: weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with b
+    = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class MLP(Problem):
         return np.concatenate([np.full(r * c, float(r - self.intercept)) for r, c in shapes])
 
     def predict(self, x: Array, X: Array) -> Array:
-        """Return the class of largest score, the first of equals, (K, B)."""
+        """Return the class of the largest score (K, B); ties go to the first."""
         return np.asarray(self._forward(x, X)[-1].argmax(axis=-1), dtype=np.int64)
 
     def data_value(self, x: Array, batch: Batch) -> Array:
@@ -140,7 +141,7 @@ class MLP(Problem):
             yield inputs + self.intercept, outputs
 
     def _classes(self, features: int, p: int) -> int:
-        """Return the number of classes that makes p parameters."""
+        """Return the number of classes of a model with p parameters."""
         last = self.hidden[-1] + self.intercept
         return (p - self.size(features, 0)) // last
 
@@ -174,7 +175,7 @@ class MLP(Problem):
     def _backward(
         self, x: Array, activations: list[Array], slope: Array, out: Array, dropped: bool = False
     ) -> None:
-        """Write the gradient into out (K, p); slope (K, B, c) is the derivative by the scores.
+        """Write the gradient into out (K, p); slope (K, B, c) is d value / d scores.
 
         A unit that was dropped has the activation 0, as one that is off.
         """

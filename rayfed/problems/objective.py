@@ -1,4 +1,4 @@
-"""What is averaged over what: client objectives F_i and the global F."""
+"""Normalisation of the client objectives F_i and the global objective F."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Objective:
     Parameters
     ----------
     problem : Problem
-        Holds the keys ``divide_by``, ``l2``, ``l2_per``, ``weighting``, ``regularise_intercept``.
+        Its ``divide_by``, ``l2``, ``l2_per``, ``weighting`` and ``regularise_intercept`` are used.
     clients : int
         Number N of clients.
     samples : int
@@ -28,9 +28,9 @@ class Objective:
     features : int
         Columns d of X, the column of ones included.
     row : float, optional
-        1 / D_i, where all rows are in one place and weigh the same.
+        1 / D_i for every row, if all rows are pooled at one client.
     mass : float, optional
-        What all clients together count for; n if None.
+        Total mass of the clients; n if None.
     """
 
     problem: Problem
@@ -50,7 +50,7 @@ class Objective:
         return np.full(len(sizes), 1.0 / divisor)
 
     def ridge(self, sizes: Ints, p: int) -> Array | None:
-        """Return the l2 coefficients (K, 1), or (K, p) where intercepts are left out, or None."""
+        """Return the l2 coefficients (K, 1), or (K, p) if intercepts are exempt, or None."""
         if self.problem.l2 == 0:
             return None
         coefficient = self._l2(sizes)
@@ -66,40 +66,40 @@ class Objective:
         Parameters
         ----------
         mass : (K,) array of float
-            What each client counts for, n_i unless the data says otherwise.
+            Mass of each client: n_i unless the data defines it.
         """
         return mass if self.problem.weighting == "size" else np.ones(len(mass))
 
     def relative(self, mass: Floats) -> Floats:
-        """Return w_i in units of the mean w_i of all clients (K,): 1 where all weigh the same.
+        """Return w_i relative to the mean of w_i over all clients (K,).
 
-        With these factors the plain sum over all clients of ``factor_i F_i`` has the minimiser
-        of F, and where `weighting` is "sum" it is F.
+        With these factors the sum over all clients of ``factor_i F_i`` has the minimiser of F; if
+        `weighting` is "sum" it equals F.
         """
         return self.shares(mass) if self.problem.weighting == "size" else np.ones(len(mass))
 
     def shares(self, mass: Floats) -> Floats:
-        """Return what clients count for (K,) in units of the mean of all clients."""
+        """Return the masses of clients (K,) relative to the mean over all clients."""
         return mass * (self.clients / (self.samples if self.mass is None else self.mass))
 
     def normaliser(self, weights: float, clients: int) -> float:
-        """Return what ``sum_i weight_i F_i`` over some clients is divided by to estimate F.
+        """Return the divisor of ``sum_i weight_i F_i`` over some clients that estimates F.
 
         Parameters
         ----------
         weights : float
             Sum of the raw weights of the clients that were evaluated.
         clients : int
-            How many they are; where all are, the result is F itself.
+            Number of these clients; if all are evaluated the estimate is F itself.
         """
         return clients / self.clients if self.problem.weighting == "sum" else weights
 
     def per_mass(self, mass: Floats) -> tuple[Floats, Floats]:
-        """Return weight and share of each client (K,), divided by what it counts for.
+        """Return weight and share of each client (K,), divided by its mass.
 
         ``sum_i weight_i F_i / sum_i share_i`` over all clients is F, over some an estimate of it.
-        A mean over participants counts client i ``mass_i`` times, or draws it so often: of terms
-        that are divided by the mass it has the right weights either way.
+        A mean over participants weights client i by ``mass_i``, or draws it in proportion; with
+        terms divided by the mass, both have the right weights.
 
         Parameters
         ----------
@@ -107,8 +107,9 @@ class Objective:
         """
         if self.problem.weighting == "size":
             return np.ones(len(mass)), np.ones(len(mass))
-        each = 1.0 / mass
-        return each, each / self.clients if self.problem.weighting == "sum" else each
+        inverse = 1.0 / mass
+        share = inverse / self.clients if self.problem.weighting == "sum" else inverse
+        return inverse, share
 
     def pooled(self, sizes: Ints, mass: Floats | None = None) -> Objective:
         """Return F itself, as the objective of one client that has all rows.
@@ -118,7 +119,7 @@ class Objective:
         sizes : (N,) array of int
             Rows of every client.
         mass : (N,) array of float, optional
-            What every client counts for; its rows if None.
+            Mass of every client; its number of rows if None.
 
         Raises
         ------
@@ -136,8 +137,8 @@ class Objective:
                 "'centralised' cannot do; leave it out or use weighting 'size'",
             )
         l2 = 0.0 if self.problem.l2 == 0 else float(weights @ self._l2(sizes))
-        one = replace(self.problem, l2=l2, l2_per="client")
-        return replace(self, problem=one, row=float(rows[0]))
+        problem = replace(self.problem, l2=l2, l2_per="client")
+        return replace(self, problem=problem, row=float(rows[0]))
 
     def _l2(self, sizes: Ints) -> Floats:
         """Return l2_i (K,)."""

@@ -1,4 +1,4 @@
-"""What a model makes of some rows, as a page can draw it."""
+"""Pictures of a model: predictions or a curve, as drawn on the result page."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from rayfed.core.arrays import Array
 
 @dataclass(frozen=True)
 class Picture:
-    """A model beside rows of data.
+    """A model together with rows of data.
 
     Parameters
     ----------
     kind : "curve", "numbers" or "classes"
-        Points and a curve among them; target and prediction of every row; how many rows of each
-        class are put into each.
+        Points and a curve; targets and predictions; or a confusion matrix.
     points : (n, 2) array of float
         The points, or (target, prediction) of every row; empty for classes.
     curve : (m, 2) array of float
         The curve of the model; empty for the other kinds.
     counts : (c, c) array of int
-        Rows of class i that are put into class j; empty for the other kinds.
+        Rows of class i that are predicted as class j; empty for the other kinds.
     text : str
-        What the curve is, in words that follow "found".
+        Description of the curve, as the object of a sentence.
     square : bool
-        Whether both axes have one scale.
+        Whether both axes have the same scale.
     """
 
     kind: Literal["curve", "numbers", "classes"]
@@ -41,18 +40,18 @@ class Picture:
 
     @classmethod
     def of_curve(cls, points: Array, curve: Array, text: str, *, square: bool = False) -> Picture:
-        """Return points (n, 2) and a curve (m, 2) among them."""
+        """Return a picture of points (n, 2) and a curve (m, 2)."""
         return cls("curve", points, curve, np.empty((0, 0), np.int64), text, square)
 
     @classmethod
     def of_numbers(cls, y: Array, predicted: Array) -> Picture:
-        """Return targets (n,) beside predictions (n,)."""
+        """Return a picture of targets (n,) against predictions (n,)."""
         points = np.stack([y, predicted], axis=1)
         return cls("numbers", points, np.empty((0, 2)), np.empty((0, 0), np.int64))
 
     @classmethod
     def of_classes(cls, y: Array, predicted: Array) -> Picture:
-        """Return how many rows of each class (n,) are put into each (n,).
+        """Return the confusion matrix of classes (n,) and predictions (n,).
 
         Examples
         --------
@@ -65,7 +64,7 @@ class Picture:
         return cls("classes", none, none, pairs.reshape(classes, classes))
 
     def arrays(self) -> Mapping[str, Array]:
-        """Return everything as named arrays, texts among them, for a file without pickles."""
+        """Return all fields as named arrays, for a file without pickles."""
         return {
             "kind": np.array(self.kind), "text": np.array(self.text),
             "square": np.array(self.square), "points": np.asarray(self.points, np.float64),

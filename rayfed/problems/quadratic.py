@@ -1,4 +1,4 @@
-"""Quadratics: client objectives that are known exactly, curvature and all."""
+"""Quadratic client objectives given by their coefficients."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rayfed.problems.base import Batch, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Quadratic(Problem):
-    """Quadratic: a row (e, h) is itself an objective, ``h/2 ||x||^2 - e'x + ||e||^2 / (2 h)``.
+    """Quadratic: a row (e, h) stands for the objective ``h/2 ||x||^2 - e'x + ||e||^2 / (2 h)``.
 
-    It is ``h/2 ||x - e/h||^2``, with gradient h x - e, Hessian h I and least value 0. A client with
-    one row has exact gradients in every minibatch: the toy problem of Cho, Wang, Joshi, "Towards
-    Understanding Biased Client Selection in Federated Learning", AISTATS 2022, section 5.
+    It is ``h/2 ||x - e/h||^2``, with gradient h x - e, Hessian h I and minimum 0. The gradients of
+    a client with one row are exact in every minibatch: the toy problem of Cho, Wang, Joshi,
+    "Towards Understanding Biased Client Selection in Federated Learning", AISTATS 2022, section 5.
 
     Parameters
     ----------
     intercept : bool
-        There is none.
+        Must be False.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Quadratic(Problem):
         return product
 
     def picture(self, x: Array, X: Array, y: Array) -> None:
-        """Return None: rows are objectives, and nothing is predicted."""
+        """Return None, since rows are objectives and nothing is predicted."""
         return
 
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
@@ -68,24 +68,24 @@ class Quadratic(Problem):
 
     def data_curvature(self, batch: Batch) -> tuple[Array, Array]:
         """Return ``sum_b w_b h_b`` (K,), twice."""
-        bend: Array = np.vecdot(batch.w, batch.y)
-        return bend, bend
+        curvature: Array = np.vecdot(batch.w, batch.y)
+        return curvature, curvature
 
     def data_hessian(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b h_b I`` (K, p, p)."""
-        bend = np.vecdot(batch.w, batch.y.astype(x.dtype, copy=False))
-        hessian: Array = bend[:, None, None] * np.eye(batch.X.shape[2], dtype=x.dtype)
+        curvature = np.vecdot(batch.w, batch.y.astype(x.dtype, copy=False))
+        hessian: Array = curvature[:, None, None] * np.eye(batch.X.shape[2], dtype=x.dtype)
         return hessian
 
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b h_b v`` (K, p)."""
-        bend = np.vecdot(batch.w, batch.y.astype(x.dtype, copy=False))
-        product: Array = bend[:, None] * v
+        curvature = np.vecdot(batch.w, batch.y.astype(x.dtype, copy=False))
+        product: Array = curvature[:, None] * v
         return product
 
 
 def _off(x: Array, batch: Batch) -> Array:
-    """Return ``x - e/h`` of every row (K, B, p); padding, where h is 0, has its minimiser at 0."""
+    """Return ``x - e/h`` of every row (K, B, p); padding rows with h = 0 use minimiser 0."""
     h = batch.y.astype(x.dtype, copy=False)[:, :, None]
     best = np.divide(batch.X, h, out=np.zeros_like(batch.X), where=h != 0)
     off: Array = x[:, None, :] - best

@@ -1,4 +1,4 @@
-"""Softmax regression: several classes, linear scores."""
+"""Softmax regression for several classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rayfed.problems.crossentropy import cross_entropy, probabilities, sample_lo
 class SoftmaxRegression(Problem):
     """Softmax regression: the loss of a row (a, y) is ``log sum_c e^{z_c} - z_y``, z_c = a'x_c.
 
-    With the default keys F_i is the mean over the client's n_i rows of the cross-entropy (natural
+    With default settings F_i is the mean over the client's n_i rows of the cross-entropy (natural
     logarithm), and F the mean over all n rows. The model x (p = c d) holds the d coefficients of
     class 0, then those of class 1, and so on; c follows from p and d.
 
@@ -38,11 +38,11 @@ class SoftmaxRegression(Problem):
         return classes * features
 
     def intercepts(self, features: int, p: int) -> Ints:
-        """Return the last coordinate of each class, where there are intercepts."""
+        """Return the last coordinate of each class if there are intercepts."""
         return np.arange(features - 1, p, features) if self.intercept else np.arange(0)
 
     def predict(self, x: Array, X: Array) -> Array:
-        """Return the class of largest score, the first of equals, (K, B)."""
+        """Return the class of the largest score (K, B); ties go to the first."""
         return np.asarray(_scores(x, X).argmax(axis=-1), dtype=np.int64)
 
     def data_value(self, x: Array, batch: Batch) -> Array:
@@ -72,7 +72,7 @@ class SoftmaxRegression(Problem):
     def data_curvature(self, batch: Batch) -> tuple[Array, Array]:
         """Return 0 and half the largest eigenvalue of ``sum_b w_b a_b a_b'`` (K,).
 
-        ``diag(q) - q q'`` has no eigenvalue above 1/2, and comes close to 0 for large scores.
+        The eigenvalues of ``diag(q) - q q'`` are at most 1/2, and tend to 0 for large scores.
         """
         largest = np.linalg.eigvalsh(gram(batch.w, batch.X))[:, -1]
         return np.zeros_like(largest), 0.5 * largest
@@ -80,11 +80,11 @@ class SoftmaxRegression(Problem):
     def data_hvp(self, x: Array, v: Array, batch: Batch) -> Array:
         """Return the Hessian of the data term times v (K, p) without forming it."""
         q = probabilities(_scores(x, batch.X))
-        bend = _scores(v, batch.X)
-        bend -= np.vecdot(q, bend)[:, :, None]
-        bend *= q
-        bend *= batch.w[:, :, None]
-        return _combine(bend, batch.X)
+        product = _scores(v, batch.X)
+        product -= np.vecdot(q, product)[:, :, None]
+        product *= q
+        product *= batch.w[:, :, None]
+        return _combine(product, batch.X)
 
 
 def _scores(x: Array, X: Array) -> Array:

@@ -130,5 +130,5 @@ def _long_run(graph: Graph, rule: Walk) -> tuple[float, Floats]:
     from rayfed.topology.chain import Chain  # here: scipy takes a while to import
 
     chain = Chain(rule.matrix(graph))
-    law = chain.stationary if chain.whole else np.full(graph.count, np.nan)
-    return round(chain.slem, _DIGITS), law.round(_DIGITS)
+    law = chain.stationary if chain.irreducible else np.full(graph.count, np.nan)
+    return round(chain.second_eigenvalue, _DIGITS), law.round(_DIGITS)

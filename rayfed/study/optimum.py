@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,11 @@ class Whole:
         return Upload({"least": np.array(least)})
 
 
-def optimum(
-    run: Run, tables: Mapping[str, Any], place: str | None, *, of_clients: bool
-) -> Optimum | None:
-    """Return the optimum of a run's objective, by L-BFGS from its first model and Newton steps.
+class Optima:
+    """Optima of the objectives of a study, each found once, by L-BFGS and Newton steps.
+
+    Runs share an objective where problem, data, the clients' rows and the first model are equal:
+    those of all settings that change nothing but how it is minimised.
 
     Both leave the directions alone along which F does not change. So where minimisers are many, as
     with least squares of fewer rows than columns, it is the one nearest to the first model that is
@@ -66,46 +68,83 @@ def optimum(
     Parameters
     ----------
     tables : mapping of str to Rows
-        The tables that the run's shards travel without.
-    place : str or None
-        The key that cannot do without it; if None, an unknown optimum is no error.
-    of_clients : bool
-        Whether the least value of every F_i is wanted too.
-
-    Returns
-    -------
-    Optimum or None
-        None where it is not known and nothing needs it.
-
-    Raises
-    ------
-    ScenarioError
-        If the problem is not convex, or not all clients are evaluated.
+        The tables that the runs' shards travel without.
     """
-    problem = run.training.problem
-    if not problem.convex or len(run.measuring.evaluated) < run.federation.clients.count:
-        if place is None:
-            return None
-        unknown = f"the optimum of '{problem.name}' is unknown; leave it out"
-        raise ScenarioError(place, "needs `evaluate.clients: all`" if problem.convex else unknown)
-    clients = run.federation.views.evaluation
-    setup = replace(
-        run.setup(), owners={"optimum": Whole()}, views=DataViews(clients, clients), initial={}
-    )
-    executor = SerialExecutor(tables)
-    executor.open("optimum", setup)
-    function = _Function(executor, run)
-    from rayfed.numerics.minimise import minimise  # here: SciPy takes a while to import
 
-    x0 = run.training.x0.astype(np.float64)
-    value, x = minimise(function.value_and_gradient, function.newton, x0)
-    return Optimum(value, x, function.least(x0) if of_clients else None)
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self.tables = tables
+        self._found: dict[Any, Optimum] = {}
+        self._least: dict[Any, Floats] = {}
+
+    def of(self, run: Run, place: str | None, *, of_clients: bool) -> Optimum | None:
+        """Return the optimum of a run's objective.
+
+        Parameters
+        ----------
+        place : str or None
+            The key that cannot do without it; if None, an unknown optimum is no error.
+        of_clients : bool
+            Whether the least value of every F_i is wanted too.
+
+        Returns
+        -------
+        Optimum or None
+            None where it is not known and nothing needs it.
+
+        Raises
+        ------
+        ScenarioError
+            If the problem is not convex, or not all clients are evaluated.
+        """
+        problem = run.training.problem
+        if not problem.convex or len(run.measuring.evaluated) < run.federation.clients.count:
+            if place is None:
+                return None
+            unknown = f"the optimum of '{problem.name}' is unknown; leave it out"
+            text = "needs `evaluate.clients: all`" if problem.convex else unknown
+            raise ScenarioError(place, text)
+        key = _identity((run.federation.views.evaluation, run.training.x0))
+        x0 = run.training.x0.astype(np.float64)
+        if key not in self._found:
+            from rayfed.numerics.minimise import minimise  # here: SciPy takes a while to import
+
+            function = _Function(self.tables, run)
+            value, x = minimise(function.value_and_gradient, function.newton, x0)
+            self._found[key] = Optimum(value, x)
+        if not of_clients:
+            return self._found[key]
+        if key not in self._least:
+            self._least[key] = _Function(self.tables, run).least(x0)
+        return replace(self._found[key], least=self._least[key])
+
+
+def _identity(value: Any) -> Any:
+    """Return something hashable that is equal for two values only if all that they hold is.
+
+    Dataclasses are taken apart into their fields (but those that do not compare), arrays are
+    digested. Of what is unknown and cannot be hashed, nothing is equal to anything.
+    """
+    if isinstance(value, np.ndarray):
+        digest = sha256(np.ascontiguousarray(value).tobytes()).digest()
+        return (str(value.dtype), value.shape, digest)
+    if isinstance(value, tuple | list):
+        return (type(value), *map(_identity, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        held = (_identity(getattr(value, f.name)) for f in fields(value) if f.compare)
+        return (type(value), *held)
+    return value if isinstance(value, Hashable) else object()
 
 
 class _Function:
     """F, its gradient and its Hessian, summed over all clients."""
 
-    def __init__(self, executor: SerialExecutor, run: Run) -> None:
+    def __init__(self, tables: Mapping[str, Any], run: Run) -> None:
+        clients = run.federation.views.evaluation
+        setup = replace(
+            run.setup(), owners={"optimum": Whole()}, views=DataViews(clients, clients), initial={}
+        )
+        executor = SerialExecutor(tables)
+        executor.open("optimum", setup)
         view, ids = run.federation.views.evaluation, run.measuring.evaluated
         weights = float(view.objective.weights(view.shards.mass(ids)).sum())
         self.normaliser = view.objective.normaliser(weights, len(ids))

@@ -28,7 +28,7 @@ from rayfed.study.checks import check_run
 from rayfed.study.cost import Cost
 from rayfed.study.firstmodel import read_model
 from rayfed.study.names import check_runs, run_folder
-from rayfed.study.optimum import optimum
+from rayfed.study.optimum import Optima
 from rayfed.study.views import Loader, Views, Wanted
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
@@ -94,10 +94,11 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
         If anything is wrong: nothing has been started then.
     """
     loader = Loader()
+    optima = Optima(loader.tables)
     runs = []
     for name, setting in settings:
         for seed in setting.seeds:
-            runs += _Seed(name, setting, seed, loader).runs()
+            runs += _Seed(name, setting, seed, loader, optima).runs()
     check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
     return Plan(study, tuple(runs), loader.tables)
 
@@ -105,8 +106,11 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
 class _Seed:
     """Makes the runs of one setting and seed; they share data, population and first model."""
 
-    def __init__(self, setting: str, study: Study, seed: int, loader: Loader) -> None:
+    def __init__(
+        self, setting: str, study: Study, seed: int, loader: Loader, optima: Optima
+    ) -> None:
         self.setting, self.study, self.seed, self.loader = setting, study, seed, loader
+        self.optima = optima
         task = study.problem
         self.problem: Problem = task.kernels
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
@@ -138,7 +142,7 @@ class _Seed:
         examined = any(examiner.needs_optimum for examiner in examiners if examiner is not None)
         if not (place or of_clients or examined):
             return runs
-        best = optimum(runs[0], self.loader.tables, place, of_clients=of_clients)
+        best = self.optima.of(runs[0], place, of_clients=of_clients)
         return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]
 
     def _run(self, index: int, algorithm: Algorithm) -> Run:
@@ -228,7 +232,11 @@ class _Seed:
         if not self.views.shards.classes:
             text = "found label, but the targets are numbers; leave it out"
             raise ScenarioError("clients.availability.by", text)
-        return replace(clients, ranks=label_ranks(self.views.whole(self.loader.tables)))
+        try:
+            ranks = label_ranks(self.views.whole(self.loader.tables))
+        except ScenarioError as error:
+            raise error.under("clients.availability.by") from None
+        return replace(clients, ranks=ranks)
 
     def _bound(self, index: int, algorithm: Algorithm) -> tuple[Algorithm, Examiner | None]:
         """Return an algorithm that has met clients and problem, and its examiner.

@@ -57,15 +57,21 @@ class Study(Settings):
     name : str
         Name of the study and of its result folder; the name of the file if not given.
     description : str
-        One sentence.
+        What the study shows, in a sentence.
     seeds : list of int
         Every algorithm runs once with each.
     rounds : int, optional
         Rounds of a run, unless `stop` ends it earlier.
     stop : mapping
         Rules that end a run.
-    evaluate, checkpoint, clock, executor : mapping
-        How a run is evaluated, saved, timed and placed; none of them changes a result.
+    evaluate : mapping
+        When a run is evaluated, on which clients, and which further columns are recorded.
+    checkpoint : mapping
+        How often the state of a run is saved.
+    clock : mapping
+        Whether simulated seconds also pass on the wall clock. It does not change a result.
+    executor : mapping
+        Where the clients live: in this process or in Ray actors. It does not change a result.
     dtype : "float32" or "float64", optional
         Type of the numbers; the default of the problem if null.
     problem : mapping

@@ -1,4 +1,4 @@
-"""Topologies: who is linked with whom, at any round and virtual second; and walks on them."""
+"""Topologies: the links between clients over rounds and virtual time, and walks on them."""
 
 from rayfed.topology.base import Graphs, Topology
 from rayfed.topology.graph import Graph, Listed, Near

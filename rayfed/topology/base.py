@@ -1,8 +1,8 @@
-"""What a topology is: the graphs that link the clients, one after another.
+"""Base class of topologies: sequences of graphs that link the clients.
 
-Time is cut into epochs, in each of which the graph stays as it is. A topology says which epoch a
-round or a virtual second belongs to, and draws the graph of any epoch from the seed alone: there
-is nothing to replay and nothing to save.
+Time is divided into epochs with one graph each. A topology maps a round or a virtual second to an
+epoch, and draws the graph of any epoch from the seed alone, so there is no state to replay or to
+save.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from annotated_types import Ge, Lt
 from rayfed.core.arrays import Bools, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.topology.connect import Parts, joined, parts
+from rayfed.topology.connect import Components, components_of, connected
 from rayfed.topology.graph import Graph
 
 Policy: TypeAlias = Literal["refuse", "repair", "redraw", "allow"]
 
 MOST_LINKS = 20_000_000
-"""Links that a graph may have: a list of so many takes half a gigabyte."""
+"""Largest number of links of a graph; a list of them takes half a gigabyte."""
 _TRIES = 1000
-_KEPT = 2  # graphs that are remembered: the one that holds, and the one before
+_KEPT = 2  # graphs that are cached: the current one and the one before
 
 
 class Series:
-    """The graphs of one population, before links fail and before they are mended.
+    """The graphs of one population, before links fail and before repairs.
 
     Attributes
     ----------
     frames : int or None
-        How many there are; None if there is no end of them.
+        Number of graphs; None if unlimited.
     """
 
     frames: int | None = None
 
     def epoch(self, round: int, time_s: float) -> int:
-        """Return which graph, from 0, holds in a round (from 1) at a virtual second."""
+        """Return the epoch, from 0, of a round (from 1) and virtual second."""
         raise NotImplementedError
 
     def draw(self, epoch: int, attempt: int) -> Graph:
-        """Return the graph of an epoch; another draw of it for another attempt."""
+        """Return the graph of an epoch; each attempt is an independent draw."""
         raise NotImplementedError
 
 
@@ -54,17 +54,17 @@ class Topology:
     Parameters
     ----------
     seed : int, optional
-        Fixes the graphs apart from the run's seed.
+        Seed of the graphs, in place of the run's seed.
     loss : float
-        Probability that a link is down during an epoch, each by itself.
+        Probability that a link is down during an epoch, independently of the others.
     disconnected : "refuse" or "repair" or "redraw" or "allow"
-        What is done where the links that are up leave the clients in several parts: end with one
-        line, add the shortest missing links, draw the epoch again, or nothing.
+        What to do if the graph of the links that are up is not connected: raise an error, add the
+        shortest missing links, draw the epoch again, or nothing.
     """
 
     name: ClassVar[str]
     drawn: ClassVar[bool] = False
-    """Whether another draw of the same epoch can differ."""
+    """Whether two draws of the same epoch can differ."""
 
     seed: int | None = None
     loss: Annotated[float, Ge(0), Lt(1)] = 0.0
@@ -72,8 +72,8 @@ class Topology:
 
     def __post_init__(self) -> None:
         if self.disconnected == "redraw" and not (self.drawn or self.loss):
-            found = "found redraw, but every draw of this graph is the same"
-            raise ScenarioError("disconnected", f"{found}; give refuse, repair or allow")
+            text = "found redraw, but every draw of this graph is the same"
+            raise ScenarioError("disconnected", f"{text}; give refuse, repair or allow")
 
     def series(self, count: int, seed: int) -> Series:
         """Return the graphs of N = count clients.
@@ -81,7 +81,7 @@ class Topology:
         Raises
         ------
         ScenarioError
-            If the settings do not fit so many clients, or a file is wrong.
+            If the settings do not fit the number of clients, or a file is invalid.
         """
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class Graphs:
     count : int
         Number N of clients.
     seed : int
-        Seed of the run; that of the topology goes first.
+        Seed of the run; the topology's seed takes precedence.
 
     Examples
     --------
@@ -108,33 +108,33 @@ class Graphs:
     topology: Topology
     count: int
     seed: int
-    _made: dict[int, Graph] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _cache: dict[int, Graph] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type[Graphs], tuple[Topology, int, int]]:
-        return type(self), (self.topology, self.count, self.seed)  # without what it remembers
+        return type(self), (self.topology, self.count, self.seed)  # without the cache
 
     def epoch(self, round: int, time_s: float = 0.0) -> int:
-        """Return which graph, from 0, holds in a round (from 1) at a virtual second."""
+        """Return the epoch, from 0, of a round (from 1) and virtual second."""
         return self._series.epoch(round, time_s)
 
     @property
     def fixed(self) -> bool:
-        """Whether there is one graph for good."""
+        """Whether the graph never changes."""
         return self._series.frames == 1
 
     def check(self) -> None:
-        """Make the first graph, and all of them where there is an end of them.
+        """Build the first graph, and all of them if their number is limited.
 
         Raises
         ------
         ScenarioError
-            If one is not connected and should be, or cannot be made.
+            If one is not connected and should be, or cannot be built.
         """
         for epoch in range(self._series.frames or 1):
             self.of(epoch)
 
     def at(self, round: int, time_s: float = 0.0) -> Graph:
-        """Return the graph that holds in a round (from 1) at a virtual second.
+        """Return the graph of a round (from 1) and virtual second.
 
         Raises
         ------
@@ -145,12 +145,12 @@ class Graphs:
 
     def of(self, epoch: int) -> Graph:
         """Return the graph of an epoch, from 0; raises as `at` does."""
-        if epoch not in self._made:
-            made = self._make(epoch)
-            while len(self._made) >= _KEPT:
-                self._made.pop(next(iter(self._made)))
-            self._made[epoch] = made
-        return self._made[epoch]
+        if epoch not in self._cache:
+            graph = self._make(epoch)
+            while len(self._cache) >= _KEPT:
+                self._cache.pop(next(iter(self._cache)))
+            self._cache[epoch] = graph
+        return self._cache[epoch]
 
     @cached_property
     def _series(self) -> Series:
@@ -158,24 +158,24 @@ class Graphs:
 
     @property
     def _key(self) -> Key:
-        own = self.topology.seed
-        return Key(self.seed if own is None else own, "topology")
+        seed = self.topology.seed
+        return Key(self.seed if seed is None else seed, "topology")
 
     def _make(self, epoch: int) -> Graph:
         policy = self.topology.disconnected
         for attempt in range(_TRIES if policy == "redraw" else 1):
-            graph = self._up(epoch, attempt)
+            graph = self._draw(epoch, attempt)
             if policy == "allow":
                 return graph
-            found = parts(graph)
-            if found.count == 1:
+            components = components_of(graph)
+            if components.count == 1:
                 return graph
             if policy == "repair":
-                return joined(graph, found, self._key.sub("repair"), epoch)
-        raise ScenarioError("topology", _apart(epoch, graph, found, policy))
+                return connected(graph, components, self._key.sub("repair"), epoch)
+        raise ScenarioError("topology", _disconnected(epoch, graph, components, policy))
 
-    def _up(self, epoch: int, attempt: int) -> Graph:
-        """Return the links of an epoch that have not failed."""
+    def _draw(self, epoch: int, attempt: int) -> Graph:
+        """Return the graph of an epoch without the links that are down."""
         graph, loss = self._series.draw(epoch, attempt), self.topology.loss
         if not loss:
             return graph
@@ -187,20 +187,20 @@ class Graphs:
         return graph.without(down)
 
 
-def _apart(epoch: int, graph: Graph, found: Parts, policy: Policy) -> str:
-    """Return the sentence for a graph that is not connected."""
-    few = found.smallest()
+def _disconnected(epoch: int, graph: Graph, components: Components, policy: Policy) -> str:
+    """Return the error message for a graph that is not connected."""
+    few = components.smallest()
     if len(few) == 1:
         text = f"client {few[0]} has no link in graph {epoch}"
     else:
         ids = ", ".join(map(str, few[:5])) + (", ..." if len(few) > 5 else "")
-        text = f"graph {epoch} is in {found.count} parts, one with clients {ids} alone"
-    tried = f", in none of {_TRIES} draws is it whole" if policy == "redraw" else ""
+        text = f"graph {epoch} is in {components.count} parts, one with clients {ids} alone"
+    tried = f", in none of {_TRIES} draws is it connected" if policy == "redraw" else ""
     return f"{text}{tried}; link more clients, or set disconnected to repair or allow"
 
 
 def refuse_large(links: float) -> None:
-    """Refuse a graph with more links than memory should hold.
+    """Refuse a graph with too many links for memory.
 
     Raises
     ------
@@ -208,5 +208,5 @@ def refuse_large(links: float) -> None:
         If there are more than `MOST_LINKS`.
     """
     if links > MOST_LINKS:
-        found = f"asks for {links:,.0f} links, but {MOST_LINKS:,} are the most"
-        raise ScenarioError("topology", f"{found}; link fewer clients")
+        text = f"asks for {links:,.0f} links, but the limit is {MOST_LINKS:,}"
+        raise ScenarioError("topology", f"{text}; link fewer clients")

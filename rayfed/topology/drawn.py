@@ -1,4 +1,4 @@
-"""Graphs that are drawn: each link by chance, targets that every client picks, small worlds."""
+"""Random graphs: Erdos-Renyi, random targets, small worlds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rayfed.topology.rounds import ByRounds
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn(ByRounds):
-    """Base of graphs that are drawn as a whole."""
+    """Base of random graphs that are drawn in one piece."""
 
     drawn: ClassVar[bool] = True
 
     disconnected: Policy = "redraw"
 
     def maker(self, count: int, seed: int) -> Callable[[int, int], Graph]:
-        """Return a draw of its own for every epoch and attempt."""
+        """Return a function that draws the graph of an epoch and attempt."""
         self.check(count)
         key = Key(seed, f"topology/{self.name}")
         return lambda epoch, attempt: Listed(count, self.ends(count, key.generator(epoch, attempt)))
@@ -37,7 +37,7 @@ class Drawn(ByRounds):
         Raises
         ------
         ScenarioError
-            If they do not.
+            If the settings do not fit.
         """
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class Drawn(ByRounds):
 class Random(Drawn):
     """Every pair of clients is linked with the same probability (Erdos and Renyi, Gilbert).
 
-    Such a graph is whole with high probability from ``p = ln(N) / N`` on.
+    Such a graph is connected with high probability if ``p > ln(N) / N``.
 
     Parameters
     ----------
@@ -63,17 +63,19 @@ class Random(Drawn):
     p: Annotated[float, Gt(0), Le(1)]
 
     def check(self, count: int) -> None:
-        """Refuse more links than memory should hold."""
+        """Refuse too many links for memory."""
         refuse_large(self.p * count * (count - 1) / 2)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:
-        """Return the pairs that are hit: the gaps between them are geometric."""
+        """Return the links, drawn by geometrically distributed gaps between their indices."""
         pairs = count * (count - 1) // 2
         mean = self.p * pairs
         last, hits = -1, []
         while last < pairs:
             gaps = stream.geometric(self.p, size=int(mean + 4 * mean**0.5) + 8)
-            hits.append(last + np.cumsum(np.minimum(gaps, pairs + 1)))  # a sum without overflow
+            hits.append(
+                last + np.cumsum(np.minimum(gaps, pairs + 1))
+            )  # clipped, so that the sum cannot overflow
             last = int(hits[-1][-1])
         index = np.concatenate(hits)
         return _pairs(index[index < pairs], count)
@@ -81,17 +83,17 @@ class Random(Drawn):
 
 @dataclass(frozen=True, kw_only=True)
 class Targets(Drawn):
-    """Every client picks some clients at random, and is linked with whom it picks.
+    """Every client picks random clients and is linked with them.
 
     The graph of the RWSADMM authors' code, https://github.com/zibaparsons/RWSADMM: picks are
-    uniform without replacement among all clients, itself included, and links have no direction.
-    Who picks itself gets no link from that pick. The expected degree is
+    uniform without replacement among all clients, itself included, and links are undirected. A
+    client that picks itself gets no link from that pick. The expected degree is
     ``(N - 1) (1 - (1 - number / N)^2)``.
 
     Parameters
     ----------
     number : int
-        Clients that each one picks.
+        Number of clients that each client picks.
     """
 
     name: ClassVar[str] = "targets"
@@ -101,8 +103,8 @@ class Targets(Drawn):
     def check(self, count: int) -> None:
         """Refuse more picks than there are clients."""
         if self.number > count:
-            found = f"found {self.number} picks among {count} clients"
-            raise ScenarioError("topology.number", f"{found}; give at most {count}")
+            text = f"found {self.number} picks among {count} clients"
+            raise ScenarioError("topology.number", f"{text}; give at most {count}")
         refuse_large(self.number * count)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:
@@ -117,16 +119,16 @@ class Targets(Drawn):
 
 @dataclass(frozen=True, kw_only=True)
 class SmallWorld(Drawn):
-    """A ring of near neighbours, some of whose links lead anywhere instead.
+    """A ring lattice with randomly rewired links (Watts-Strogatz).
 
     Watts, Strogatz, "Collective dynamics of small-world networks", Nature 393, 1998.
 
     Parameters
     ----------
     neighbours : int
-        Links of each client on the ring, half of them on either side.
+        Links of each client on the ring, half on each side.
     rewire : float
-        Probability that a link leads to a client drawn at random.
+        Probability that a link is rewired to a random client.
     """
 
     name: ClassVar[str] = "small-world"
@@ -137,18 +139,18 @@ class SmallWorld(Drawn):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.neighbours % 2:
-            found = f"found {self.neighbours}, of which no half is on either side"
-            raise ScenarioError("neighbours", f"{found}; give an even number")
+            text = f"found {self.neighbours}, an odd number"
+            raise ScenarioError("neighbours", f"{text}; give an even number")
 
     def check(self, count: int) -> None:
         """Refuse more neighbours than there are other clients."""
         if self.neighbours >= count:
-            found = f"found {self.neighbours} neighbours among {count} clients"
-            raise ScenarioError("topology.neighbours", f"{found}; give fewer")
+            text = f"found {self.neighbours} neighbours among {count} clients"
+            raise ScenarioError("topology.neighbours", f"{text}; give fewer")
         refuse_large(self.neighbours * count / 2)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:
-        """Return the links of networkx's graph."""
+        """Return the links of `networkx.watts_strogatz_graph`."""
         from networkx import watts_strogatz_graph
 
         graph = watts_strogatz_graph(count, self.neighbours, self.rewire, seed=stream)
@@ -156,7 +158,7 @@ class SmallWorld(Drawn):
 
 
 def _pairs(index: Ints, count: int) -> Ints:
-    """Return the pairs i < j (E, 2) with these numbers in the order (0, 1), (0, 2), ..."""
+    """Return the pairs i < j (E, 2) with these indices in the order (0, 1), (0, 2), ..."""
     firsts = np.cumsum(np.concatenate([[0], np.arange(count - 1, 0, -1)]))
     low = np.searchsorted(firsts, index, side="right") - 1
     return np.stack([low, low + 1 + index - firsts[low]], axis=1)

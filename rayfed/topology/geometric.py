@@ -1,4 +1,4 @@
-"""Graphs of clients that move: those within range are linked."""
+"""Random geometric graphs: clients, possibly moving, linked within a range."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from rayfed.topology.mobility import Mobility, Waypoint
 
 @dataclass(frozen=True, kw_only=True)
 class Geometric(Topology):
-    """Clients in a rectangle, linked where they are within range (a random geometric graph).
+    """Clients in a rectangle, linked if they are within range (a random geometric graph).
 
     Away from the edges the expected degree is ``(N - 1) pi range_m^2 / area``.
 
     Parameters
     ----------
     range_m : float
-        Metres up to which two clients are linked.
+        Largest distance of linked clients, in metres.
     area_m : list of float
         Width and height of the rectangle, in metres.
     mobility : name or mapping
         How clients move.
     every_s : float
-        Seconds after which the graph is taken anew.
+        Seconds between updates of the graph.
     round_s : float, optional
-        Seconds that clients move in a round, where rounds move them; if null the virtual clock
-        does.
+        Seconds of movement per round; if null, clients move with the virtual clock.
     """
 
     name: ClassVar[str] = "geometric"

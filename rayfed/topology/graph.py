@@ -1,4 +1,4 @@
-"""A graph of clients at one moment: who is linked with whom."""
+"""Graphs of clients at one moment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
 Down: TypeAlias = Callable[[Ints, Ints], Bools]
-"""``down(low, high) -> (E,) bool``: which links between clients low < high have failed."""
-_SQUARE = 0.7  # sides of a square over the range: its diagonal is 0.99 of it
-_WHOLE = 2.0**53  # up to here floats tell whole numbers apart
+"""``down(low, high) -> (E,) bool``: which links between clients low < high are down."""
+_SQUARE = 0.7  # side of a square in units of the range: its diagonal is 0.99 of the range
+_WHOLE = 2.0**53  # integers up to here are exact as floats
 
 
 class Graph:
@@ -29,7 +29,7 @@ class Graph:
     count : int
         Number N of clients.
     positions : (N, 2) array, optional
-        Where the clients are, in metres.
+        Positions of the clients, in metres.
     """
 
     def __init__(self, count: int, positions: Floats | None = None) -> None:
@@ -37,11 +37,11 @@ class Graph:
 
     @property
     def links(self) -> Ints:
-        """Every link (E, 2) once, the lower id first, in ascending order."""
+        """The links (E, 2), each once with the lower id first, in ascending order."""
         return self.listed().links
 
     def neighbours(self, client: int) -> Ints:
-        """Return who is linked with a client, ascending, without itself."""
+        """Return the neighbours of a client, ascending, without itself."""
         raise NotImplementedError
 
     def degrees(self, ids: Ints) -> Ints:
@@ -53,12 +53,12 @@ class Graph:
         return components(self.count, self.links)
 
     def without(self, down: Down) -> Graph:
-        """Return the graph without the links that have failed."""
+        """Return the graph without the links that are down."""
         raise NotImplementedError
 
     def plus(self, links: Ints) -> Graph:
-        """Return the graph with more links (E, 2), none of which it has."""
-        return Mended(self, links)
+        """Return the graph with additional links (E, 2), none of which it has."""
+        return Augmented(self, links)
 
     @property
     def matrix(self) -> csr_array[Any]:
@@ -66,16 +66,16 @@ class Graph:
         return self.listed().matrix
 
     def listed(self) -> Listed:
-        """Return the same graph with all links in one list."""
+        """Return the same graph as an explicit list of links."""
         return self._listed
 
     def distance(self, one: int, other: int) -> float:
-        """Return the metres between two clients.
+        """Return the distance of two clients, in metres.
 
         Raises
         ------
         ValueError
-            If nobody knows where they are.
+            If the graph has no positions.
         """
         if self.positions is None:
             raise ValueError("the clients of this graph have no positions")
@@ -83,7 +83,7 @@ class Graph:
 
     @property
     def _pairs(self) -> Ints:
-        """Every link (E, 2) once, in any order."""
+        """The links (E, 2), each once, in any order."""
         raise NotImplementedError
 
     @cached_property
@@ -92,14 +92,14 @@ class Graph:
 
 
 class Listed(Graph):
-    """A graph given by all of its links.
+    """A graph given by the list of its links.
 
     Parameters
     ----------
     count : int
         Number N of clients.
     links : (E, 2) array of int
-        In any order; repeated links count once, loops not at all.
+        In any order; duplicates and loops are dropped.
     positions : (N, 2) array, optional
         In metres.
 
@@ -132,11 +132,11 @@ class Listed(Graph):
 
     @property
     def links(self) -> Ints:
-        """Every link (E, 2) once, the lower id first, in ascending order."""
+        """The links (E, 2), each once with the lower id first, in ascending order."""
         return self._links
 
     def without(self, down: Down) -> Listed:
-        """Return the graph with the other links."""
+        """Return the graph without the links that are down."""
         links = self.links
         return Listed(self.count, links[~down(links[:, 0], links[:, 1])], self.positions)
 
@@ -147,20 +147,20 @@ class Listed(Graph):
     @cached_property
     def matrix(self) -> csr_array[Any]:
         """The adjacency matrix (N, N): 1.0 for a link."""
-        from scipy.sparse import csr_array  # here: who only walks stays small
+        from scipy.sparse import csr_array  # imported late: not needed for walks alone
 
         ones = np.ones(len(self._ends))
         return csr_array((ones, self._ends, self._starts), shape=(self.count, self.count))
 
 
-class Mended(Graph):
-    """A graph and a few links more; a question is put to the graph, not to all of its links.
+class Augmented(Graph):
+    """A graph with a few additional links; queries are passed on to the graph.
 
     Parameters
     ----------
     graph : Graph
     links : (E, 2) array of int
-        None of which the graph has.
+        Additional links, none of which the graph has.
     """
 
     def __init__(self, graph: Graph, links: Ints) -> None:
@@ -168,39 +168,39 @@ class Mended(Graph):
         self._graph, self._more = graph, Listed(graph.count, links)
 
     def neighbours(self, client: int) -> Ints:
-        """Ask both."""
+        """Return the neighbours in both parts, ascending."""
         around, more = self._graph.neighbours(client), self._more.neighbours(client)
         return np.sort(np.concatenate([around, more])) if len(more) else around
 
     def degrees(self, ids: Ints) -> Ints:
-        """Ask both."""
+        """Return the sum of the degrees in both parts."""
         return self._graph.degrees(ids) + self._more.degrees(ids)
 
     def components(self) -> Ints:
-        """Return the component (N,) of each client: the links that came join some of the others."""
+        """Return the component (N,) of each client, merged by the additional links."""
         return contracted(self._graph.components(), *self._more.links.T)
 
     def without(self, down: Down) -> Graph:
-        """Return the graph without those that have failed of both."""
-        return Mended(self._graph.without(down), self._more.without(down).links)
+        """Return the graph without the links that are down in both parts."""
+        return Augmented(self._graph.without(down), self._more.without(down).links)
 
     @property
     def _pairs(self) -> Ints:
-        """Every link (E, 2) once."""
+        """The links (E, 2), each once."""
         return np.concatenate([self._graph.links, self._more.links])
 
 
 class Near(Graph):
-    """A graph that links clients within a range; a question costs its neighbourhood alone.
+    """A graph that links clients within a range; a query computes only the neighbourhood.
 
     Parameters
     ----------
     positions : (N, 2) array
         In metres.
     range_m : float
-        Clients at this distance or nearer are linked.
+        Largest distance of linked clients, in metres.
     down : callable, optional
-        Which of these links have failed.
+        Which links are down.
     """
 
     positions: Floats
@@ -210,37 +210,37 @@ class Near(Graph):
         self.range_m, self.down = range_m, down
 
     def neighbours(self, client: int) -> Ints:
-        """Ask the tree for the points in range."""
+        """Return the clients in range, found by a k-d tree."""
         return np.sort(self._around(np.array([client]))[1])
 
     def degrees(self, ids: Ints) -> Ints:
-        """Ask the tree for the points in range."""
+        """Return the clients in range, found by a k-d tree."""
         return np.bincount(self._around(ids)[0], minlength=len(ids))
 
     def components(self) -> Ints:
-        """Return the connected component (N,) of each client, without all links.
+        """Return the connected component (N,) of each client, without listing all links.
 
-        Whoever is in the same small square is in range for certain, so that one client of each
-        square links most of the others. All links are asked of those clients alone whom this
-        leaves outside the largest component.
+        Clients in the same small square are certainly in range, so linking one client per square
+        connects most of them. All links are computed only for the clients that this leaves
+        outside the largest component.
         """
         corner = self.positions.min(axis=0)
         column, row = np.floor((self.positions - corner).T / (_SQUARE * self.range_m))
         rows = row.max() + 1.0
         if rows * (column.max() + 1.0) > _WHOLE:
             return components(self.count, self._pairs)
-        firsts, square = _alike((column * rows + row).astype(np.int64))
+        firsts, square = _grouped((column * rows + row).astype(np.int64))
         across = tree_of(self.positions[firsts]).query_pairs(self.range_m, output_type="ndarray")
         others = np.flatnonzero(firsts[square] != np.arange(self.count))
-        own = np.stack([others, firsts[square[others]]], axis=1)
-        links = np.concatenate([own, firsts[across]])
+        inside = np.stack([others, firsts[square[others]]], axis=1)
+        links = np.concatenate([inside, firsts[across]])
         labels = components(self.count, links[self._up(*links.T)])
         rest = np.flatnonzero(labels != np.bincount(labels).argmax())
         at, there = self._around(rest)
         return contracted(labels, rest[at], there)
 
     def without(self, down: Down) -> Near:
-        """Return the graph in which these links are known to have failed."""
+        """Return the graph without the links that are down."""
         return Near(self.positions, self.range_m, down)
 
     @cached_property
@@ -249,24 +249,24 @@ class Near(Graph):
 
     @property
     def _pairs(self) -> Ints:
-        """Every link (E, 2) once, the lower id first."""
-        found: Ints = self._tree.query_pairs(self.range_m, output_type="ndarray")
-        return found[self._up(*found.T)]
+        """The links (E, 2), each once with the lower id first."""
+        pairs: Ints = self._tree.query_pairs(self.range_m, output_type="ndarray")
+        return pairs[self._up(*pairs.T)]
 
     def _around(self, ids: Ints) -> tuple[Ints, Ints]:
-        """Return every link of some clients: the index of the client, and with whom it is."""
+        """Return all links of some clients: index into ids (E,) and neighbour (E,)."""
         if not len(ids):
             return ids, ids
-        asked = tree_of(self.positions[ids])
-        found = asked.sparse_distance_matrix(self._tree, self.range_m, output_type="ndarray")
-        at, there = found["i"], found["j"]
+        tree = tree_of(self.positions[ids])
+        distances = tree.sparse_distance_matrix(self._tree, self.range_m, output_type="ndarray")
+        at, there = distances["i"], distances["j"]
         other = ids[at] != there
         at, there = at[other], there[other]
         up = self._up(ids[at], there)
         return at[up], there[up]
 
     def _up(self, here: Ints, there: Ints) -> Bools:
-        """Return which of the links (E,) between clients in range have not failed."""
+        """Return which of the links (E,) between clients in range are up."""
         if self.down is None:
             return np.ones(len(here), dtype=np.bool_)
         return ~self.down(np.minimum(here, there), np.maximum(here, there))
@@ -282,29 +282,29 @@ def components(count: int, links: Ints) -> Ints:
 
 
 def contracted(labels: Ints, here: Ints, there: Ints) -> Ints:
-    """Return the components (N,) that links (E,) make of components (N,)."""
+    """Return components (N,) after merging those that links (E,) connect."""
     links = np.stack([labels[here], labels[there]], axis=1)
     return components(int(labels.max()) + 1, links)[labels]
 
 
 def tree_of(points: Floats) -> cKDTree[Any]:
-    """Return a tree of points (n, 2) that is asked once or twice: half as dear, answers alike."""
-    from scipy.spatial import cKDTree  # here: who only walks stays small
+    """Return a k-d tree of points (n, 2), built for few queries: half the cost, same answers."""
+    from scipy.spatial import cKDTree  # imported late: not needed for walks alone
 
     return cKDTree(points, balanced_tree=False, compact_nodes=False)
 
 
-def _alike(codes: Ints) -> tuple[Ints, Ints]:
-    """Return an index of each distinct number (n,), and which of them each of all (E,) is."""
+def _grouped(codes: Ints) -> tuple[Ints, Ints]:
+    """Return an index of each distinct value (n,), and the value that each element (E,) has."""
     order = np.argsort(codes)  # several times as fast as `numpy.unique`, which sorts stably
-    found = codes[order]
-    new = np.append(True, found[1:] != found[:-1])
+    ordered = codes[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
     which = np.empty(len(codes), dtype=np.int64)
     which[order] = np.cumsum(new) - 1
     return order[new], which
 
 
 def _distinct(codes: Ints) -> Ints:
-    """Return numbers (E,) once each, ascending; `numpy.unique` hashes and is slower here."""
-    found = np.sort(codes)
-    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
+    """Return the distinct values, ascending; `numpy.unique` hashes and is slower here."""
+    ordered = np.sort(codes)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered

@@ -1,4 +1,4 @@
-"""Graphs with a name: complete, ring, star, grid."""
+"""Deterministic graphs: complete, ring, star, grid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rayfed.topology.rounds import ByRounds
 
 @dataclass(frozen=True, kw_only=True)
 class Named(ByRounds):
-    """Base of graphs that the number of clients fixes."""
+    """Base of graphs that depend only on the number of clients."""
 
     def maker(self, count: int, seed: int) -> Callable[[int, int], Graph]:
         """Return the same graph for every epoch."""
@@ -73,7 +73,7 @@ class Grid(Named):
     Parameters
     ----------
     columns : int, optional
-        Clients in a row; about as many as rows if null. The last row may be shorter.
+        Clients per row; about the square root of N if null. The last row may be shorter.
     """
 
     name: ClassVar[str] = "grid"

@@ -1,4 +1,4 @@
-"""Graphs that change with the rounds, or not at all."""
+"""Topologies that change with the rounds, or never."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ class ByRounds(Topology):
     Parameters
     ----------
     every : int, optional
-        Rounds after which everything that is random is drawn anew, the links and which of them
-        are down; never if null.
+        Rounds between draws of the links and of those that are down; never redrawn if null.
     """
 
     every: Annotated[int, Ge(1)] | None = None

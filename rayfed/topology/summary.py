@@ -1,4 +1,4 @@
-"""What the graphs of a run are like: degrees, parts, and what walks on them come to."""
+"""Summaries of a run's graphs: degrees, components, and mixing of walks on them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from rich.table import Table
 from rayfed.core.plugins import find
 from rayfed.topology.base import Graphs
 from rayfed.topology.chain import DENSE, Chain
-from rayfed.topology.connect import parts
+from rayfed.topology.connect import components_of
 from rayfed.topology.graph import Graph
 from rayfed.topology.walks import Walk
 
-_MANY = 100_000  # moves beyond which a number of digits says nothing
+_MANY = 100_000  # moves from which on numbers are shown in scientific notation
 DELTA = 0.25
-"""Distance from the stationary law, in total variation, at which a walk counts as mixed."""
+"""Total variation distance from the stationary law at which a walk counts as mixed."""
 
 
 @dataclass(frozen=True)
-class Shape:
-    """One graph in numbers.
+class GraphSummary:
+    """Statistics of one graph.
 
     Parameters
     ----------
     links, parts : int
-        How many there are.
+        Number of links, and of connected components.
     least, most : int
         Smallest and largest degree.
     mean : float
@@ -43,38 +43,37 @@ class Shape:
     mean: float
 
     @classmethod
-    def of(cls, graph: Graph) -> Shape:
-        """Count."""
+    def of(cls, graph: Graph) -> GraphSummary:
+        """Compute the statistics of a graph."""
         degrees = graph.degrees(np.arange(graph.count))
         total, least, most = int(degrees.sum()), int(degrees.min()), int(degrees.max())
-        return cls(total // 2, parts(graph).count, least, most, total / graph.count)
+        return cls(total // 2, components_of(graph).count, least, most, total / graph.count)
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How fast a walk forgets where it began, and whom it visits.
+class WalkSummary:
+    """Mixing, stationary distribution, hitting and cover times of a walk on one graph.
 
     Parameters
     ----------
     walk : Walk
-        As it is walked.
-    slem : float
+        The walk, as resolved on the graphs.
+    second_eigenvalue : float
         lambda_2(P), the second largest modulus of the eigenvalues.
     mixing : float
-        Steps until it is mixed to `DELTA`, or a bound from above; NaN if neither is known.
+        Mixing time to `DELTA` in steps, or an upper bound; NaN if neither is known.
     exact : bool
-        Whether these are no bounds, as on small graphs.
+        Whether the times are exact rather than bounds, as on small graphs.
     visits : (float, float) or None
-        Least and largest share of the stationary law; None if there is no single one.
+        Smallest and largest probability of the stationary law; None if it is not unique.
     hits : float
-        Largest expected number of moves from a client to another, or a bound from below.
+        Largest hitting time in moves, or a lower bound.
     covers : (float, float)
-        Bounds of the expected moves until all clients are visited; the upper one is infinite on
-        large graphs.
+        Bounds of the cover time in moves; the upper one is infinite on large graphs.
     """
 
     walk: Walk
-    slem: float
+    second_eigenvalue: float
     mixing: float
     exact: bool
     visits: tuple[float, float] | None
@@ -82,68 +81,70 @@ class Pace:
     covers: tuple[float, float]
 
     @property
-    def steps(self) -> str:
-        """The mixing time in words."""
+    def mixing_text(self) -> str:
+        """The mixing time as text."""
         bound = "\N{LESS-THAN OR EQUAL TO} " if not self.exact and self.mixing < math.inf else ""
         return bound + _moves(self.mixing)
 
     @property
-    def way(self) -> str:
-        """The largest hitting time in words."""
+    def hitting_text(self) -> str:
+        """The largest hitting time as text."""
         bound = "" if self.exact or math.isinf(self.hits) else "\N{GREATER-THAN OR EQUAL TO} "
         return bound + _moves(self.hits)
 
     @classmethod
-    def of(cls, walk: Walk, graph: Graph) -> Pace:
-        """Compute; mixing and hitting times exactly on small graphs."""
+    def of(cls, walk: Walk, graph: Graph) -> WalkSummary:
+        """Analyse a walk on a graph; mixing and hitting times are exact on small graphs."""
         chain = Chain(walk.matrix(graph))
         exact = graph.count <= DENSE
-        steps = math.nan  # nobody knows a bound of a large chain that is not reversible
+        steps = math.nan  # no bound is known for large chains that are not reversible
         if exact:
             steps = chain.mixing_time(DELTA)
-        elif chain.reversible or not chain.whole:
+        elif chain.reversible or not chain.irreducible:
             steps = chain.mixing_bounds(DELTA)[1]
-        if not chain.whole:
-            return cls(walk, chain.slem, steps, exact, None, math.inf, (math.inf, math.inf))
+        if not chain.irreducible:
+            return cls(
+                walk, chain.second_eigenvalue, steps, exact, None, math.inf, (math.inf, math.inf)
+            )
         visits = float(chain.stationary.min()), float(chain.stationary.max())
         hits = chain.longest_hitting()
-        covers = chain.cover_bounds() if exact else (hits, math.inf)  # all, hence also the farthest
-        return cls(walk, chain.slem, steps, exact, visits, hits, covers)
+        covers = chain.cover_bounds() if exact else (hits, math.inf)  # the farthest one included
+        return cls(walk, chain.second_eigenvalue, steps, exact, visits, hits, covers)
 
 
 @dataclass(frozen=True)
-class Regime:
-    """One graph, from when on it holds, and the walks on it."""
+class EpochSummary:
+    """The graph of one epoch, the round and second of its start, and walks on it."""
 
     epoch: int
     round: int
     time_s: float
-    shape: Shape
-    paces: tuple[Pace, ...]
+    graph: GraphSummary
+    walks: tuple[WalkSummary, ...]
 
 
-def regimes(
-    graphs: Graphs, moments: Iterable[tuple[int, float]], own: Iterable[Walk] = ()
-) -> Iterator[Regime]:
-    """Yield the different graphs at some moments (round, virtual second).
+def epoch_summaries(
+    graphs: Graphs, moments: Iterable[tuple[int, float]], walks: Iterable[Walk] = ()
+) -> Iterator[EpochSummary]:
+    """Yield summaries of the different graphs at some moments (round, virtual second).
 
-    With each come a study's own walks, as walked, and those that need no settings; of those that
-    differ in the time of a move alone, one.
+    Each includes the given walks, as resolved, and every walk plug-in that needs no settings. Walks
+    that differ only in the time of a move are included once.
     """
-    bare = (cls().resolved(graphs) for cls in find("walks").values() if _bare(cls))
-    timeless = (replace(walk, hop_s=0.0, speed_m_s=None) for walk in (*own, *bare))
+    others = (cls().resolved(graphs) for cls in find("walks").values() if _has_defaults(cls))
+    timeless = (replace(walk, hop_s=0.0, speed_m_s=None) for walk in (*walks, *others))
     rules, seen = list(dict.fromkeys(timeless)), set[int]()
     for round, time_s in moments:
         epoch = graphs.epoch(round, time_s)
         if epoch not in seen:
             seen.add(epoch)
             graph = graphs.of(epoch).listed()
-            paces = tuple(Pace.of(rule, graph) for rule in rules)
-            yield Regime(epoch, round, time_s, Shape.of(graph), paces)
+            walked = tuple(WalkSummary.of(rule, graph) for rule in rules)
+            yield EpochSummary(epoch, round, time_s, GraphSummary.of(graph), walked)
 
 
 def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, float]]:
-    """Return so many moments, from round 1 at second 0 to the last round at the last second.
+    """Return evenly spaced moments, from round 1 at second 0 to the last round and second.
 
     Examples
     --------
@@ -155,34 +156,35 @@ def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, floa
 
 
 def line(graphs: Graphs) -> str:
-    """Return what the first graph is like, in one line."""
-    shape = Shape.of(graphs.of(0))
+    """Return a one-line description of the first graph."""
+    graph = GraphSummary.of(graphs.of(0))
     return (
-        f"topology {graphs.topology.name}: {shape.links:,} links at first, {shape.mean:.3g} to a "
-        f"client, {shape.parts} part{'' if shape.parts == 1 else 's'}"
+        f"topology {graphs.topology.name}: {graph.links:,} links at first, {graph.mean:.3g} to a "
+        f"client, {graph.parts} part{'' if graph.parts == 1 else 's'}"
     )
 
 
-def tables(found: Iterable[Regime]) -> tuple[Table, Table]:
-    """Return a line for each graph, and a line for each walk on each of them."""
+def tables(summaries: Iterable[EpochSummary]) -> tuple[Table, Table]:
+    """Return a table of graphs, and a table of walks on each of them."""
     graphs = _table("round", "second", "links", "degree", "parts")
     walks = _table(
         "round", "walk", "lazy", "lambda_2", "mixes in", "visits (%)", "hits in", "covers in"
     )
-    for regime in found:
-        shape = regime.shape
-        degree = f"{shape.mean:.3g} ({shape.least}-{shape.most})"
-        first = str(regime.round)
-        graphs.add_row(first, f"{regime.time_s:g}", f"{shape.links:,}", degree, str(shape.parts))
-        for k, pace in enumerate(regime.paces):
-            digits = 3 if pace.exact else 2  # a terminal has 80 columns
+    for summary in summaries:
+        graph, start = summary.graph, str(summary.round)
+        degree = f"{graph.mean:.3g} ({graph.least}-{graph.most})"
+        graphs.add_row(start, f"{summary.time_s:g}", f"{graph.links:,}", degree, str(graph.parts))
+        for k, walk in enumerate(summary.walks):
+            digits = 3 if walk.exact else 2  # a terminal has 80 columns
             visits = "-"
-            if pace.visits is not None:
-                visits = _range(*(f"{100 * v:.{digits}g}" for v in pace.visits))
+            if walk.visits is not None:
+                visits = _range(*(f"{100 * v:.{digits}g}" for v in walk.visits))
+            eigenvalue = walk.second_eigenvalue
             walks.add_row(
-                first if k == 0 else "", pace.walk.name, f"{pace.walk.lazy:g}",
-                "-" if math.isnan(pace.slem) else f"{pace.slem:.6f}", pace.steps, visits, pace.way,
-                _range(*map(_moves, pace.covers)) if pace.exact else "-",
+                start if k == 0 else "", walk.walk.name, f"{walk.walk.lazy:g}",
+                "-" if math.isnan(eigenvalue) else f"{eigenvalue:.6f}",
+                walk.mixing_text, visits, walk.hitting_text,
+                _range(*map(_moves, walk.covers)) if walk.exact else "-",
             )  # fmt: skip
     return graphs, walks
 
@@ -195,7 +197,7 @@ def _table(*columns: str) -> Table:
 
 
 def _moves(count: float) -> str:
-    """Return a number of moves in words: infinity is never, NaN is not known."""
+    """Return a number of moves as text: "never" for infinity, "-" for NaN."""
     if not math.isfinite(count):
         return "-" if math.isnan(count) else "never"
     return f"{count:,.0f}" if count < _MANY else f"{count:.3g}".replace("e+0", "e")
@@ -205,6 +207,6 @@ def _range(low: str, high: str) -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def _bare(cls: type[Any]) -> bool:
+def _has_defaults(cls: type[Any]) -> bool:
     """Return whether every setting of a plug-in has a default."""
     return all(field.default is not MISSING for field in fields(cls))

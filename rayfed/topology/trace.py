@@ -1,4 +1,4 @@
-"""Links over time from a file of the user's."""
+"""Links over time, read from a file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CLOCKS = ("time", "round")
 class Trace(Topology):
     """Links over time, from a CSV file with the columns time, u and v.
 
-    Rows with the same time are all links of the graph that holds from then until the next time;
-    the first graph also holds before. With a column ``round`` in place of ``time`` the graphs
-    follow the rounds.
+    Rows with the same time are the links of the graph from that time until the next; the first
+    graph also applies before. With a column ``round`` in place of ``time`` the graphs follow the
+    rounds.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Trace(Topology):
 
 
 class _Frames(Series):
-    """Graphs by the moment (T,) from which each holds, ascending; links (E, 2) sorted by it."""
+    """Graphs by their start (T,), ascending, with links (E, 2) in the same order."""
 
     def __init__(self, count: int, clock: str, moments: Floats, links: Ints) -> None:
         self._count, self._clock, self._links = count, clock, links
@@ -71,14 +71,14 @@ class _Frames(Series):
 
 
 def _read(path: Path, count: int) -> tuple[str, Floats, Ints]:
-    """Return the name of the clock, the moment of each row (E,), ascending, and its link (E, 2)."""
+    """Return the clock's column, the moment of each row (E,), ascending, and its link (E, 2)."""
     frame = _frame(path)
     columns = [str(name).strip() for name in frame.columns]
     frame.columns = columns
     clock = next((name for name in CLOCKS if name in columns), None)
     if clock is None or not {"u", "v"} <= set(columns):
-        found = f"has the columns {', '.join(columns)}"
-        raise ScenarioError(str(path), f"{found}; give time (or round), u and v")
+        text = f"has the columns {', '.join(columns)}"
+        raise ScenarioError(str(path), f"{text}; give time (or round), u and v")
     for row, problem in _wrong(frame, clock, count):
         raise ScenarioError(str(path), f"row {row + 1}: {problem}")
     moments = frame[clock].to_numpy(dtype=np.float64)
@@ -87,16 +87,16 @@ def _read(path: Path, count: int) -> tuple[str, Floats, Ints]:
 
 
 def _frame(path: Path) -> pd.DataFrame:
-    import pandas as pd  # here: who reads no file stays small
+    import pandas as pd  # imported late: needed only to read files
 
     try:
         frame = pd.read_csv(path, skipinitialspace=True)
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
-    except ValueError as error:  # the reader's own errors are ValueErrors
+    except ValueError as error:  # pandas' parser errors are ValueErrors
         line = str(error).partition("\n")[0]
         raise ScenarioError(str(path), f"cannot be read as CSV ({line})") from error
-    if not isinstance(frame.index, pd.RangeIndex):  # what is too much became the index
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas turns surplus cells into an index
         raise ScenarioError(str(path), "has rows with more cells than the header; drop them")
     if not len(frame):
         raise ScenarioError(str(path), "has no rows; give at least one below the header")
@@ -104,7 +104,7 @@ def _frame(path: Path) -> pd.DataFrame:
 
 
 def _wrong(frame: pd.DataFrame, clock: str, count: int) -> Iterator[tuple[int, str]]:
-    """Yield the rows, from 0, that are wrong, each with what is."""
+    """Yield the invalid rows, counted from 0, with the problem of each."""
     import pandas as pd
 
     moments = pd.to_numeric(frame[clock], errors="coerce").to_numpy(dtype=np.float64)
@@ -113,8 +113,8 @@ def _wrong(frame: pd.DataFrame, clock: str, count: int) -> Iterator[tuple[int, s
     for end in ("u", "v"):
         ids = pd.to_numeric(frame[end], errors="coerce").to_numpy(dtype=np.float64)
         for row in _where(~((ids >= 0) & (ids < count) & (ids % 1 == 0))):
-            found = f"{end} is '{frame[end][row]}'"
-            yield row, f"{found}; ids are whole numbers from 0 to {count - 1}"
+            text = f"{end} is '{frame[end][row]}'"
+            yield row, f"{text}; ids are whole numbers from 0 to {count - 1}"
     for row in _where((frame["u"] == frame["v"]).to_numpy()):
         yield row, f"links client {frame['u'][row]} with itself; drop the row"
 

@@ -261,6 +261,24 @@ def test_clusters_that_do_not_fit_are_one_clear_line(mixed, clusters, message):
         api.prepare(api.read(made))
 
 
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"algorithms": [{"name": "clusterfedvarp", "clusters": {"by": "labels"}}]},
+         r"algorithms\.0\.clusters\.by"),
+        ({"clients": {"availability": {"name": "cyclic", "groups": 3, "rounds": 1, "by": "label"}},
+          "algorithms": ["fedavg"]}, r"clients\.availability\.by"),
+    ],
+    ids=["clusters", "availability"],
+)  # fmt: skip
+def test_labels_of_a_million_generated_clients_are_refused(keys, place):
+    made = study() | {"participation": {"cohort": 10}} | keys
+    made["problem"] = {"name": "softmax-regression", "dataset": "synthetic"}
+    made["clients"] = made["clients"] | {"count": 1_000_000}
+    with pytest.raises(ScenarioError, match=f"{place}: found .* to be made to know their labels"):
+        api.prepare(api.read(made))
+
+
 def test_clusters_by_labels_need_labels():
     made = study(name="clusterfedvarp", clusters={"by": "labels"})
     with pytest.raises(ScenarioError, match="the targets are numbers; give a number of clusters"):

@@ -1,32 +1,35 @@
 """``rayfed list columns`` prints what the tables and the plug-ins declare."""
 
 import re
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
 
 from rayfed.cli import columns
-from rayfed.cli.main import app
+from rayfed.cli.main import app, out
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.columns import catalogue
 
 
-def listed(*arguments, width="300"):
-    done = CliRunner().invoke(app, ["list", "columns", *arguments], env={"COLUMNS": width})
+def listed(*arguments, width=300):
+    # A console that was made where COLUMNS is set keeps that width.
+    with patch.object(out, "_width", width):
+        done = CliRunner().invoke(app, ["list", "columns", *arguments])
     assert done.exit_code == 0
     return done.output
 
 
 def test_every_column_has_a_line_with_its_unit_and_its_sentence():
     lines = [re.sub(" +", " ", line).strip() for line in listed().splitlines()]
-    assert "time_s s Simulated clock at the end of the round. every run" in lines
-    assert "loss_gap lower F(x) - F*; NaN if the optimum is not known. every run" in lines
+    assert "time_s s Simulated clock at the end of the round." in lines
+    assert "loss_gap lower F(x) - F*; NaN if the optimum is not known." in lines
     for entry in catalogue():
         assert any(line.startswith(f"{entry.column.name} ") for line in lines)
 
 
 def test_names_are_whole_on_a_narrow_terminal():
-    assert "personal_accuracy_worst_decile" in listed(width="80")
+    assert "personal_accuracy_worst_decile" in listed(width=80)
 
 
 def test_one_in_detail_tells_of_every_table_that_has_it():

@@ -36,5 +36,5 @@ def test_of_two_columns_with_one_name_the_first_counts():
 
 @pytest.mark.parametrize("use", [names, by_name])
 def test_a_bare_name_is_refused_with_what_to_write(use):
-    with pytest.raises(TypeError, match=r"'mood' is no Column; declare it as Column\('mood'\)"):
+    with pytest.raises(TypeError, match=r"'mood' is not a Column; declare it as Column\('mood'\)"):
         use(["mood"])

@@ -156,7 +156,7 @@ def test_the_stratified_split_of_scikit_learn():
 
 def test_blocks_that_leave_somebody_without_rows():
     assert cut(np.array([1.0, 2.0, 1.0]), 9).tolist() == [2, 4, 3]
-    with pytest.raises(ScenarioError, match="3 leave one without rows; use fewer"):
+    with pytest.raises(ScenarioError, match="3 leaves a client without rows; use fewer"):
         cut(np.array([1.0, 2.0, 1.0]), 3)
 
 

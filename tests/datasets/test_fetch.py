@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rayfed.core.errors import DataMissing, ScenarioError
-from rayfed.datasets.fetch import File, at_hand, read
+from rayfed.datasets.fetch import File, available_locally, read
 
 CONTENT = b"1,2\n3,4\n"
 PACKED = gzip.compress(CONTENT, mtime=1)
@@ -55,7 +55,7 @@ NOWHERE = published("http://127.0.0.1:9/table.csv.gz")
 
 def test_a_file_at_hand_is_unpacked(tmp_path):
     put(tmp_path, PACKED)
-    assert at_hand(NOWHERE, tmp_path)
+    assert available_locally(NOWHERE, tmp_path)
     assert read(NOWHERE, tmp_path) == CONTENT
 
 
@@ -87,11 +87,11 @@ def test_a_file_is_downloaded_once(site, cache, tmp_path):
     folder, url = site
     (folder / "table.csv.gz").write_bytes(PACKED)
     file = published(url)
-    assert not at_hand(file, None)
+    assert not available_locally(file, None)
     assert read(file, tmp_path / "elsewhere") == CONTENT
     assert (cache / "rayfed" / NAME).read_bytes() == PACKED
     (folder / "table.csv.gz").unlink()
-    assert at_hand(file, None)
+    assert available_locally(file, None)
     assert read(file, None) == CONTENT
 
 
@@ -107,6 +107,6 @@ def test_without_a_network_one_line_says_what_to_do():
     with pytest.raises(DataMissing) as error:
         read(NOWHERE, None)
     assert str(error.value) == (
-        "problem.dataset: file 'toy/table.csv.gz' is not at hand and could not be downloaded "
-        "(ConnectionError); set RAYFED_DATA to a folder that holds it"
+        "problem.dataset: file 'toy/table.csv.gz' is not available locally and could not be "
+        "downloaded (ConnectionError); set RAYFED_DATA to a folder that holds it"
     )

@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import label_counts, label_ranks, label_sets, on_grid
 
 
@@ -21,7 +23,7 @@ def test_padding_wastes_less_than_a_third(n):
 class Labelled:
     """Four clients with these labels; padding looks like label 0."""
 
-    clients, classes, features = 4, 3, 2
+    clients, classes, features, held = 4, 3, 2, True
     labels = ([1], [2, 1, 2], [0, 0, 1], [1, 2, 1])
 
     def sizes(self, ids):
@@ -49,3 +51,30 @@ def test_clients_with_the_same_labels_share_a_number():
 def test_clients_are_ordered_by_their_most_frequent_label_then_by_id():
     # client 2 has label 0, clients 0 and 3 have 1, client 1 has 2
     assert label_ranks(Labelled()).tolist() == [1, 3, 0, 2]
+
+
+def test_labels_of_rows_that_would_take_long_to_make_are_refused():
+    class Many:  # whose rows must not be made
+        clients, classes, features, held = 1_000_000, 10, 61, False
+
+        def total(self):
+            return 20_000_000
+
+    for wanted in (label_counts, label_sets, label_ranks):
+        with pytest.raises(ScenarioError, match="20,000,000 rows of 61 columns to be made"):
+            wanted(Many())
+
+
+def test_clients_of_very_different_sizes_are_counted_alike():
+    class Uneven:
+        clients, classes, features, held = 3000, 2, 4000, True
+
+        def sizes(self, ids):
+            return np.where(ids % 100 == 7, 60, 1 + ids % 3)
+
+        def rows(self, ids, width):
+            assert len(ids) * width * self.features <= 2**22
+            return None, np.tile(np.arange(width) % 2, (len(ids), 1))
+
+    sizes = Uneven().sizes(np.arange(3000))
+    assert label_counts(Uneven()).tolist() == np.stack([(sizes + 1) // 2, sizes // 2], 1).tolist()

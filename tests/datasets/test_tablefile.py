@@ -69,7 +69,7 @@ def test_the_test_file_takes_over_columns_and_classes(csv):
     assert test.X.tolist() == [[30, 40], [10, 20]]
     assert test.y.tolist() == [2, 0]
     assert test.classes == 3
-    with pytest.raises(ScenarioError, match="holds 'x', a class that the training data has not"):
+    with pytest.raises(ScenarioError, match="holds 'x', a class that is not in the training data"):
         load_file(csv("y,a,b\nx,1,1\n", "test.csv"), None, "multiclass", like=train)
     with pytest.raises(ScenarioError, match="has no column 'b', a feature of the training data"):
         load_file(csv("y,a\nu,1\n", "test.csv"), None, "multiclass", like=train)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.numerics.newton import Cholesky, ConjugateGradients
+from rayfed.numerics.newton import Cholesky, ConjugateGradients, tolerance
 
 K, P, MU = 7, 6, 0.5
 
@@ -106,3 +106,24 @@ def test_conjugate_gradients_take_no_more_products_than_they_may():
     exact = systems("cholesky", H).solve(r)
     short, full = np.abs(rough - exact).max(), np.abs(exact).max()
     assert 1e-6 * full < short < full
+
+
+def test_what_conjugate_gradients_leave_is_measured():
+    """Condition 1e9: after 50 steps the residual is larger than the right-hand side."""
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.normal(size=(200, 200)))
+    H = np.stack([(Q * np.logspace(0, 9, 200)) @ Q.T, np.eye(200)])
+    r = rng.normal(size=(2, 200))
+    found = systems("cg", H, 1e-9, steps=50)
+    left = np.linalg.norm(found.times(found.solve(r)) - r, axis=1) / np.linalg.norm(r, axis=1)
+    assert left[0] > 10
+    assert found.residual[0] == pytest.approx(left[0], rel=1e-6)
+    assert found.residual[1] <= tolerance(np.float64)
+    found.solve(0 * r)
+    assert found.residual.tolist() == [0, 0]
+
+
+def test_a_first_direction_that_does_not_curve_up_leaves_its_own_residual():
+    found = systems("cg", np.diag([-3.0, 0.0])[None], 0.5)
+    found.solve(np.array([[2.0, 0.0]]))  # d = r: r - M r = 2 + 2.5 * 2
+    assert found.residual.tolist() == [3.5]

@@ -46,7 +46,7 @@ def test_membership_is_uniform_over_seeds():
         ([Group(ids=(0, 5))], "found id 5; ids go from 0 to 4"),
         ([Group(ids=(-1,))], "found id -1; ids go from 0 to 4"),
         ([Group(ids=(1,)), Group(ids=(2, 1))], "found id 1 twice"),
-        ([Group(ids=(1,)), Group(count=5)], "the groups claim 6 clients, but clients.count is 5"),
+        ([Group(ids=(1,)), Group(count=5)], "the groups have 6 clients, but clients.count is 5"),
     ],
 )
 def test_groups_that_cannot_be(groups, message):

@@ -256,3 +256,96 @@ def test_steps_without_extrapolation_lower_both(interpolating):
     assert (np.diff(distance) < 0).all()
     assert (np.diff(loss) < 0).all()
     assert distance[-1] > interpolating["fedexp"].distance.iloc[-1]
+
+
+@pytest.fixture
+def minimised(monkeypatch):
+    """Count the optimisations of F."""
+    from rayfed.numerics import minimise as module
+
+    counted, minimise = [], module.minimise
+
+    def counting(*function):
+        counted.append(function)
+        return minimise(*function)
+
+    monkeypatch.setattr(module, "minimise", counting)
+    return counted
+
+
+def optima(scenario):
+    return [run.measuring.optimum for run in api.prepare(api.read(scenario)).runs]
+
+
+def test_an_objective_is_minimised_once_however_many_settings_share_it(scenario, minimised):
+    made = scenario("least-squares") | {"evaluate": {"gap": True, "skew": True}, "seeds": [0, 1]}
+    grid = {"algorithms.fedavg.local.lr": [0.1, 0.2], "algorithms.fedavg.local.steps": [1, 2]}
+    grid |= {"participation.cohort": [1, 2]}
+    found = optima(made | {"grid": grid})
+    assert len(found) == 16
+    assert len(minimised) == 1 + 3  # F and F_1, F_2, F_3
+    assert all(one is not None and one.least is not None for one in found)
+    assert len({one.value for one in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("grid", "objectives"),
+    [
+        ({"problem.l2": [0.05, 0.1]}, 2),
+        ({"problem.weighting": ["size", "uniform", "sum"]}, 3),
+        ({"problem.divide_by": ["samples", "all-samples"]}, 2),
+        ({"problem.l2_per": ["client", "sample"]}, 2),
+        ({"problem.intercept": [True, False]}, 2),
+        ({"problem.regularise_intercept": [True, False]}, 2),
+        ({"problem.test": [0.0, 0.3]}, 2),
+        ({"problem.name": ["logistic-regression", "softmax-regression"]}, 2),
+        ({"dtype": ["float32", "float64"]}, 2),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+def test_settings_that_change_f_have_optima_of_their_own(scenario, minimised, grid, objectives):
+    made = scenario("logistic-regression") | {"grid": grid}
+    alone = []
+    for key, values in grid.items():
+        for value in values:
+            one = scenario("logistic-regression")
+            part = one["problem"] if key.startswith("problem") else one
+            part[key.split(".")[-1]] = value
+            alone.append(optimum(one))
+    minimised.clear()
+    assert [one.value for one in optima(made)] == alone
+    assert len(minimised) == objectives
+
+
+@pytest.mark.parametrize(
+    ("keys", "objectives"),
+    [
+        ({"grid": {"partition.alpha": [0.1, 10.0]}}, 2),
+        ({"grid": {"clients.count": [3, 5]}}, 2),
+        ({"seeds": [0, 1]}, 2),
+        ({"grid": {"problem.dataset.seed": [1, 2]}, "partition": None}, 2),
+        ({"seeds": [0, 1], "generated": {"seed": 1}}, 1),
+        ({"grid": {"problem.dataset.drift": [0.5, 1.0]}, "generated": {"seed": 1}}, 2),
+    ],
+    ids=["partition", "clients", "seed", "data seed", "data seed for all", "data"],
+)
+def test_data_and_partitions_have_optima_of_their_own(scenario, minimised, keys, objectives):
+    keys = dict(keys)
+    made = scenario("least-squares")
+    generated = keys.pop("generated", None) or ("partition" in keys and {})
+    keys.pop("partition", None)
+    if isinstance(generated, dict):
+        made["problem"]["dataset"] = {"name": "linear", "features": 3, "samples": 9, **generated}
+        made["clients"] = {"count": 3}
+    else:
+        made |= {"problem": {"name": "logistic-regression", "dataset": "mushroom", "l2": 1.0}}
+        made |= {"clients": {"count": 4}, "partition": {"name": "dirichlet", "alpha": 1.0}}
+    found = optima(made | keys)
+    assert len({one.value for one in found}) == len(minimised) == objectives
+
+
+def test_of_many_minimisers_each_first_model_has_its_own(scenario, minimised):
+    made = scenario("least-squares", l2=0.0, test=0.0) | {"seeds": [0, 1]}
+    made["problem"]["init"] = "normal"
+    optima(made)
+    assert len(minimised) == 2

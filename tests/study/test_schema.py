@@ -88,7 +88,7 @@ def test_every_plugin_is_completed_and_described(schema, kind):
         assert shown["properties"]["name"] == {"const": name}
         assert shown["additionalProperties"] is False
         assert shown["description"]
-        for setting in (field.name for field in dataclasses.fields(cls)):
+        for setting in (field.name for field in dataclasses.fields(cls) if field.init):
             assert shown["properties"][setting].get("description"), f"{name}: {setting}"
 
 

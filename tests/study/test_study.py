@@ -230,7 +230,7 @@ class TestGroups:
 
     def test_more_than_there_are(self):
         assert wrong("clients.groups=[{count: 15}, {fraction: 0.5}]") == (
-            "clients.groups: the groups claim 25 clients, but clients.count is 20; claim fewer"
+            "clients.groups: the groups have 25 clients, but clients.count is 20; give fewer"
         )
 
     def test_more_cyclic_groups_than_clients(self):

@@ -158,7 +158,7 @@ class TestRefused:
         assert refused(given) == "problem.test: a generator takes a fraction, not a file"
 
     def test_a_class_that_was_never_trained(self, wanted):
-        assert "a class that the training data has not" in refused(wanted(test="strange.csv"))
+        assert "a class that is not in the training data" in refused(wanted(test="strange.csv"))
 
 
 class TestPooled:

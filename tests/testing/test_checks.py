@@ -61,22 +61,24 @@ class Neighbourly(Exponential):
 class Forgetful(Bernoulli):
     """Answers by how often it was asked."""
 
-    def available(self, ids, t, round, crowd):
-        return super().available(ids, t, next(COUNTER), crowd)
+    def available(self, ids, t, round, population):
+        return super().available(ids, t, next(COUNTER), population)
 
 
 class Late(Cyclic):
     """Says that its group changes half a period too late."""
 
-    def next_change(self, ids, t, crowd):
-        return super().next_change(ids, t, crowd) + (self.period_s or 0) / 2
+    def next_change(self, ids, t, population):
+        return super().next_change(ids, t, population) + (self.period_s or 0) / 2
 
 
 class Never(Bernoulli):
     """Leaves out the last client."""
 
-    def available(self, ids, t, round, crowd):
-        return super().available(ids, t, round, crowd) & (np.asarray(ids) < crowd.count - 1)
+    def available(self, ids, t, round, population):
+        return super().available(ids, t, round, population) & (
+            np.asarray(ids) < population.count - 1
+        )
 
 
 class WrongGradient(LeastSquares):
@@ -237,7 +239,7 @@ def test_files_that_are_not_at_hand_skip_a_data_set(tmp_path, monkeypatch):
     monkeypatch.setattr("rayfed.datasets.fetch._cache", lambda: tmp_path / "cache")
     from rayfed.datasets.boston import Boston
 
-    with pytest.raises(Skipped, match=r"file 'boston/.*' is not at hand"):
+    with pytest.raises(Skipped, match=r"file 'boston/.*' is not available locally"):
         datasets.check_table(Boston, tmp_path)
 
 

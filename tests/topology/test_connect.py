@@ -1,4 +1,4 @@
-"""Parts of a graph, and the shortest links that join them, against searches through all."""
+"""Components of a graph, and the shortest links that join them, against searches through all."""
 
 import networkx as nx
 import numpy as np
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rayfed.core.rng import Key
 from rayfed.topology import Listed, Near
-from rayfed.topology.connect import joined, parts
+from rayfed.topology.connect import components_of, connected
 
 KEY = Key(0, "mend")
 
@@ -62,21 +62,21 @@ def test_parts_and_repairs_are_what_a_search_through_all_pairs_finds(
         links = links[(links[:, 0] * links[:, 1] + links[:, 1]) % 3 != 0]
     labels, more = searched(positions, links.tolist())
     for graph in (near, near.listed()):
-        found = parts(graph)
+        found = components_of(graph)
         assert found.labels.tolist() == labels
         assert found.count == max(labels) + 1
         if found.count > 1:
-            whole = joined(graph, found, KEY, 0)
+            whole = connected(graph, found, KEY, 0)
             assert whole.links.tolist() == sorted([*links.tolist(), *more])
-            assert parts(whole).count == 1
+            assert components_of(whole).count == 1
 
 
 def test_of_most_graphs_in_range_parts_are_found_without_all_links():
     positions = np.random.default_rng(0).random((2000, 2)) * 1000
     graph = Near(positions, 30.0)
-    found = parts(graph)
+    found = components_of(graph)
     assert found.count > 1
-    joined(graph, found, KEY, 0).neighbours(0)
+    connected(graph, found, KEY, 0).neighbours(0)
     assert "_listed" not in vars(graph)
 
 
@@ -84,17 +84,17 @@ def test_of_most_graphs_in_range_parts_are_found_without_all_links():
 def test_parts_are_found_whatever_the_range(range_m):
     positions = np.array([[0.0, -5e6], [0.0, -5e6 + 5e-4], [1e8, 0.0], [3.0, 3.0], [3.0, 3.0]])
     expected = {1e-12: [0, 1, 2, 3, 3], 1e-3: [0, 0, 1, 2, 2], 1e9: [0] * 5}
-    assert parts(Near(positions, range_m)).labels.tolist() == expected[range_m]
+    assert components_of(Near(positions, range_m)).labels.tolist() == expected[range_m]
 
 
 def test_who_is_hardly_out_of_range_is_a_part():
     corners = np.array([[0.0, 0.0], [0.72, 0.72]])  # 1.018 apart
-    assert parts(Near(corners, 1.0)).count == 2
-    assert parts(Near(corners, 1.02)).count == 1
+    assert components_of(Near(corners, 1.0)).count == 2
+    assert components_of(Near(corners, 1.02)).count == 1
 
 
 def test_parts_are_the_connected_components():
-    found = parts(Listed(6, [[0, 3], [3, 5], [1, 2]]))
+    found = components_of(Listed(6, [[0, 3], [3, 5], [1, 2]]))
     assert found.count == 3
     assert found.labels.tolist() == [0, 1, 1, 0, 2, 0]
     assert found.smallest().tolist() == [4]
@@ -106,10 +106,10 @@ def test_parts_are_the_connected_components():
 def test_with_positions_the_shortest_links_join_the_parts(clients, range_m, seed):
     positions = np.random.default_rng(seed).random((clients, 2)) * 100
     graph = Near(positions, range_m).listed()
-    found = parts(graph)
+    found = components_of(graph)
     assert found.count > 1
-    whole = joined(graph, found, KEY, 0)
-    assert parts(whole).count == 1
+    whole = connected(graph, found, KEY, 0)
+    assert components_of(whole).count == 1
     more = {tuple(link) for link in whole.links} - {tuple(link) for link in graph.links}
     assert len(more) == found.count - 1
     length = sum(whole.distance(*link) for link in more)
@@ -126,8 +126,8 @@ def test_with_positions_the_shortest_links_join_the_parts(clients, range_m, seed
 )
 def test_parts_are_joined_wherever_the_clients_are(positions):
     alone = Listed(len(positions), np.empty((0, 2)), positions)
-    whole = joined(alone, parts(alone), KEY, 0)
-    assert parts(whole).count == 1
+    whole = connected(alone, components_of(alone), KEY, 0)
+    assert components_of(whole).count == 1
     assert len(whole.links) == len(positions) - 1
     length = sum(whole.distance(*link) for link in whole.links)
     assert length == pytest.approx(shortest(positions, np.arange(len(positions))))
@@ -137,11 +137,11 @@ def test_without_positions_each_smaller_part_gets_a_link_with_the_largest():
     graph = Listed(8, [[0, 1], [2, 3], [3, 4], [4, 5]])
     more = []
     for epoch in range(20):
-        whole = joined(graph, parts(graph), KEY, epoch)
-        assert parts(whole).count == 1
+        whole = connected(graph, components_of(graph), KEY, epoch)
+        assert components_of(whole).count == 1
         added = [link for link in whole.links.tolist() if link not in graph.links.tolist()]
         assert len(added) == 3
         assert all(len({2, 3, 4, 5} & set(link)) == 1 for link in added)
         more.append(str(added))
-        assert str(joined(graph, parts(graph), KEY, epoch).links) == str(whole.links)
+        assert str(connected(graph, components_of(graph), KEY, epoch).links) == str(whole.links)
     assert len(set(more)) > 10  # drawn anew in every epoch

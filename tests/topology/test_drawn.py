@@ -96,5 +96,5 @@ def test_what_does_not_fit_the_population_is_refused(topology, line):
 
 
 def test_half_of_an_odd_number_is_refused():
-    with pytest.raises(ScenarioError, match="neighbours: found 3, of which no half"):
+    with pytest.raises(ScenarioError, match="neighbours: found 3, an odd number"):
         SmallWorld(neighbours=3)

@@ -46,5 +46,5 @@ def test_they_stay_as_they_are():
 
 
 def test_more_links_than_memory_holds_are_refused():
-    with pytest.raises(ScenarioError, match="asks for 49,995,000 links, but 20,000,000 are the"):
+    with pytest.raises(ScenarioError, match="49,995,000 links, but the limit is 20,000,000"):
         Graphs(Complete(), 10_000, 0).at(1)

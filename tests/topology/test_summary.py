@@ -11,38 +11,38 @@ from rich.console import Console
 from rayfed.topology import Graphs
 from rayfed.topology.drawn import Targets
 from rayfed.topology.named import Complete, Ring, Star
-from rayfed.topology.summary import Pace, Shape, line, regimes, spaced, tables
+from rayfed.topology.summary import GraphSummary, WalkSummary, epoch_summaries, line, spaced, tables
 from rayfed.topology.walks import Metropolis, Uniform
 
 
 def shown(graphs, moments, own=()):
     """The words of the lines of both tables."""
     said = [io.StringIO(), io.StringIO()]
-    for file, table in zip(said, tables(regimes(graphs, moments, own)), strict=True):
+    for file, table in zip(said, tables(epoch_summaries(graphs, moments, own)), strict=True):
         Console(file=file, width=80).print(table)
     return [[row.split() for row in file.getvalue().splitlines()] for file in said]
 
 
 def test_the_shape_of_a_star():
-    assert Shape.of(Graphs(Star(), 5, 0).of(0)) == Shape(4, 1, 1, 4, 1.6)
+    assert GraphSummary.of(Graphs(Star(), 5, 0).of(0)) == GraphSummary(4, 1, 1, 4, 1.6)
 
 
 def test_a_graph_that_stays_is_told_once():
-    found = list(regimes(Graphs(Complete(), 5, 0), spaced(4, 100, 60.0)))
+    found = list(epoch_summaries(Graphs(Complete(), 5, 0), spaced(4, 100, 60.0)))
     assert [(r.epoch, r.round, r.time_s) for r in found] == [(0, 1, 0.0)]
-    assert [pace.walk.name for pace in found[0].paces] == ["metropolis", "uniform"]
-    assert [pace.slem for pace in found[0].paces] == pytest.approx([0.25, 0.25])
+    assert [walk.walk.name for walk in found[0].walks] == ["metropolis", "uniform"]
+    assert [walk.second_eigenvalue for walk in found[0].walks] == pytest.approx([0.25, 0.25])
     # away from uniform by 4/5 at first, and by 1/5 after one step
-    assert [pace.mixing for pace in found[0].paces] == [1.0, 1.0]
+    assert [walk.mixing for walk in found[0].walks] == [1.0, 1.0]
 
 
 def test_graphs_that_change_are_told_one_by_one():
     graphs = Graphs(Targets(number=5, every=10), 20, 0)
-    found = list(regimes(graphs, spaced(5, 31, 0.0)))
-    assert [regime.epoch for regime in found] == [0, 1, 2, 3]
-    for regime in found:
-        degrees = graphs.of(regime.epoch).degrees(np.arange(20))
-        assert regime.shape.mean == degrees.mean()
+    found = list(epoch_summaries(graphs, spaced(5, 31, 0.0)))
+    assert [summary.epoch for summary in found] == [0, 1, 2, 3]
+    for summary in found:
+        degrees = graphs.of(summary.epoch).degrees(np.arange(20))
+        assert summary.graph.mean == degrees.mean()
 
 
 def test_the_tables_have_a_line_for_each_graph_and_walk():
@@ -69,11 +69,11 @@ def test_a_study_s_own_walks_come_first_and_once():
 def test_what_a_walk_on_a_star_comes_to():
     # half of the visits are to the centre. Without laziness it is a move away from a leaf; from it
     # to one of 4 leaves it takes 2 * 4 - 1. A lazy walk takes twice as many.
-    pace = Pace.of(Uniform(lazy=0.5), Graphs(Star(), 5, 0).of(0))
-    assert pace.visits == pytest.approx((1 / 8, 1 / 2))
-    assert pace.hits == pytest.approx(16.0)
+    walk = WalkSummary.of(Uniform(lazy=0.5), Graphs(Star(), 5, 0).of(0))
+    assert walk.visits == pytest.approx((1 / 8, 1 / 2))
+    assert walk.hits == pytest.approx(16.0)
     harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4
-    assert pace.covers == pytest.approx((2 * harmonic, 16 * harmonic))
+    assert walk.covers == pytest.approx((2 * harmonic, 16 * harmonic))
 
 
 def test_of_one_client_there_is_nowhere_to_go():
@@ -82,10 +82,10 @@ def test_of_one_client_there_is_nowhere_to_go():
 
 
 def test_the_mixing_time_of_a_large_graph_is_bounded():
-    pace = Pace.of(Uniform(lazy=0.5), Graphs(Ring(), 501, 0).of(0))
-    assert not pace.exact
-    assert pace.covers == (pace.hits, math.inf)
-    assert replace(pace, hits=math.inf).way == "never"
+    walk = WalkSummary.of(Uniform(lazy=0.5), Graphs(Ring(), 501, 0).of(0))
+    assert not walk.exact
+    assert walk.covers == (walk.hits, math.inf)
+    assert replace(walk, hits=math.inf).hitting_text == "never"
     row = shown(Graphs(Ring(), 501, 0), [(1, 0.0)])[1][1]
     assert row[4] == "\N{LESS-THAN OR EQUAL TO}"
     assert row[-3:] == ["\N{GREATER-THAN OR EQUAL TO}", "62,750", "-"]  # 250 * 251 to the farthest
@@ -99,11 +99,11 @@ class Around(Uniform):
 
 def test_what_nobody_knows_of_a_large_walk_that_goes_around_is_left_out():
     ring = Graphs(Ring(), 601, 0)
-    pace = Pace.of(Around(), ring.of(0))
-    assert pace.visits == pytest.approx((1 / 601, 1 / 601), rel=1e-9)
-    assert math.isnan(pace.mixing)
+    walk = WalkSummary.of(Around(), ring.of(0))
+    assert walk.visits == pytest.approx((1 / 601, 1 / 601), rel=1e-9)
+    assert math.isnan(walk.mixing)
     moves = Around().matrix(ring.of(0)).toarray()[1:, 1:]  # to any client as to 0
-    assert pace.hits == pytest.approx(np.linalg.solve(np.eye(600) - moves, np.ones(600)).max())
+    assert walk.hits == pytest.approx(np.linalg.solve(np.eye(600) - moves, np.ones(600)).max())
     _, (_, own, *_) = shown(ring, [(1, 0.0)], [Around()])
     assert own[:3] == ["1", "uniform", "0"]
     assert own[4] == "-"

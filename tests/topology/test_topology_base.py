@@ -5,7 +5,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
-from rayfed.topology.connect import parts
+from rayfed.topology.connect import components_of
 from rayfed.topology.drawn import Random, Targets
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
@@ -64,16 +64,16 @@ def sparse(**settings):
 
 def test_a_graph_in_parts_is_drawn_until_it_is_whole():
     first = sparse(disconnected="allow").at(1)
-    assert parts(first).count > 1
+    assert components_of(first).count > 1
     whole = sparse(disconnected="redraw").at(1)
-    assert parts(whole).count == 1
+    assert components_of(whole).count == 1
     assert str(whole.links) != str(first.links)
 
 
 def test_a_graph_in_parts_is_repaired_with_the_fewest_links():
     first, whole = sparse(disconnected="allow").at(1), sparse(disconnected="repair").at(1)
-    assert parts(whole).count == 1
-    assert len(whole.links) == len(first.links) + parts(first).count - 1
+    assert components_of(whole).count == 1
+    assert len(whole.links) == len(first.links) + components_of(first).count - 1
 
 
 def test_a_graph_in_parts_is_refused():
@@ -104,7 +104,7 @@ def test_parts_of_more_clients_are_named_too():
 
 
 def test_drawing_ends_where_no_draw_is_whole():
-    with pytest.raises(ScenarioError, match="in none of 1000 draws is it whole"):
+    with pytest.raises(ScenarioError, match="in none of 1000 draws is it connected"):
         Graphs(Random(p=1e-6), 5, 0).at(1)
 
 

@@ -99,19 +99,23 @@ class ClusterFedVARP(Algorithm):
         n, clusters = shards.clients, self.clusters
         if isinstance(clusters, tuple):
             if len(clusters) != n:
-                found = f"found the clusters of {len(clusters)} clients, but there are {n}"
-                raise ScenarioError("clusters", f"{found}; give one for each")
+                text = f"found the clusters of {len(clusters)} clients, but there are {n}"
+                raise ScenarioError("clusters", f"{text}; give one for each")
             return self
         count = clusters.number if isinstance(clusters, By) else clusters
         if count is not None:
             if count > n:
-                found = f"found {count} clusters of {n} clients"
-                raise ScenarioError("clusters", f"{found}; give at most {n}")
+                text = f"found {count} clusters of {n} clients"
+                raise ScenarioError("clusters", f"{text}; give at most {n}")
             return self
         if not shards.classes:
             text = "found labels, but the targets are numbers; give a number of clusters"
             raise ScenarioError("clusters.by", text)
-        return replace(self, clusters=tuple(label_sets(shards).tolist()))
+        try:
+            sets = label_sets(shards)
+        except ScenarioError as error:
+            raise error.under("clusters.by") from None
+        return replace(self, clusters=tuple(sets.tolist()))
 
     def weighed(
         self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int

@@ -7,7 +7,7 @@ https://arxiv.org/abs/1501.00263, Algorithms 1 to 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -17,8 +17,9 @@ from annotated_types import Ge, Gt
 from rayfed.algorithms.base import Round
 from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM
 from rayfed.algorithms.disco.preconditioner import Preconditioner
+from rayfed.algorithms.residuals import CG_RESIDUAL, CG_TOLERANCE, unsolved
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
@@ -44,11 +45,14 @@ class Direction:
         delta = sqrt(v'Hv).
     exchanges : int
         Products with H that clients were asked for.
+    residual : float
+        ||H v - g|| / ||g||, as the recursion has it.
     """
 
     v: Array
     decrement: float
     exchanges: int
+    residual: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +97,9 @@ class DiSCO(Whole):
     later, the steps end with the v that they have, which is a direction of descent. If nobody
     is left, or client j goes away, the round is lost.
 
+    The columns `cg_residual` and `cg_tolerance` say how far the steps came, as their recursion has
+    it; where that is not to the tolerance, a warning says so.
+
     It is for convex problems; elsewhere its steps may lead to a saddle.
 
     Deviations from the paper: where H is singular or not positive along a direction the steps end
@@ -114,6 +121,8 @@ class DiSCO(Whole):
             about="sqrt(v' H v) of the direction v that conjugate gradients found.",
         ),
         COMMUNICATIONS,
+        CG_RESIDUAL,
+        CG_TOLERANCE,
     )  # fmt: skip
     sees_vectors: ClassVar[bool] = True
     curved: ClassVar[bool] = True
@@ -166,15 +175,22 @@ class DiSCO(Whole):
             reply = yield Ask("slope", {"x": x}, up, cost=0, passes=1)
         g = total(reply, "gradient")
         P = yield from self._preconditioner(x.size, reply.ids)
-        direction = yield from self._direction(g, P, self._residual(reply, x))
+        tolerance = self._tolerance(reply, x)
+        direction = yield from self._direction(g, P, tolerance)
         step = self.step / (1 + direction.decrement) if self.damped else self.step
         return {"x": x - step * direction.v}, {
             "gradient_norm": float(np.linalg.norm(g)),
             "newton_decrement": direction.decrement,
             "communications": 1 + direction.exchanges,
+            "cg_residual": direction.residual,
+            "cg_tolerance": tolerance,
         }
 
-    def _residual(self, reply: Reply, x: Array) -> float:
+    def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
+        """Say in how many rounds the steps ended with a residual above the tolerance."""
+        return unsolved(self.label or self.name, reported)
+
+    def _tolerance(self, reply: Reply, x: Array) -> float:
         """Return the residual, relative to ||g||, at which conjugate gradients stop."""
         if self.tolerance is not None:
             return self.tolerance
@@ -196,10 +212,11 @@ class DiSCO(Whole):
         return Preconditioner.of(reply.mean["hessian"], self.ridge)
 
     def _direction(
-        self, g: Array, P: Preconditioner, residual: float
+        self, g: Array, P: Preconditioner, tolerance: float
     ) -> Generator[Ask, Reply, Direction]:
-        """Return v with ||H v - g|| <= residual ||g||, for g (p,): Algorithm 2."""
-        bound = residual * float(np.linalg.norm(g))
+        """Return v with ||H v - g|| <= tolerance ||g||, for g (p,): Algorithm 2."""
+        whole = float(np.linalg.norm(g))
+        bound = tolerance * whole
         v, Hv, r = np.zeros_like(g), np.zeros_like(g), g
         u = s = P.solve(r)
         answered, exchanges = 0, 0
@@ -213,13 +230,16 @@ class DiSCO(Whole):
             Hu = total(reply, "product")
             curvature = float(u @ Hu)
             if not curvature > 0:
-                return Direction(s if exchanges == 1 else v, _length(v, Hv), exchanges)
+                first = exchanges == 1
+                left = float(np.linalg.norm(g - Hu if first else r)) / whole
+                return Direction(s if first else v, _length(v, Hv), exchanges, left)
             alpha = g.dtype.type(float(r @ s) / curvature)
             v, Hv, after = v + alpha * u, Hv + alpha * Hu, r - alpha * Hu
             s_after = P.solve(after)
             u = s_after + g.dtype.type(float(after @ s_after) / float(r @ s)) * u
             r, s = after, s_after
-        return Direction(v, _length(v, Hv), exchanges)
+        left = float(np.linalg.norm(r)) / whole if whole > 0 else 0.0
+        return Direction(v, _length(v, Hv), exchanges, left)
 
 
 def _length(v: Array, Hv: Array) -> float:

@@ -6,6 +6,7 @@ Transactions on Signal Processing 71, 2023, https://arxiv.org/abs/2106.01279, Al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -26,12 +27,13 @@ from rayfed.algorithms.fedhybrid.newton import (
 )
 from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.algorithms.memory import refuse_sizes
+from rayfed.algorithms.residuals import CG_RESIDUAL, CG_TOLERANCE, unsolved
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
-from rayfed.messages import Ask, State, Upload
-from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems
+from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
+from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems, tolerance
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -98,6 +100,8 @@ class FedHybrid(Algorithm):
 
     The column `indefinite` counts the Newton clients of a round whose M_i was not positive
     definite: another matrix, or direction, took its place (`rayfed.numerics.newton`). A warning
+    says so. With "cg" the column `cg_residual` is the largest relative residual among the others
+    of the round, which their clients upload; where cg_steps do not bring it to rounding, a warning
     says so.
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
@@ -130,6 +134,8 @@ class FedHybrid(Algorithm):
             "indefinite", "indefinite Newton matrices",
             about="Newton clients of the round whose matrix was not positive definite.",
         ),
+        CG_RESIDUAL,
+        CG_TOLERANCE,
     )  # fmt: skip
     examiners: ClassVar[tuple[type[Examiner], ...]] = (MeritExaminer,)
     local_steps: ClassVar[bool] = False
@@ -193,12 +199,13 @@ class FedHybrid(Algorithm):
         return MeritExaminer(mu=self.mu, newton=proven) if self.merit else None
 
     def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
-        """Say in how many rounds an M_i was not positive definite."""
+        """Say in how many rounds an M_i was not positive definite, or its system not solved."""
         rounds = int(np.count_nonzero(reported["indefinite"] > 0))
         what = (
             f"{self.label or self.name}: in {rounds} rounds the matrix of a Newton client was not"
         )
-        return [f"{what} positive definite, and another took its place"] if rounds else []
+        warned = [f"{what} positive definite, and another took its place"] if rounds else []
+        return warned + unsolved(self.label or self.name, reported)
 
     def init(self, x0: Array) -> State:
         """Return x_0 (p,) and its rounding error (p,), which is zero at the start."""
@@ -212,23 +219,29 @@ class FedHybrid(Algorithm):
         """Client half: one step of either type from x_i, lambda_i (K, p) and x_0 = x (p,)."""
         old_x, old_dual = clients.state["x"], clients.state["dual"]
         new_x, new_dual = np.empty_like(old_x), np.empty_like(old_dual)
-        indefinite = np.zeros(len(clients.ids))
+        indefinite, residual = np.zeros((2, len(clients.ids)))
         newton = self._newton_ids.among(clients.ids)
         if not newton.all():
             at = np.flatnonzero(~newton)
             new_x[at], new_dual[at] = self._gradient_type(clients.chosen(at), x)
         together = HESSIANS // (8 * x.size**2) if self.newton_solver == "cholesky" else None
         for at in pieces(np.flatnonzero(newton), together):
-            new_x[at], new_dual[at], indefinite[at] = self._newton_type(clients.chosen(at), x)
+            new_x[at], new_dual[at], systems = self._newton_type(clients.chosen(at), x)
+            indefinite[at] = systems.indefinite
+            if isinstance(systems, ConjugateGradients):
+                residual[at] = systems.residual
         values = {"change": (new_x - old_x) - (new_dual - old_dual) / self.mu}
         if self._newton_ids:
             values["indefinite"] = indefinite
+        if self._by_cg:
+            values["residual"] = residual
         return Upload(values, {"x": new_x, "dual": new_dual})
 
     def round(self, state: State) -> Round:
         """Server half: x_0 stays the mean of x_i - lambda_i / mu over all clients."""
         x = state["x"]
         up = {"change": x.size} | ({"indefinite": 1} if self._newton_ids else {})
+        up |= {"residual": 1} if self._by_cg else {}
         passes = partial(self._passes, x.size)
         reply = yield Ask(
             "update", send={"x": x}, up=up, cost=0.0, passes=passes, plain=("change",)
@@ -236,7 +249,14 @@ class FedHybrid(Algorithm):
         share = len(reply.ids) / reply.population
         x, cut = _plus(x, state["cut"] + share * reply.mean["change"])
         indefinite = reply.each["indefinite"].sum() if self._newton_ids else 0.0
-        return {"x": x, "cut": cut}, {"indefinite": float(indefinite)}
+        return {"x": x, "cut": cut}, {"indefinite": float(indefinite), **self._residuals(x, reply)}
+
+    def _residuals(self, x: Array, reply: Reply) -> Diagnostics:
+        """Return the largest residual of conjugate gradients, and that at which they end."""
+        if not self._by_cg:
+            return {"cg_residual": math.nan, "cg_tolerance": math.nan}
+        largest = np.max(reply.each["residual"], where=reply.each["indefinite"] == 0, initial=0)
+        return {"cg_residual": float(largest), "cg_tolerance": tolerance(x.dtype)}
 
     def _gradient_type(self, clients: Clients, x0: Array) -> tuple[Array, Array]:
         """Return x_i and lambda_i (K, p) after gradient steps."""
@@ -247,13 +267,13 @@ class FedHybrid(Algorithm):
             x = x - alpha * self._residual(clients, x, x0)
         return x, dual + beta * (x0 - old)
 
-    def _newton_type(self, clients: Clients, x0: Array) -> tuple[Array, Array, Array]:
-        """Return x_i and lambda_i (K, p) after a Newton step, and whose M_i was changed (K,)."""
+    def _newton_type(self, clients: Clients, x0: Array) -> tuple[Array, Array, Systems]:
+        """Return x_i and lambda_i (K, p) after a Newton step, and the systems that it solved."""
         old, dual = clients.state["x"], clients.state["dual"]
         alpha, beta = self._step("alpha_newton", clients), self._step("beta_newton", clients)
         systems = self._systems(clients)
         x = old - alpha * systems.solve(self._residual(clients, old, x0))
-        return x, dual + beta * systems.times(x0 - old), systems.indefinite
+        return x, dual + beta * systems.times(x0 - old), systems
 
     def _residual(self, clients: Clients, x: Array, x0: Array) -> Array:
         """Return r_i (K, p), the gradient of L in x_i."""
@@ -280,6 +300,11 @@ class FedHybrid(Algorithm):
         cg_steps = self.cg_steps if self.newton_solver == "cg" else None
         newton = self._newton_ids.among(ids)
         return np.where(newton, 1 + solution_passes(p, sizes, cg_steps), float(self.inner_steps))
+
+    @property
+    def _by_cg(self) -> bool:
+        """Whether anybody runs conjugate gradients."""
+        return bool(self._newton_ids) and self.newton_solver == "cg"
 
     @cached_property
     def _newton_ids(self) -> NewtonIds:

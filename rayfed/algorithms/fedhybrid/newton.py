@@ -58,8 +58,8 @@ def newton_clients(newton: Newton, population: Population) -> tuple[int, ...]:
         raise ScenarioError("newton", text)
     count = asked if isinstance(asked, int) else round(asked * n)
     if count > n:
-        found = f"found {count} Newton clients of {n}; give at most {n}"
-        raise ScenarioError("newton", found)
+        text = f"found {count} Newton clients of {n}; give at most {n}"
+        raise ScenarioError("newton", text)
     everyone = np.arange(n)
     if isinstance(newton, str):
         pace = population.mean_seconds_per_step(everyone)

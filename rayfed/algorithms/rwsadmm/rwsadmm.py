@@ -147,8 +147,8 @@ class RWSADMM(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.watch and self.formulation not in SOUND:
-            found = f"found true, but '{self.formulation}' follows from no Lagrangian"
-            raise ScenarioError("watch", f"{found}; use sound or descent, or leave it out")
+            text = f"found true, but '{self.formulation}' follows from no Lagrangian"
+            raise ScenarioError("watch", f"{text}; use sound or descent, or leave it out")
         if self.needs_walk and (self.watch or self.formulation == "released-code"):
             other = "watch: true" if self.watch else f"'{self.formulation}'"
             text = f"found neighbourhood with {other}, which knows one token; leave out either"
@@ -157,14 +157,14 @@ class RWSADMM(Algorithm):
     def check_solver(self, solver: Solver) -> None:
         """Refuse local steps that are not plain ones."""
         if not isinstance(solver, SGD) or solver.momentum or solver.mu:
-            found = "found momentum, a proximal term or another solver than sgd"
-            raise ScenarioError("local", f"{found}; '{self.name}' brings its own: leave them out")
+            text = "found momentum, a proximal term or another solver than sgd"
+            raise ScenarioError("local", f"{text}; '{self.name}' brings its own: leave them out")
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> RWSADMM:
         """Refuse widths that are not one for each client."""
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != shards.clients:
-            found = f"found {len(self.epsilon)} widths for {shards.clients} clients"
-            raise ScenarioError("epsilon", f"{found}; give one for each, or a number for all")
+            text = f"found {len(self.epsilon)} widths for {shards.clients} clients"
+            raise ScenarioError("epsilon", f"{text}; give one for each, or a number for all")
         return self
 
     @property
@@ -209,11 +209,13 @@ class RWSADMM(Algorithm):
 
     def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
         """Move y (p,) by what changed at those who were asked."""
-        way = self._formulation
-        up = {**dict.fromkeys(way.uploads, y.size), "distance": 1}
-        reply = yield Ask("walk", send={"y": y}, up=up, plain=way.uploads if way.plain else ())
+        formulation = self._formulation
+        up = {**dict.fromkeys(formulation.uploads, y.size), "distance": 1}
+        reply = yield Ask(
+            "walk", send={"y": y}, up=up, plain=formulation.uploads if formulation.plain else ()
+        )
         distance = float(np.mean(reply.each["distance"]))
-        return way.moved(y, reply), {"token_distance": distance}
+        return formulation.moved(y, reply), {"token_distance": distance}
 
     # -- client halves ---------------------------------------------------------------------
 

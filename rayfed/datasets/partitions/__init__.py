@@ -1,4 +1,4 @@
-"""Partitions: how the rows of a table go to clients, one file each."""
+"""Partitions: how the rows of a table are assigned to clients; one per file."""
 
 from rayfed.datasets.partitions.base import Partition, by_class
 from rayfed.datasets.partitions.column import Column

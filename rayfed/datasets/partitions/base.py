@@ -1,4 +1,4 @@
-"""How the rows of a table go to clients."""
+"""Base class of partitions of a table over clients."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ class Partition:
     Parameters
     ----------
     seed : int, optional
-        Fixes who has which rows, the held-out rows too, apart from the run's seed.
+        Seed of the assignment and of the held-out rows, in place of the run's seed.
     flip : float
-        Share of the clients, a fixed keyed set, whose training labels are wrong: the first class
-        reads as the last, the second as the last but one, and so on. Held-out rows keep theirs.
+        Fraction of the clients, chosen by the seed, with flipped training labels: class c becomes
+        C - 1 - c. Held-out rows keep their labels.
     """
 
     name: ClassVar[str]
     remedy: ClassVar[str] = "use fewer clients"
-    """What to change where a client is left without rows."""
+    """What to change if a client has no rows."""
     first: ClassVar[bool] = False
-    """Whether fewer clients than `count` may be asked for: the first of them."""
+    """Whether fewer clients than `count` may be used; they are the first ones."""
 
     seed: int | None = None
     flip: Annotated[float, Ge(0), Le(1)] = 0.0
 
     def flips(self, clients: int, seed: int) -> Bools:
-        """Return which clients (N,) have wrong labels: ``round(flip N)`` of them."""
+        """Return which clients (N,) have flipped labels: ``round(flip N)`` of them."""
         place = Key(seed, "flip").permutation(clients)(np.arange(clients))
         return np.asarray(place < round(self.flip * clients))
 
     def count(self, table: Table) -> int | None:
-        """Return the number of clients that the partition itself brings, None for any."""
+        """Return the number of clients if the partition defines it, else None."""
         return None
 
     def assign(self, table: Table, clients: int, seed: int) -> Ints:
-        """Return the client of each row (n,), -1 for a row that nobody has.
+        """Return the client of each row (n,), -1 for unused rows.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class Partition:
         raise NotImplementedError
 
     def stream(self, seed: int) -> np.random.Generator:
-        """Return the random numbers of this partition."""
+        """Return the random generator of this partition."""
         return Key(seed, "partition").generator()
 
 
@@ -66,7 +66,7 @@ def by_class(partition: str, table: Table) -> list[Ints]:
     Raises
     ------
     ScenarioError
-        If the targets are no classes.
+        If the targets are not classes.
     """
     if table.classes == 0:
         raise ScenarioError(

@@ -17,8 +17,8 @@ from rayfed.datasets.partitions.base import Partition
 class Column(Partition):
     """One client for each value of a feature, in the order of the values.
 
-    The column stays a feature. (A column of the user's file that is called ``client`` is no
-    feature, and needs no partition.)
+    The column remains a feature. (A column ``client`` of a user's file is not a feature and needs
+    no partition.)
 
     Parameters
     ----------

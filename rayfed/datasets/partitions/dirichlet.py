@@ -1,4 +1,4 @@
-"""Dirichlet: shares of every class are drawn for the clients."""
+"""Dirichlet partition: each class is divided by Dirichlet-distributed shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Stream: TypeAlias = np.random.Generator | np.random.RandomState
 
 @dataclass(frozen=True, kw_only=True)
 class Dirichlet(Partition):
-    """Each class is shared out over the clients by a draw from a Dirichlet distribution.
+    """Each class is divided over the clients by a draw from a Dirichlet distribution.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
     Classification", 2019, https://arxiv.org/abs/1909.06335, in the form of Yurochkin et al.,
@@ -93,6 +93,6 @@ class Dirichlet(Partition):
 def _legacy(seed: int) -> np.random.RandomState:
     """Return NumPy's legacy generator, which knows 32 bits of seeds only."""
     if seed >= 2**32:
-        found = f"found {seed}; legacy generators take seeds below 2**32, give a smaller one"
-        raise ScenarioError("partition.seed", found)
+        text = f"found {seed}; legacy generators take seeds below 2**32, give a smaller one"
+        raise ScenarioError("partition.seed", text)
     return np.random.RandomState(seed)

@@ -1,4 +1,4 @@
-"""Labels: rows of k classes for every client."""
+"""Label partition: rows of k classes for every client."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rayfed.datasets.sizes import apportion
 class Labels(Partition):
     """Every client has rows of k classes only.
 
-    Classes are dealt at random, each to as equal a number of clients as can be; the rows of a
-    class are shared by its clients. After McMahan et al., "Communication-Efficient Learning of
+    Classes are assigned at random, each to an as equal as possible number of clients; the rows of a
+    class are divided over its clients. After McMahan et al., "Communication-Efficient Learning of
     Deep Networks from Decentralized Data", AISTATS 2017, https://arxiv.org/abs/1602.05629, who
-    deal two sorted blocks to each client.
+    assign two sorted blocks to each client.
 
     Parameters
     ----------
     per_client : int
         Number k of classes.
     sigma : float
-        How uneven the shares of a class are: in proportion to exp(N(0, sigma^2)), 0 for equal.
+        Shares of a class are proportional to exp(N(0, sigma^2)); 0 for equal shares.
     """
 
     name: ClassVar[str] = "labels"
@@ -51,7 +51,7 @@ class Labels(Partition):
         return owner
 
     def _share(self, who: Ints, rows: int, stream: np.random.Generator) -> Ints:
-        """Return the client of each of so many rows of a class that these clients share."""
+        """Return the client of each row of a class that these clients divide."""
         if not self.sigma or rows < len(who):
             return who[np.arange(rows) % len(who)]
         weights = np.exp(self.sigma * stream.standard_normal(len(who)))
@@ -66,11 +66,11 @@ class Labels(Partition):
             raise ScenarioError(
                 "partition.per_client",
                 f"{clients} clients with {self.per_client} each leave some of {classes} classes "
-                "to nobody; raise it or use more clients",
+                "without a client; raise it or use more clients",
             )
 
     def _holders(self, classes: int, clients: int, stream: np.random.Generator) -> Array:
-        """Return who holds which class (N, C): each client takes the k least taken so far."""
+        """Return which client holds which class (N, C): each takes the k least taken so far."""
         holders = np.zeros((clients, classes), dtype=np.bool_)
         taken = np.zeros(classes, dtype=np.int64)
         for client in range(clients):

@@ -15,16 +15,16 @@ from rayfed.datasets.sizes import Law, Shares
 
 @dataclass(frozen=True, kw_only=True)
 class _Sized(Shares, Partition):
-    """What partitions into clients of different sizes share."""
+    """Base of partitions into clients of different sizes."""
 
     def count(self, table: Table) -> int | None:
-        """Return how many sizes are listed, if any are."""
+        """Return the number of listed sizes, or None."""
         return len(self.rows) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sorted(_Sized):
-    """Rows are sorted by target and cut into contiguous blocks, one for each client.
+    """Rows are sorted by target and divided into contiguous blocks, one per client.
 
     Rows of one target value are in random order. Niu and Wei, "FedHybrid: A Hybrid Federated
     Optimization Method for Heterogeneous Clients", 2021, https://arxiv.org/abs/2106.01279, cut

@@ -1,4 +1,4 @@
-"""Writers: one client for each person who wrote the rows."""
+"""Writer partition: one client per writer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from rayfed.datasets.partitions.base import Partition
 class Writers(Partition):
     """One client for each person who wrote the rows, in the order of their ids.
 
-    Where fewer clients than writers are asked for, they are the first ones; the rows of the other
-    writers are not used.
+    With fewer clients than writers, the first ones are used; the rows of other writers are dropped.
     """
 
     name: ClassVar[str] = "writers"
@@ -37,6 +36,6 @@ class Writers(Partition):
         if table.writer is None:
             raise ScenarioError(
                 "partition",
-                "'writers' needs data that says who wrote what: {name: mnist, writers: true}",
+                "'writers' needs data with writer ids, for example {name: mnist, writers: true}",
             )
         return table.writer

@@ -1,4 +1,4 @@
-"""Availability: which clients can be reached, one file each."""
+"""Availability: which clients can be reached; one model per file."""
 
 from rayfed.population.availability.base import Always, Availability, PopulationInfo
 from rayfed.population.availability.bernoulli import Bernoulli

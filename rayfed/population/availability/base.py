@@ -1,7 +1,6 @@
-"""What an availability is: a pure function of the time or of the round.
+"""Base class of availability models: pure functions of the virtual time or of the round.
 
-Any question may be asked in any order, for any time; the same answer comes back and nothing
-changes.
+They have no state: queries may come in any order and for any time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from rayfed.core.arrays import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class PopulationInfo:
-    """What an availability may know of the population.
+    """Properties of the population that an availability may use.
 
     Parameters
     ----------
@@ -25,7 +24,7 @@ class PopulationInfo:
     seed : int
         Seed of the run; the same for every algorithm of a study.
     ranks : (N,) array of int, optional
-        The place of every client in the order of their labels, where that is known.
+        Rank of every client in the order of labels, if known.
     """
 
     count: int
@@ -37,27 +36,27 @@ class PopulationInfo:
 class Availability:
     """Base of all availabilities.
 
-    An availability is governed by the virtual time, by the round number, or by neither. One that
-    is governed by the round never changes with time: its `next_change` is infinite.
+    An availability depends on the virtual time, on the round number, or on neither. One that
+    depends on the round never changes with time: its `next_change` is infinite.
     """
 
     name: ClassVar[str]
 
     @property
     def needs_labels(self) -> bool:
-        """Whether `PopulationInfo.ranks` must be known."""
+        """Whether `PopulationInfo.ranks` is required."""
         return False
 
-    def check(self, crowd: PopulationInfo) -> None:
+    def check(self, population: PopulationInfo) -> None:
         """Raise a `ScenarioError` if the settings do not fit the population."""
         return
 
-    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
         """Return which clients (K,) can be reached at virtual second t of a round (from 1)."""
         raise NotImplementedError
 
-    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
-        """Return the first second (K,) after t at which the answer differs; inf if never."""
+    def next_change(self, ids: Ints, t: float, population: PopulationInfo) -> Floats:
+        """Return the first second (K,) after t at which `available` changes; inf if never."""
         return np.full(len(ids), np.inf)
 
 
@@ -67,12 +66,12 @@ class Always(Availability):
 
     name: ClassVar[str] = "always"
 
-    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
         """Return True for every client."""
         return np.ones(len(ids), dtype=np.bool_)
 
 
 def period(t: float, period_s: float) -> int:
-    """Return the k with ``k * period_s <= t < (k + 1) * period_s`` as computed, not as rounded."""
+    """Return k with ``k * period_s <= t < (k + 1) * period_s``, exactly in floating point."""
     k = int(t // period_s)
     return k + int((k + 1) * period_s <= t) - int(k * period_s > t)

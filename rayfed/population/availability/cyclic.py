@@ -31,8 +31,9 @@ class Cyclic(Availability):
         Virtual seconds in a row that a group is available: group g is in
         ``[g period_s, (g + 1) period_s)``, modulo ``groups * period_s``.
     by : "id" or "label"
-        The order that is cut into groups: of ids, or of the label that is most frequent among a
-        client's training rows (then of ids), so that groups differ as much as can be.
+        How clients are ordered before they are divided into groups: by id, or by the label that is
+        most frequent among a client's training rows (then by id), which makes groups as
+        heterogeneous as possible.
 
     Raises
     ------
@@ -41,8 +42,8 @@ class Cyclic(Availability):
 
     Examples
     --------
-    >>> crowd = PopulationInfo(count=4, seed=0)
-    >>> [Cyclic(groups=2).available(np.arange(4), 0.0, r, crowd).tolist() for r in (1, 2)]
+    >>> population = PopulationInfo(count=4, seed=0)
+    >>> [Cyclic(groups=2).available(np.arange(4), 0.0, r, population).tolist() for r in (1, 2)]
     [[True, True, False, False], [False, False, True, True]]
     """
 
@@ -57,35 +58,35 @@ class Cyclic(Availability):
         if self.rounds is not None and self.period_s is not None:
             raise ScenarioError("", "both rounds and period_s are given; keep one of them")
 
-    def check(self, crowd: PopulationInfo) -> None:
-        """Refuse more groups than clients: some turns would be nobody's."""
-        if self.groups > crowd.count:
-            found = f"found {self.groups} cyclic groups of {crowd.count} clients"
-            raise ScenarioError("clients.availability.groups", f"{found}; give fewer groups")
+    def check(self, population: PopulationInfo) -> None:
+        """Refuse more groups than clients, since some would be empty."""
+        if self.groups > population.count:
+            text = f"found {self.groups} cyclic groups of {population.count} clients"
+            raise ScenarioError("clients.availability.groups", f"{text}; give fewer groups")
 
-    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
         """Return which clients belong to the group whose turn it is."""
         turn = (round - 1) // (self.rounds or 1)
         if self.period_s is not None:
             turn = period(t, self.period_s)
-        return np.asarray(self.group(ids, crowd) == turn % self.groups)
+        return np.asarray(self.group(ids, population) == turn % self.groups)
 
-    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
+    def next_change(self, ids: Ints, t: float, population: PopulationInfo) -> Floats:
         """Return the end of the group's turn, or the start of its next one (K,)."""
         if self.period_s is None or self.groups == 1:
-            return super().next_change(ids, t, crowd)
+            return super().next_change(ids, t, population)
         now = period(t, self.period_s)
-        wait = (self.group(ids, crowd) - now) % self.groups
+        wait = (self.group(ids, population) - now) % self.groups
         return np.asarray((now + np.where(wait == 0, 1, wait)) * self.period_s)
 
-    def group(self, ids: Ints, crowd: PopulationInfo) -> Ints:
+    def group(self, ids: Ints, population: PopulationInfo) -> Ints:
         """Return the group (K,) of each client."""
         place = np.asarray(ids)
         if self.by == "label":
-            if crowd.ranks is None:
+            if population.ranks is None:
                 raise ValueError("groups by label need the clients' rows")
-            place = crowd.ranks[place]
-        return np.asarray(place * self.groups // crowd.count)
+            place = population.ranks[place]
+        return np.asarray(place * self.groups // population.count)
 
     @property
     def needs_labels(self) -> bool:

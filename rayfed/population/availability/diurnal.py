@@ -1,4 +1,4 @@
-"""Diurnal availability: clients are awake in a window of their local day, in time zones."""
+"""Diurnal availability: a window of the local day, with time zones."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Hour = Annotated[float, Interval(ge=0, le=24)]
 
 @dataclass(frozen=True, kw_only=True)
 class Zone:
-    """A time zone, and how many clients live in it.
+    """A time zone and its share of the clients.
 
     Parameters
     ----------
     utc_h : float
         Hours that its clocks are ahead of UTC.
     share : float
-        Its clients, in proportion to the shares of the other zones.
+        Relative number of clients, in proportion to the other zones' shares.
     """
 
     utc_h: Offset = 0.0
@@ -40,7 +40,7 @@ class Zone:
 class Diurnal(Availability):
     """Clients are available from one hour of their local day to another.
 
-    Devices take part while they are idle, charging and on a free network, at night that is
+    Devices take part while they are idle, charging and on an unmetered network, typically at night
     (Bonawitz et al., "Towards Federated Learning at Scale: System Design", MLSys 2019,
     https://arxiv.org/abs/1902.01046). Time zones then take turns, as the groups of `cyclic` do,
     on the virtual clock.
@@ -48,8 +48,8 @@ class Diurnal(Availability):
     Parameters
     ----------
     zones : list
-        Time zones with their shares, ``{utc_h: -5, share: 0.3}``, dealt to the clients by the
-        seed; or a number for each client, the hours that its clock is ahead of UTC.
+        Time zones with their shares, ``{utc_h: -5, share: 0.3}``, assigned to the clients by
+        the seed; or a number for each client, the hours that its clock is ahead of UTC.
     from_h, to_h : float
         Local hours at which the window opens and closes; it may span midnight.
     start_utc_h : float
@@ -67,10 +67,10 @@ class Diurnal(Availability):
     Tokyo, whose night begins an hour later.
 
     >>> night = Diurnal(zones=(0.0, -5.0, 9.0), start_utc_h=12)
-    >>> crowd = PopulationInfo(count=3, seed=0)
-    >>> [night.available(np.arange(3), 3600.0 * h, 1, crowd).tolist() for h in (0, 1, 10)]
+    >>> population = PopulationInfo(count=3, seed=0)
+    >>> [night.available(np.arange(3), 3600.0 * h, 1, population).tolist() for h in (0, 1, 10)]
     [[False, False, False], [False, False, True], [True, False, False]]
-    >>> (night.next_change(np.arange(3), 0.0, crowd) / 3600).tolist()
+    >>> (night.next_change(np.arange(3), 0.0, population) / 3600).tolist()
     [10.0, 15.0, 1.0]
     """
 
@@ -82,30 +82,30 @@ class Diurnal(Availability):
     start_utc_h: Annotated[float, Ge(0), Lt(24)] = 0.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self._length_s <= DAY_S - 1:  # rounding would swallow it
-            found = f"from_h {self.from_h:g} and to_h {self.to_h:g} are the same time of the day"
-            raise ScenarioError("", f"{found}; change one, or use always")
+        if not 1 <= self._length_s <= DAY_S - 1:  # shorter windows vanish in rounding
+            text = f"from_h {self.from_h:g} and to_h {self.to_h:g} are the same time of the day"
+            raise ScenarioError("", f"{text}; change one, or use always")
         if len({isinstance(zone, Zone) for zone in self.zones}) > 1:
-            found = "found zones with shares beside numbers, one for each client; give one kind"
-            raise ScenarioError("zones", found)
+            text = "found zones with shares beside numbers, one for each client; give one kind"
+            raise ScenarioError("zones", text)
 
-    def check(self, crowd: PopulationInfo) -> None:
-        """Refuse numbers that are not one for each client."""
-        if not isinstance(self.zones[0], Zone) and len(self.zones) != crowd.count:
-            found = f"found {len(self.zones)} numbers for {crowd.count} clients"
-            raise ScenarioError("clients.availability.zones", f"{found}; give one for each")
+    def check(self, population: PopulationInfo) -> None:
+        """Refuse a list of offsets whose length is not the number of clients."""
+        if not isinstance(self.zones[0], Zone) and len(self.zones) != population.count:
+            text = f"found {len(self.zones)} numbers for {population.count} clients"
+            raise ScenarioError("clients.availability.zones", f"{text}; give one for each")
 
-    def available(self, ids: Ints, t: float, round: int, crowd: PopulationInfo) -> Bools:
-        """Return whose window is open: it closes before it opens again, so one day is enough."""
-        _, closes, _ = self._window(ids, t, crowd)
+    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+        """Return whose window is open (K,)."""
+        _, closes, _ = self._window(ids, t, population)
         return np.asarray(t < closes)
 
-    def next_change(self, ids: Ints, t: float, crowd: PopulationInfo) -> Floats:
+    def next_change(self, ids: Ints, t: float, population: PopulationInfo) -> Floats:
         """Return when an open window closes, or a closed one opens (K,)."""
-        _, closes, again = self._window(ids, t, crowd)
+        _, closes, again = self._window(ids, t, population)
         return np.where(t < closes, closes, again)
 
-    def utc_h(self, ids: Ints, crowd: PopulationInfo) -> Floats:
+    def utc_h(self, ids: Ints, population: PopulationInfo) -> Floats:
         """Return the hours (K,) that each client's clock is ahead of UTC."""
         ids = np.asarray(ids)
         offsets = np.array([z.utc_h if isinstance(z, Zone) else z for z in self.zones])
@@ -113,16 +113,18 @@ class Diurnal(Availability):
         if not shares:
             return np.asarray(offsets[ids], dtype=np.float64)
         ends = np.cumsum(shares)
-        ends = np.rint(ends / ends[-1] * crowd.count)
-        place = Key(crowd.seed, "zones").permutation(crowd.count)(ids)
+        ends = np.rint(ends / ends[-1] * population.count)
+        place = Key(population.seed, "zones").permutation(population.count)(ids)
         return np.asarray(offsets[np.searchsorted(ends, place, side="right")])
 
-    def _window(self, ids: Ints, t: float, crowd: PopulationInfo) -> tuple[Floats, Floats, Floats]:
+    def _window(
+        self, ids: Ints, t: float, population: PopulationInfo
+    ) -> tuple[Floats, Floats, Floats]:
         """Return the last opening (K,) at or before t, its closing, and the next opening.
 
-        They are the numbers that the clock can jump to, so t is compared with them as computed.
+        The clock may jump to exactly these numbers, so t is compared with them without rounding.
         """
-        first = (self.from_h - self.utc_h(ids, crowd) - self.start_utc_h) * _HOUR_S % DAY_S
+        first = (self.from_h - self.utc_h(ids, population) - self.start_utc_h) * _HOUR_S % DAY_S
         day = np.floor((t - first) / DAY_S)
         day += (first + (day + 1) * DAY_S <= t).astype(np.float64)
         day -= first + day * DAY_S > t

@@ -1,4 +1,4 @@
-"""Delays: how many virtual seconds one local step takes, one distribution a file."""
+"""Delays: how many virtual seconds one local step takes, one distribution per file."""
 
 from rayfed.population.delay.base import Delay
 from rayfed.population.delay.constant import Constant

@@ -1,7 +1,7 @@
 """Delays: how many virtual seconds one local step takes, as a distribution with a known mean.
 
-A delay never draws: it maps uniform numbers to seconds by its inverse CDF, so that the draw stays
-keyed by client, round and Ask (see `rayfed.population`).
+A delay draws no random numbers itself: it maps uniform numbers, keyed by client, round and Ask
+(see `rayfed.population`), to seconds by its inverse CDF.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Delay:
 
     name: ClassVar[str]
     random: ClassVar[bool] = True
-    """Whether `quantile` depends on u; where no client's delay does, nothing is drawn."""
+    """Whether `quantile` depends on u; if it does for no client, no uniforms are drawn."""
 
     def quantile(self, u: Floats) -> Floats:
-        """Return the seconds (K,) below which a step stays with probability u (K,) in (0, 1)."""
+        """Return the quantiles (K,) of the step duration in seconds, for u (K,) in (0, 1)."""
         raise NotImplementedError
 
     def mean(self) -> float:

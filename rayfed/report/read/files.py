@@ -1,4 +1,4 @@
-"""Files that a reader may open while they are written."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file under another name first, so that a reader never finds half of it."""
+    """Write a file atomically: under a temporary name, then renamed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)

@@ -1,4 +1,4 @@
-"""What a walk's mixing costs: rounds to a goal against 1 / (1 - lambda_2), all else alike."""
+"""Cost of slow mixing: rounds to a goal against the relaxation time 1 / (1 - lambda_2)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rayfed.report.read.settings import short_keys
 from rayfed.report.read.sweeps import differing_facts
 
 _OF_WALK = ("topology.", "participation.select.rule.", "select.rule.")
-_SPAN = 1.5  # least ratio of the relaxation times of a line's points
+_SPAN = 1.5  # smallest ratio of the relaxation times on one line
 _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Power:
-    """How the rounds of one algorithm go with the relaxation time: with which power of it.
+    """Power law of the rounds of one algorithm in the relaxation time.
 
     Parameters
     ----------
@@ -40,21 +40,21 @@ class Power:
 
 @dataclass(frozen=True)
 class Mixing:
-    """Points of a sweep whose servers walk, and whose runs end at a goal.
+    """Points of a sweep with walking servers whose runs end at a goal.
 
     Parameters
     ----------
     column : Column
-        What ends the runs.
+        The column that ends the runs.
     goal : float
-        The value at which it does.
+        The value that ends the runs.
     points : DataFrame
-        A row a point: ``name`` (as elsewhere on the page), ``series`` (the algorithm), ``group``
-        (in words, what differs besides the walk), ``walk`` (in words, empty if there is no short
+        One row per point: ``name`` (as elsewhere on the page), ``series`` (the algorithm),
+        ``group`` (text, what differs besides the walk), ``walk`` (text, empty if there is no short
         one), ``relaxation`` (1 / (1 - lambda_2), in moves), ``rounds`` (mean over seeds) and
-        ``reached`` (by every seed; otherwise ``rounds`` are those that they ran).
+        ``reached`` (by every seed; otherwise ``rounds`` counts all rounds).
     powers : dict of str to Power
-        By algorithm; those whose points are too few, or have walks too much alike, have none.
+        By algorithm, without those with too few points or too similar walks.
     """
 
     column: Column
@@ -64,26 +64,26 @@ class Mixing:
 
 
 def find(results: Results, column: str | None = None) -> Mixing | None:
-    """Return what mixing costs, None where a study does not tell.
+    """Return the cost of mixing, or None if a study does not show it.
 
-    Points share a line where nothing but the walk differs: of graphs of several sizes, the larger
-    mixes more slowly and has more clients to visit, and a line across them would count both.
+    Points share a line only if nothing but the walk differs: larger graphs mix more slowly and also
+    have more clients to visit, and a line across sizes would combine both effects.
 
     Parameters
     ----------
     results : Results
         A result folder.
     column : str, optional
-        What ends the runs. If None: the first of the rounds' columns that tells.
+        The column that ends the runs. If None, the first column of the rounds that shows it.
     """
-    for each in y_columns(results) if column is None else [column]:
-        goal = stopped_at(results, each)
-        points = _points(results, each, goal) if goal is not None else pd.DataFrame()
+    for name in y_columns(results) if column is None else [column]:
+        goal = stopped_at(results, name)
+        points = _points(results, name, goal) if goal is not None else pd.DataFrame()
         series = points.groupby("series", sort=False) if len(points) else ()
-        fits = {str(name): fit(mine[mine["reached"]]) for name, mine in series}
-        powers = {name: found for name, found in fits.items() if found is not None}
+        fits = {str(label): fit(rows[rows["reached"]]) for label, rows in series}
+        powers = {label: power for label, power in fits.items() if power is not None}
         if goal is not None and powers:
-            return Mixing(results.column(each), goal, points, powers)
+            return Mixing(results.column(name), goal, points, powers)
     return None
 
 
@@ -98,14 +98,14 @@ def fit(points: pd.DataFrame) -> Power | None:
     Returns
     -------
     Power or None
-        None unless a group has walks that differ, and a point is left to tell the error from.
+        None unless a group has different walks and a degree of freedom is left for the error.
     """
     spans = points.groupby("group")["relaxation"].agg(lambda x: x.max() / x.min())
     kept = points[points["group"].isin(spans.index[spans >= _SPAN])]
     free = len(kept) - kept["group"].nunique() - 1
     if free < 1:
         return None
-    from scipy.stats import t  # here: scipy takes a while to import
+    from scipy.stats import t  # imported late: scipy.stats is slow to import
 
     logs = kept[["relaxation", "rounds"]].transform(np.log)
     means = logs.groupby(kept["group"]).transform("mean")
@@ -130,8 +130,8 @@ def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
     first = {name: results.of(name)[0] for name in frame["name"]}
     kind = "label" if len(settings) > 1 else "algorithm"
     frame["series"] = [str(first[name].info.get(kind)) for name in frame["name"]]
-    told = [_told({n: first[n] for n in mine["name"]}) for _, mine in frame.groupby("series")]
-    return frame.merge(pd.concat(told), on="name")
+    texts = [_texts({n: first[n] for n in rows["name"]}) for _, rows in frame.groupby("series")]
+    return frame.merge(pd.concat(texts), on="name")
 
 
 def _point(runs: list[Run], column: Column, goal: float) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _point(runs: list[Run], column: Column, goal: float) -> dict[str, Any]:
 def _relaxation(runs: list[Run]) -> float:
     """Return 1 / (1 - lambda_2), lambda_2 the mean over recorded rounds and seeds; NaN if unknown.
 
-    A mean of 1 / (1 - lambda_2) would be infinite as soon as one graph falls apart.
+    A mean of 1 / (1 - lambda_2) would be infinite if a single graph is disconnected.
     """
     known = [run.walk.lambda_2[run.walk.graph] for run in runs if run.walk is not None]
     if not known or len(known) < len(runs):
@@ -159,24 +159,24 @@ def _relaxation(runs: list[Run]) -> float:
     return 1 / (1 - middle) if middle < 1 else np.nan
 
 
-def _told(runs: dict[str, Run]) -> pd.DataFrame:
-    """Return in words what differs between runs of one algorithm: besides the walk, and in it."""
+def _texts(runs: dict[str, Run]) -> pd.DataFrame:
+    """Describe what differs between runs of one algorithm: ``group`` and ``walk``."""
     facts = differing_facts(runs)
     keys = [str(key) for key in facts]
     of_walk = [key for key in keys if key.startswith(_OF_WALK)]
     others = [key for key in keys if key not in of_walk]
     short = dict(zip(keys, short_keys(keys), strict=True))
-    told = pd.DataFrame({"name": list(runs)})
-    told["group"] = [
+    frame = pd.DataFrame({"name": list(runs)})
+    frame["group"] = [
         ", ".join(_text(key, short[key], facts.at[name, key]) for key in others) for name in runs
     ]
-    told["walk"] = ""
+    frame["walk"] = ""
     for key in of_walk:
-        texts = [_text(key, short[key], facts.at[name, key]) for name in runs]
-        if not told.assign(walk=texts).duplicated(["group", "walk"]).any():
-            told["walk"] = texts
+        walks = [_text(key, short[key], facts.at[name, key]) for name in runs]
+        if not frame.assign(walk=walks).duplicated(["group", "walk"]).any():
+            frame["walk"] = walks
             break
-    return told
+    return frame
 
 
 def _text(key: str, short: str, value: Any) -> str:

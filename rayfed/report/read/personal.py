@@ -1,4 +1,4 @@
-"""What became of clients' own models (``personal.parquet``; see DESIGN.md)."""
+"""The clients' personal models, as recorded in ``personal.parquet``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rayfed.report.read.results import Run
 
 
 def distances(run: Run) -> pd.DataFrame | None:
-    """Return how far each client's own model was from the global one.
+    """Return the distances of the clients' models from the global one.
 
     Returns
     -------
     DataFrame or None
-        Indexed by evaluated round, a column a client; None where there are not both models.
+        Indexed by evaluated round, one column per client; None unless both models exist.
     """
     if not len(run.personal) or run.personal["distance"].isna().all():
         return None
@@ -22,33 +22,33 @@ def distances(run: Run) -> pd.DataFrame | None:
 
 
 def measure(run: Run) -> str:
-    """Return what models are compared by: "accuracy" where any is recorded, else "loss"."""
+    """Return the measure of comparisons: "accuracy" if any is recorded, else "loss"."""
     known = run.personal["personal_accuracy"].notna().any()
     return "accuracy" if known else "loss"
 
 
 def over_rounds(run: Run) -> pd.DataFrame:
-    """Return the `measure` of each client's own model.
+    """Return the `measure` of each client's model.
 
     Returns
     -------
     DataFrame
-        Indexed by evaluated round; a column a client that has rows to score, the worst served at
-        the end first.
+        Indexed by evaluated round; one column per client with rows to score, the worst at the end
+        first.
     """
     column = f"personal_{measure(run)}"
     return run.personal.pivot(index="round", columns="client", values=column)[ends(run).index]
 
 
 def ends(run: Run) -> pd.DataFrame:
-    """Return how good each client's own model was at last, and the shared one for the same client.
+    """Return the final measure of each client's model, and of the shared model at the client.
 
     Returns
     -------
     DataFrame
-        Indexed by client, the worst served first, without clients that have no rows to score:
-        ``own`` and ``shared`` are the `measure` of each (`shared` is NaN where there is no global
-        model), ``asked`` is whether the client ever was.
+        Indexed by client, the worst first, without clients that have no rows to score: ``own`` and
+        ``shared`` are the `measure` of each model (``shared`` is NaN without a global model),
+        ``asked`` is whether the client took part.
     """
     kind, last = measure(run), run.personal["round"].max()
     rows = run.personal[run.personal["round"] == last].set_index("client")
@@ -62,14 +62,14 @@ def ends(run: Run) -> pd.DataFrame:
 
 
 def gains(run: Run) -> tuple[int, int, int]:
-    """Return how many clients their own model serves better than the shared one, worse, alike.
+    """Return for how many clients their model is better than the shared one, worse, and equal.
 
-    Alike are accuracies within half a point, and losses within 1 % of the shared model's.
+    Accuracies within half a point count as equal, and losses within 1 % of the shared model's.
     """
-    found, scored = ends(run), measure(run) == "accuracy"
-    change = (found["own"] - found["shared"]) * (1 if scored else -1)
-    margin = 0.005 if scored else 0.01 * found["shared"].abs()
-    # Rounding must not part a tie: 0.905 - 0.9 is more than 0.005. A model that diverged has none.
+    final, scored = ends(run), measure(run) == "accuracy"
+    change = (final["own"] - final["shared"]) * (1 if scored else -1)
+    margin = 0.005 if scored else 0.01 * final["shared"].abs()
+    # With a tolerance, since 0.905 - 0.9 > 0.005 in floating point. Diverged models are never tied.
     tied = np.isfinite(change) & (change.abs() <= margin * (1 + 1e-9))
     better, worse = (int((part & ~tied).sum()) for part in (change > 0, change < 0))
-    return better, worse, len(found) - better - worse
+    return better, worse, len(final) - better - worse

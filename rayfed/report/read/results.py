@@ -1,4 +1,4 @@
-"""A result folder as frames: finished, failed and still running ones alike."""
+"""Result folders as frames, including failed and running studies."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Fit:
-    """What a final model makes of some rows, as in ``fit.npz`` (see DESIGN.md, "The fit").
+    """Predictions of a final model for some rows, as in ``fit.npz``.
 
     Parameters
     ----------
     kind : str
         "curve", "numbers" or "classes".
     text : str
-        What a curve is, in words that follow "found".
+        Description of a curve, as the object of a sentence.
     square : bool
-        Whether both axes have one scale.
+        Whether both axes have the same scale.
     points : (n, 2) array
     curve : (m, 2) array
     counts : (c, c) array
@@ -61,25 +61,25 @@ class Run:
     Parameters
     ----------
     folder : Path
-        Where it lies.
+        Folder of the run.
     info : dict
-        What its ``run.json`` says.
+        Content of its ``run.json``.
     name : str
-        What the algorithm is called on the page: its label, with the setting where several
-        settings share a label.
+        Name of the algorithm on the page: its label, with the setting if several settings share
+        a label.
     rounds, events, clients : DataFrame
-        As in the folder; empty where the folder has none.
+        Tables of the folder; empty if missing.
     away : DataFrame, optional
-        ``client, start_s, end_s``: when clients could not be reached; None where that was not
-        recorded, which it is at the end of a run.
+        ``client, start_s, end_s``: when clients were unavailable; None if not recorded, which
+        happens at the end of a run.
     fit : Fit, optional
-        What the final model makes of some rows; None where there is no picture of it.
+        Predictions of the final model for some rows; None if there is no picture of it.
     walk : Walked, optional
-        Where its server walked; None where it did not, or the run has not ended.
+        The walk of its server; None if there is none, or the run has not ended.
     personal : DataFrame
-        As in the folder: what became of the clients' own models; empty where they have none.
+        Table of the clients' personal models; empty if there are none.
     columns : mapping of str to Column
-        What the files say about the columns of ``rounds``; files of earlier versions say nothing.
+        Declarations of the columns of ``rounds``; missing in files of earlier versions.
     """
 
     folder: Path
@@ -111,20 +111,20 @@ class Run:
 
     @property
     def baseline(self) -> bool:
-        """Whether it only frames the comparison and can never win it."""
+        """Whether it is a reference that is not ranked."""
         return bool(self.info.get("baseline", False))
 
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a study has recorded so far.
+    """All records of a study so far.
 
     Parameters
     ----------
     folder : Path
         The result folder of the study.
     runs_found : tuple of Run
-        By the order of the algorithms in the scenario, then by setting and seed.
+        In the order of the algorithms in the scenario, then by setting and seed.
     scenario : str
         The text of ``scenario.yaml``, empty if there is none.
     """
@@ -143,10 +143,10 @@ class Results:
             If there is no run in the folder.
         """
         place = Path(folder)
-        found = sorted(path.parent for path in place.glob("*/run.json"))
-        if not found:
+        folders = sorted(path.parent for path in place.glob("*/run.json"))
+        if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
-        infos = [(path, _json(path / "run.json")) for path in found]
+        infos = [(path, _json(path / "run.json")) for path in folders]
         text = place / "scenario.yaml"
         scenario = text.read_text(encoding="utf-8") if text.exists() else ""
         names = _names([info for _, info in infos], scenario)
@@ -177,7 +177,7 @@ class Results:
 
     @cached_property
     def baselines(self) -> frozenset[str]:
-        """The names that only frame the comparison."""
+        """The names of baselines, which are not ranked."""
         return frozenset(run.name for run in self.runs_found if run.baseline)
 
     def of(self, name: str) -> list[Run]:
@@ -190,32 +190,32 @@ class Results:
 
     @cached_property
     def failed(self) -> frozenset[str]:
-        """The names of which every run failed; they are drawn but set no scale."""
+        """The names whose runs all failed; they are drawn but do not set scales."""
         return frozenset(
             name for name in self.names if all(run.status == "failed" for run in self.of(name))
         )
 
     @cached_property
     def rivals(self) -> tuple[str, ...]:
-        """The names that compete: no baselines, nor those that only failed, if any are left."""
+        """The ranked names: without baselines and failed ones, unless none are left."""
         left_out = self.baselines | self.failed
         return tuple(name for name in self.names if name not in left_out) or self.names
 
     def usable(self, name: str) -> list[Run]:
-        """Return the runs that means are taken over: those that did not fail, if any."""
+        """Return the runs that means are taken over: those that did not fail, or all if all did."""
         runs = [run for run in self.of(name) if len(run.rounds)]
         return [run for run in runs if run.status != "failed"] or runs
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """Rows of all runs, a row a round, with the column ``name``."""
-        return self._all("rounds")
+        """Rounds of all runs, one row per round, with the column ``name``."""
+        return self._joined("rounds")
 
     def column(self, name: str) -> Column:
-        """Return title, unit and more of a column of ``rounds``, as its files declare them.
+        """Return the declaration of a column of ``rounds``, as stored in the files.
 
-        A column that no file describes has its name as title. Of those, losses are better lower
-        and accuracies higher.
+        Undeclared columns have their name as title; of these, losses are better lower and
+        accuracies higher.
         """
         return self._columns.get(name) or Column(name, better=_better_by_name(name))
 
@@ -225,17 +225,17 @@ class Results:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """Events of all runs, a row a client and Ask, with ``name`` and ``seed``."""
-        return self._all("events")
+        """Events of all runs, one row per client and Ask, with ``name`` and ``seed``."""
+        return self._joined("events")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """Clients of all runs, a row a touched client, with ``name`` and ``seed``."""
-        return self._all("clients")
+        """Clients of all runs, one row per client that took part, with ``name`` and ``seed``."""
+        return self._joined("clients")
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row a run: name, label, algorithm, baseline, seed, status, reason, rounds, wall_s."""
+        """Runs with name, label, algorithm, baseline, seed, status, reason, rounds, wall_s."""
         keys = ("label", "algorithm", "status", "stopped_by", "reason", "rounds", "wall_s", "host")
         rows = [
             {"name": run.name, "seed": run.seed, "baseline": run.baseline}
@@ -244,7 +244,7 @@ class Results:
         ]
         return pd.DataFrame(rows)
 
-    def _all(self, what: str) -> pd.DataFrame:
+    def _joined(self, what: str) -> pd.DataFrame:
         frames = [
             getattr(run, what).assign(name=run.name, seed=run.seed)
             for run in self.runs_found
@@ -278,7 +278,7 @@ def _better_by_name(column: str) -> Better | None:
 
 
 def _fit(path: Path) -> Fit | None:
-    """Read the fit, which is written whole at the end of a run or not at all."""
+    """Read the fit, which is written at the end of a run."""
     if not path.is_file():
         return None
     with np.load(path, allow_pickle=False) as held:
@@ -287,9 +287,9 @@ def _fit(path: Path) -> Fit | None:
 
 
 def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
-    """Return a table as a frame, sorted by keys; of rows with the same keys the last.
+    """Return a table as a frame sorted by keys, keeping the last row of duplicates.
 
-    While a folder of parts is compacted a row may be there twice.
+    While a folder of parts is compacted, a row may exist twice.
     """
     if table is None:
         return pd.DataFrame()
@@ -302,8 +302,8 @@ def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pa.Table | None:
-    """Read a file or a folder of parts, None if there is none."""
-    return _patiently(lambda: _table_now(path))
+    """Read a file or a folder of parts; None if it does not exist."""
+    return _retried(lambda: _table_now(path))
 
 
 def _table_now(path: Path) -> pa.Table | None:
@@ -314,8 +314,8 @@ def _table_now(path: Path) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
 
-def _patiently(read: Callable[[], _T]) -> _T:
-    """Read again when a part was renamed or deleted under our hands."""
+def _retried(read: Callable[[], _T]) -> _T:
+    """Retry reading if a part is renamed or deleted meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return read()
@@ -327,13 +327,13 @@ def _patiently(read: Callable[[], _T]) -> _T:
 def _json(path: Path) -> dict[str, Any]:
     def read() -> dict[str, Any]:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise OSError(str(error)) from error
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
     try:
-        info = _patiently(read)
+        info = _retried(read)
     except OSError as error:
         raise ScenarioError(str(path), f"cannot be read ({error}); was it edited?") from error
     return {"label": path.parent.name} | info
@@ -342,7 +342,7 @@ def _json(path: Path) -> dict[str, Any]:
 def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
     """Return a name for each run: its label, its setting where only that differs, else both.
 
-    The setting stays out where a label has one alone; it is told by what differs in the grid.
+    The setting is omitted if a label has only one; its text is what differs in the grid.
     """
     texts = [_setting(info.get("setting")) for info in infos]
     if any(texts):
@@ -352,9 +352,9 @@ def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
     several: dict[str, set[str]] = {}
     for label, text in zip(labels, texts, strict=True):
         several.setdefault(label, set()).add(text)
-    whole = "{text}" if len(several) == 1 else "{label} ({text})"
+    template = "{text}" if len(several) == 1 else "{label} ({text})"
     return [
-        whole.format(label=label, text=text) if text and len(several[label]) > 1 else label
+        template.format(label=label, text=text) if text and len(several[label]) > 1 else label
         for label, text in zip(labels, texts, strict=True)
     ]
 
@@ -366,13 +366,13 @@ def _setting(value: Any) -> str:
 
 
 def _by_value(name: str) -> list[str | float]:
-    """Return a sort key by which numbers in a name count as such: d=6 before d=15."""
+    """Return a sort key that compares numbers in names by value: d=6 before d=15."""
     parts = _NUMBER.split(name)
     return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _order(runs: list[Run]) -> dict[str, int]:
-    """Return the place of each label among the algorithms of the scenario."""
+    """Return the index of each label among the algorithms of the scenario."""
     scenario = runs[0].info.get("scenario") or {}
     listed = scenario.get("algorithms") if isinstance(scenario, dict) else None
     labels = [

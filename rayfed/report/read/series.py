@@ -26,9 +26,9 @@ class Axis:
     column : str
         Its column in `history`.
     title : str
-        What it is called, with ``{unit}`` where it has one.
+        Title, with ``{unit}`` if it has one.
     units : tuple of (str, float)
-        Units from small to large with what they are worth in the smallest.
+        Units in ascending order, with their value in the smallest.
     """
 
     column: str
@@ -36,7 +36,7 @@ class Axis:
     units: tuple[tuple[str, float], ...] = (("", 1.0),)
 
     def unit(self, largest: float) -> tuple[str, float]:
-        """Return the unit in which a scale up to `largest` reads best, and its worth."""
+        """Return the best unit for a scale up to `largest`, and its value."""
         fitting = [unit for unit in self.units if largest >= 2 * unit[1]]
         return fitting[-1] if fitting else self.units[0]
 
@@ -77,18 +77,18 @@ def history(run: Run) -> pd.DataFrame:
 
 
 def clocks(results: Results) -> dict[str, Axis]:
-    """Return the clocks that tell something: communications only where they are not the rounds."""
+    """Return the clocks of a study: communications only if they differ from rounds."""
     counted = COMMUNICATIONS in results.rounds
     return {name: axis for name, axis in X_AXES.items() if counted or name != COMMUNICATIONS}
 
 
 def y_columns(results: Results) -> list[str]:
-    """Return the numeric columns worth drawing: what can be good or bad first, counts last.
+    """Return the numeric columns worth drawing: measures first, counts last.
 
-    Columns that hold nothing, or the same number in every row of every run, are left out.
+    Columns that are empty, or constant over all runs, are left out.
     """
     rounds = results.rounds
-    found: list[str] = []
+    columns: list[str] = []
     for column in rounds.columns:
         values = rounds[column]
         if column in _NEVER_Y or not pd.api.types.is_numeric_dtype(values):
@@ -97,18 +97,18 @@ def y_columns(results: Results) -> list[str]:
         # Row 0 has no work behind it, so a constant column there still differs from the rest.
         varied = finite[rounds.loc[finite.index, "round"] > 0].nunique() > 1
         if len(finite) and (varied or column in _FIRST):
-            found.append(str(column))
+            columns.append(str(column))
     place = {column: number for number, column in enumerate(_FIRST)}
 
     def key(name: str) -> tuple[int, bool, bool]:
         column = results.column(name)
         return place.get(name, len(place)), column.better is None, column.dtype == "int64"
 
-    return sorted(found, key=key)
+    return sorted(columns, key=key)
 
 
 def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
-    """Return the evaluated points of one run: clock and value, rows without a value left out."""
+    """Return the evaluated points of one run: clock and value, without rows that lack a value."""
     if x not in frame or y not in frame:
         return np.empty(0), np.empty(0)
     xs = frame[x].to_numpy(dtype=float, na_value=np.nan)
@@ -151,7 +151,7 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
     grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
     held = np.stack([ys[np.searchsorted(xs, grid, side="right") - 1] for xs, ys in pairs])
     mean = held.mean(axis=0)
-    with np.errstate(over="ignore"):  # a run that diverged ends where it likes
+    with np.errstate(over="ignore"):  # diverged runs may overflow
         spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
     low = np.maximum(mean - spread, held.min(axis=0))
     return Curve(grid, mean, low, np.minimum(mean + spread, held.max(axis=0)))
@@ -162,7 +162,7 @@ def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Floats,
 
 
 def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
-    """Return at most so many of the values, evenly spread, with both ends."""
+    """Return at most `most` of the values, evenly spaced, with both ends."""
     if len(values) <= most:
         return values
     kept: npt.NDArray[_Kind] = values[
@@ -179,7 +179,7 @@ def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
 
 
 def default_target(results: Results, y: str = "loss") -> float | None:
-    """Return a target that tells the algorithms apart.
+    """Return a target that separates the algorithms.
 
     It is the value at which the study stops a run, if that stopped one. Otherwise it is what the
     worst run has at its end, rounded to two digits towards the easy side, so that
@@ -242,12 +242,12 @@ def first_column(results: Results) -> str:
 def _having(results: Results, column: str) -> int:
     """Return how many rivals have recorded a column."""
     rounds = results.rounds
-    found = rounds.loc[rounds[column].notna(), "name"]
-    return len(set(found) & set(results.rivals))
+    names = rounds.loc[rounds[column].notna(), "name"]
+    return len(set(names) & set(results.rivals))
 
 
 def round_easily(value: float, up: bool, digits: int = 2) -> float:
-    """Round to so many significant digits, always up or always down.
+    """Round to `digits` significant digits, always up or always down.
 
     Examples
     --------
@@ -258,5 +258,5 @@ def round_easily(value: float, up: bool, digits: int = 2) -> float:
         return 0.0
     unit = 10.0 ** (np.floor(np.log10(abs(value))) - digits + 1)
     steps = value / unit
-    whole = np.ceil(steps - 1e-9) if up else np.floor(steps + 1e-9)
-    return float(f"{whole * unit:.{digits + 2}g}")
+    multiple = np.ceil(steps - 1e-9) if up else np.floor(steps + 1e-9)
+    return float(f"{multiple * unit:.{digits + 2}g}")

@@ -1,4 +1,4 @@
-"""The settings that a grid tried, and what they are called on the page: by what differs."""
+"""The settings of a grid, and their names on the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 from rayfed.study.dotted import combinations, setting_name
 
-_COUNTS = {"clients.count": "clients"}  # numbers that are said with their noun
+_COUNTS = {"clients.count": "clients"}  # numbers that are shown with a noun
 
 
 def tried(scenario: str) -> dict[str, dict[str, Any]]:
@@ -73,16 +73,16 @@ def short_names(
             texts[key] = [f"{value:,} {_COUNTS[key]}" for value in values]
         else:
             texts[key] = [f"{heads[key]}={value}" for value in values]
-    for key, found in words.items():
+    for key, names in words.items():
         others = {text for other in words if other != key for text in words[other]}
-        clear = not others & set(found)
-        texts[key] = found if clear else [f"{heads[key]}={text}" for text in found]
+        clear = not others & set(names)
+        texts[key] = names if clear else [f"{heads[key]}={text}" for text in names]
     names = [", ".join(parts) for parts in zip(*(texts[key] for key in keys), strict=True)]
     return dict(zip(settings, names, strict=True)) if len(set(names)) == len(names) else {}
 
 
 def short_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return dotted keys as short as they can be told apart: their last parts, if these differ.
+    """Return short forms of dotted keys: their last parts, if these are distinct.
 
     Examples
     --------
@@ -102,13 +102,13 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     >>> flat({"local": {"lr": 0.1}, "tau": 1})
     {'local.lr': 0.1, 'tau': 1}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
+            values |= flat(value, f"{prefix}{key}.")
         else:
-            found[f"{prefix}{key}"] = value
-    return found
+            values[f"{prefix}{key}"] = value
+    return values
 
 
 def _is_plugin(value: Any) -> bool:

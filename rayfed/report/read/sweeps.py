@@ -1,4 +1,4 @@
-"""What a study swept: one or two numbers, and what came of every point."""
+"""Sweeps over one or two numbers, and the results at every point."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sweep:
     keys : tuple of str
         One or two dotted keys that hold numbers.
     points : DataFrame
-        A row a point: ``series`` (the algorithm), ``name`` (as elsewhere on the page), and the
+        One row per point: ``series`` (the algorithm), ``name`` (as elsewhere on the page), and the
         values of the keys.
     """
 
@@ -46,7 +46,7 @@ class Sweep:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The keys as short as they can be told apart."""
+        """Short forms of the keys."""
         return short_keys(self.keys)
 
     def values(self, results: Results, column: str) -> pd.DataFrame:
@@ -82,24 +82,26 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
         there = [float(row["round"]) for row in at if row is not None]
         return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
     ends = [points(frame, "round", column)[1] for frame in frames]
-    found = [float(values[-1]) for values in ends if len(values)]
-    return float(np.mean(found)) if found else float("nan")
+    last = [float(values[-1]) for values in ends if len(values)]
+    return float(np.mean(last)) if last else float("nan")
 
 
 def _of_grid(results: Results) -> Sweep | None:
     """Return the sweep of a grid: its keys are what differs between settings of one label."""
     first = {run.name: run for run in reversed(results.runs_found)}
-    own: dict[str, dict[str, dict[str, Any]]] = {}
+    by_label: dict[str, dict[str, dict[str, Any]]] = {}
     for label in dict.fromkeys(run.label for run in first.values()):
         mine = {_setting(run): _facts(run) for run in first.values() if run.label == label}
         keys = _differing(mine)
-        own[label] = {name: {key: facts.get(key) for key in keys} for name, facts in mine.items()}
+        by_label[label] = {
+            name: {key: facts.get(key) for key in keys} for name, facts in mine.items()
+        }
     shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
-    for settings in own.values():
+    for settings in by_label.values():
         for setting, values in settings.items():
             shared[setting] = values | shared.get(setting, {})
     rows = [
-        {"series": run.label, "name": name, **shared[setting], **own[run.label][setting]}
+        {"series": run.label, "name": name, **shared[setting], **by_label[run.label][setting]}
         for name, run in ((name, first[name]) for name in results.names)
         for setting in (_setting(run),)
     ]
@@ -108,7 +110,7 @@ def _of_grid(results: Results) -> Sweep | None:
 
 def _of_algorithms(results: Results) -> Sweep | None:
     """Return the sweep of algorithms of one kind; the largest if there are several."""
-    found = []
+    sweeps = []
     first = {run.name: run for run in reversed(results.runs_found)}
     kinds = dict.fromkeys(str(run.info.get("algorithm")) for run in results.runs_found)
     for kind in kinds:
@@ -118,8 +120,10 @@ def _of_algorithms(results: Results) -> Sweep | None:
             {"series": kind, "name": name, **{key: values.get(key) for key in keys}}
             for name, values in mine.items()
         ]
-        found.append(_sweep(pd.DataFrame(rows)))
-    return max((one for one in found if one), key=lambda one: len(one.points), default=None)
+        sweeps.append(_sweep(pd.DataFrame(rows)))
+    return max(
+        (sweep for sweep in sweeps if sweep), key=lambda sweep: len(sweep.points), default=None
+    )
 
 
 def _sweep(rows: pd.DataFrame) -> Sweep | None:
@@ -158,9 +162,9 @@ def _differing(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Return what differs between runs: a row a run, a column a dotted key.
+    """Return what differs between runs: one row per run, one column per dotted key.
 
-    Of keys that change together it is the first.
+    Of keys that change together, only the first is kept.
     """
     facts = {name: _facts(run) for name, run in runs.items()}
     keys = _differing(facts)
@@ -169,7 +173,7 @@ def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    """Return what governs a run: its algorithm's settings and the rest of its scenario."""
+    """Return the settings of a run: its algorithm's and the rest of its scenario."""
     scenario = run.info.get("scenario")
     held = scenario.items() if isinstance(scenario, Mapping) else ()
     return _own(run) | flat({key: value for key, value in held if key not in _NO_SETTING})

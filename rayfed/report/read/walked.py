@@ -1,4 +1,4 @@
-"""Where a server walked (``walk.npz``; see DESIGN.md, "The walk"), and how often it was where."""
+"""Walks of a server, as recorded in ``walk.npz``, and its visits."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Walked:
-    """The graphs that a walk was on.
+    """The graphs of a walk.
 
     Parameters
     ----------
     round, graph : (F,) array of int
-        Rounds, and which of the G graphs held in each.
+        Rounds, and the index of the graph in each.
     clients : (K,) array of int
-        Those whose links are told.
+        Clients whose links are recorded.
     links : (E, 2) array of int
-        Links, their ends as places among `clients`; those of graph g from ``starts[g]`` to
+        Links, as indices into `clients`; those of graph g from ``starts[g]`` to
         ``starts[g + 1]``.
     starts : (G + 1,) array of int
     places : (G, K, 2) array
-        In metres; empty where nobody knows them.
+        Positions in metres; empty if unknown.
     lambda_2 : (G,) array
-        Second eigenvalue of the walk on each graph; NaN where it was not computed.
+        Second eigenvalue of the walk on each graph; NaN if not computed.
     law : (G, N) array
-        Its stationary law; (G, 0) where it was not computed, NaN where there is no single one.
+        Stationary law on each graph; (G, 0) if not computed, NaN if not unique.
     """
 
     round: npt.NDArray[np.int64]
@@ -47,13 +47,13 @@ class Walked:
 
     @classmethod
     def read(cls, path: Path) -> Walked | None:
-        """Read a walk, which is written whole at the end of a run or not at all."""
+        """Read a walk, which is written at the end of a run."""
         if not path.is_file():
             return None
         with np.load(path, allow_pickle=False) as held:
-            found = {field.name: held[field.name] for field in fields(cls)}
-        found["links"] = np.searchsorted(found["clients"], found["links"])
-        return cls(**found)
+            values = {field.name: held[field.name] for field in fields(cls)}
+        values["links"] = np.searchsorted(values["clients"], values["links"])
+        return cls(**values)
 
     def links_of(self, graph: int) -> npt.NDArray[Any]:
         """Return the links (E, 2) of one graph."""
@@ -61,25 +61,25 @@ class Walked:
 
     @property
     def changes(self) -> bool:
-        """Whether it was on several graphs."""
+        """Whether the graph changed."""
         return len(self.lambda_2) > 1
 
 
 def positions(run: Run) -> pd.Series:
-    """Return the client that the server was at, indexed by round from 1."""
+    """Return the server's position, indexed by round from 1."""
     rows = run.rounds[(run.rounds["round"] > 0) & (run.rounds["position"] >= 0)]
     return rows.set_index("round")["position"].astype(int)
 
 
 def visits(run: Run) -> pd.DataFrame:
-    """Return the share of the visits and of the law of each client, the likeliest first.
+    """Return visits and stationary probability of each client, the most likely first.
 
     Returns
     -------
     DataFrame
-        Indexed by client, with ``visits`` (a number), ``share`` and ``law`` (0 to 1; NaN where it
-        is not known). The law is the mean over the recorded rounds of those of their graphs;
-        without one, only clients that were visited have a row.
+        Indexed by client, with ``visits`` (count), ``share`` and ``law`` (0 to 1; NaN if
+        unknown). The law is the mean over the graphs of the recorded rounds; if unknown, only
+        visited clients have a row.
     """
     assert run.walk is not None
     counted = positions(run).value_counts()
@@ -96,9 +96,9 @@ def visits(run: Run) -> pd.DataFrame:
 
 
 def misplaced(run: Run) -> float:
-    """Return the share of the visits that would have to go elsewhere to follow the law, 0 to 1.
+    """Return the total variation distance between visits and stationary law, 0 to 1.
 
-    It is the distance in total variation; NaN where the law is not known.
+    NaN if the law is unknown.
     """
-    found = visits(run)
-    return float((found["share"] - found["law"]).abs().sum(skipna=False) / 2)
+    frame = visits(run)
+    return float((frame["share"] - frame["law"]).abs().sum(skipna=False) / 2)

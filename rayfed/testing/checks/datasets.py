@@ -102,9 +102,9 @@ def _load(dataset: Dataset, seed: int) -> Table:
 
 def _refuse(file: fetch.File) -> Path:
     """Stand for the download of a file: give the one in the cache, or none."""
-    if fetch.at_hand(file, None):
+    if fetch.available_locally(file, None):
         return fetch._cached(file)
     home = os.environ.get("RAYFED_DATA", "nothing")
     raise DataMissing(
-        "problem.dataset", f"file '{file.path}' is not at hand; RAYFED_DATA names {home}"
+        "problem.dataset", f"file '{file.path}' is not available locally; RAYFED_DATA names {home}"
     )

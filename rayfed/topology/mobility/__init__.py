@@ -1,4 +1,4 @@
-"""Mobility: where the clients are at any virtual second."""
+"""Mobility: positions of the clients over virtual time."""
 
 from rayfed.topology.mobility.base import Mobility, Tracks
 from rayfed.topology.mobility.waypoint import Still, Waypoint

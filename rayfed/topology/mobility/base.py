@@ -1,4 +1,4 @@
-"""What a mobility is: positions as a pure function of the seed and the virtual second."""
+"""Base class of mobility models: positions as a pure function of the seed and the time."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Area: TypeAlias = tuple[float, float]
 
 
 class Tracks(Protocol):
-    """The ways of all clients; it may remember where they were last, which changes no answer."""
+    """The trajectories of all clients; may cache the last state, which does not change results."""
 
     def __call__(self, time_s: float) -> Floats:
-        """Return where the clients are (N, 2), in metres, at a virtual second."""
+        """Return the positions (N, 2) in metres at a virtual second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mobility:
-    """Base of all mobilities."""
+    """Base of all mobility models."""
 
     name: ClassVar[str]
     moving: ClassVar[bool] = True
 
     def tracks(self, count: int, area: Area, key: Key) -> Tracks:
-        """Return the ways of N = count clients in an area."""
+        """Return the trajectories of N = count clients in an area."""
         raise NotImplementedError
 
 
 def scattered(count: int, area: Area, key: Key) -> Floats:
     """Return positions (N, 2) drawn uniformly from an area."""
-    drawn: Floats = key.sub("start").uniforms(np.arange(count), 2) * np.array(area)
-    return drawn
+    positions: Floats = key.sub("start").uniforms(np.arange(count), 2) * np.array(area)
+    return positions

@@ -1,4 +1,4 @@
-"""Gauss-Markov mobility: velocities that remember.
+"""Gauss-Markov mobility: autocorrelated velocities.
 
 B. Liang, Z. J. Haas, "Predictive Distance-Based Mobility Management for PCS Networks",
 INFOCOM 1999, with mean velocity zero in each direction.
@@ -17,12 +17,12 @@ from rayfed.core.arrays import Floats
 from rayfed.core.rng import Key
 from rayfed.topology.mobility.base import Area, Mobility, Tracks, scattered
 
-_LEVELS = 31  # steps that can be asked for: 2**31
+_LEVELS = 31  # supports 2**31 steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussMarkov(Mobility):
-    """Every client's velocity keeps a share of itself from step to step; the rest is noise.
+    """Every client's velocity is a first-order autoregressive process.
 
     In each direction ``v_{n+1} = memory v_n + sigma sqrt(1 - memory^2) w_n`` and
     ``x_{n+1} = x_n + step_s v_n``; at the edges of the area clients are reflected.
@@ -30,11 +30,12 @@ class GaussMarkov(Mobility):
     Parameters
     ----------
     speed_m_s : float
-        Mean speed, in metres per second: sigma is it times ``sqrt(2 / pi)``.
+        Mean speed in metres per second; sigma is ``speed_m_s sqrt(2 / pi)``.
     memory : float
-        Correlation of the velocities of two steps; near 1 ways are straight, at 0 they jitter.
+        Correlation of the velocities of consecutive steps: near 1 motion is almost straight, at 0
+        it is a random walk.
     step_s : float
-        Seconds of a step.
+        Length of a step in seconds.
     """
 
     name: ClassVar[str] = "gauss-markov"
@@ -49,19 +50,19 @@ class GaussMarkov(Mobility):
         return self.speed_m_s * math.sqrt(2.0 / math.pi)
 
     def tracks(self, count: int, area: Area, key: Key) -> Tracks:
-        """Return the ways of N = count clients."""
+        """Return the trajectories of N = count clients."""
         return _Bridges(self, count, area, key)
 
 
 class _Bridges:
-    """Positions and velocities at any step, without those before it.
+    """Positions and velocities at any step, computed without the steps before it.
 
     On an area without edges they are a linear Gaussian process, so the state in the middle of two
-    known states has a known law. From the states at step 0 and at step 2**31 any other is reached
-    by halving; every step is the middle of one interval only, and its draw is keyed by it. The
-    way is then folded into the area, which is the same in law as reflection at its edges, for the
-    noise is symmetric. A step from nowhere costs 31 passes over the clients, the next one about
-    two.
+    known states has a known distribution. From the states at step 0 and at step 2**31 any other is
+    reached by bisection; every step is the middle of exactly one interval, and its draw is keyed by
+    the step. Positions are then folded into the area, which has the same distribution as reflection
+    at the edges because the noise is symmetric. A first query costs 31 passes over the clients, the
+    next step about two.
     """
 
     def __init__(self, settings: GaussMarkov, count: int, area: Area, key: Key) -> None:
@@ -102,8 +103,8 @@ class _Bridges:
     def _middle(self, level: int, n: int, left: Floats, right: Floats) -> Floats:
         known = self._middles.get(level)
         if known is None or known[0] != n:
-            law, whole = self._laws[level], self._laws[level + 1]
-            ahead = _applied(law.gain, right - _applied(whole.move, left))
+            law, double = self._laws[level], self._laws[level + 1]
+            ahead = _applied(law.gain, right - _applied(double.move, left))
             mean = _applied(law.move, left) + ahead
             known = self._middles[level] = (n, mean + _applied(law.bridge, self._noise(n)))
         return known[1]
@@ -114,15 +115,15 @@ class _Bridges:
 
 @dataclass(frozen=True)
 class _Law:
-    """How a state goes on over 2**level steps, for one direction.
+    """Transition of a state over 2**level steps, for one direction.
 
     Parameters
     ----------
     move, spread : (2, 2) array
-        After so many steps the state is ``move s`` and noise ``spread z``.
+        After these steps the state is ``move s + spread z`` with standard normal z.
     gain, bridge : (2, 2) array
-        So far into an interval of twice the length that ends in e, it is
-        ``move s + gain (e - move^2 s)`` and noise ``bridge z``.
+        At the middle of an interval of twice the length that ends in state e, it is
+        ``move s + gain (e - move^2 s) + bridge z``.
     """
 
     move: Floats

@@ -1,4 +1,4 @@
-"""Clients that stay, and clients that walk from one random point to the next."""
+"""Static clients, and random waypoint mobility."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from rayfed.topology.mobility.base import Area, Mobility, Tracks, scattered
 
 @dataclass(frozen=True, kw_only=True)
 class Still(Mobility):
-    """Every client stays where it was put, at random."""
+    """Every client stays at a random position."""
 
     name: ClassVar[str] = "still"
     moving: ClassVar[bool] = False
 
     def tracks(self, count: int, area: Area, key: Key) -> Tracks:
-        """Return ways that end where they begin."""
-        where = scattered(count, area, key)
-        return lambda time_s: where
+        """Return constant positions."""
+        positions = scattered(count, area, key)
+        return lambda time_s: positions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waypoint(Mobility):
-    """Every client walks straight to a random point, waits, and walks to the next.
+    """Every client moves straight to a random point, pauses, and moves to the next.
 
     Random waypoint (Johnson, Maltz, "Dynamic Source Routing in Ad Hoc Wireless Networks", 1996),
     each leg at a speed drawn uniformly. The slowest speed must be above 0, or the mean speed would
-    decay for ever (Yoon, Liu, Noble, "Random waypoint considered harmful", INFOCOM 2003). Clients
-    start uniformly; as they walk, more and more are near the middle.
+    decay to zero (Yoon, Liu, Noble, "Random waypoint considered harmful", INFOCOM 2003). Clients
+    start uniformly distributed; over time their density grows in the centre.
 
     Parameters
     ----------
     slowest_m_s, fastest_m_s : float
         Bounds of the speed of a leg, in metres per second.
     pause_s : float
-        Seconds of waiting at each point.
+        Pause at each point, in seconds.
     """
 
     name: ClassVar[str] = "waypoint"
@@ -52,19 +52,19 @@ class Waypoint(Mobility):
 
     def __post_init__(self) -> None:
         if self.fastest_m_s < self.slowest_m_s:
-            found = f"found {self.fastest_m_s:g}, below slowest_m_s, {self.slowest_m_s:g}"
-            raise ScenarioError("fastest_m_s", f"{found}; exchange them")
+            text = f"found {self.fastest_m_s:g}, below slowest_m_s, {self.slowest_m_s:g}"
+            raise ScenarioError("fastest_m_s", f"{text}; exchange them")
 
     def tracks(self, count: int, area: Area, key: Key) -> Tracks:
-        """Return the ways of N = count clients, legs keyed by (client, number of the leg)."""
+        """Return the trajectories of N = count clients; legs are keyed by (client, leg number)."""
         return _Legs(self, count, area, key)
 
 
 class _Legs:
-    """The leg that each client is on.
+    """The current leg of each client.
 
-    Looking forward costs the legs in between, looking back all legs from the start; there is
-    nothing to save, and whoever resumes walks the legs again.
+    A query forward in time computes the legs in between, a query backward all legs from the start.
+    Nothing needs saving: a resumed run computes the legs again.
     """
 
     _now: float
@@ -102,11 +102,11 @@ class _Legs:
         self._aim(np.arange(count))
 
     def _aim(self, ids: Ints) -> None:
-        """Draw the legs that these clients are on."""
+        """Draw the current legs of these clients."""
         settings = self._settings
         u = self._key.sub("leg").uniforms(ids, 3, round=self._leg[ids])
         speed = settings.slowest_m_s + (settings.fastest_m_s - settings.slowest_m_s) * u[:, 2]
         self._target[ids] = u[:, :2] * self._area
-        way = np.hypot(*(self._target[ids] - self._origin[ids]).T)
-        self._walk[ids] = way / speed
+        distance = np.hypot(*(self._target[ids] - self._origin[ids]).T)
+        self._walk[ids] = distance / speed
         self._until[ids] = self._since[ids] + self._walk[ids] + settings.pause_s

@@ -1,4 +1,4 @@
-"""Walks: from whom to whom a walker moves."""
+"""Walks: Markov chains of a server that moves from client to client."""
 
 from rayfed.topology.walks.base import Walk
 from rayfed.topology.walks.rules import Metropolis, Uniform

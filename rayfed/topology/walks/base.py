@@ -1,4 +1,4 @@
-"""What a walk is: the probabilities of the next move, given where the walker is."""
+"""Base class of walks: probabilities of the next move, given the position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rayfed.topology.base import Graphs
 
 _ROUNDING = 1e-12
-_HALF = 0.5  # how lazy a walk is made that has a period
+_HALF = 0.5  # laziness given to periodic walks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,10 @@ class Walk:
     Parameters
     ----------
     lazy : float
-        Probability of staying that comes before the rule's own.
+        Probability of staying, applied before the rule of the walk.
     periodic : "lazy" or "refuse"
-        What is done with a walk that is not lazy and has a period on the first graph (uniform
-        moves on a star, a grid, an even ring), so that it never mixes: half of its moves are
-        left out, or the scenario ends with one line.
+        What to do with a non-lazy walk that is periodic on the first graph (uniform moves on a
+        star, a grid, an even ring) and so never mixes: set `lazy` to 1/2, or refuse the scenario.
     hop_s : float
         Virtual seconds of a move to another client.
     speed_m_s : float, optional
@@ -47,7 +46,7 @@ class Walk:
     speed_m_s: Annotated[float, Gt(0)] | None = None
 
     def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
-        """Return the probabilities (E,) of moves over links, laziness aside.
+        """Return the probabilities (E,) of moves along links, without laziness.
 
         Parameters
         ----------
@@ -57,22 +56,22 @@ class Walk:
         raise NotImplementedError
 
     def check(self, graphs: Graphs) -> None:
-        """Refuse graphs that the walk cannot be on.
+        """Refuse graphs that do not suit the walk.
 
         Raises
         ------
         ScenarioError
-            If it cannot.
+            If the walk is not possible on the graphs.
         """
         return
 
     def moves(self, graph: Graph, position: int) -> tuple[Ints, Floats]:
-        """Return where the walker may go (n,), ascending, its place included, and how probably.
+        """Return the possible next positions (n,), ascending, and their probabilities (n,).
 
-        Asks for one neighbourhood and the degrees in it.
+        The current position is included. Computes one neighbourhood and the degrees in it.
         """
         around = graph.neighbours(position)
-        chances = self._kept(self.chances(graph, np.full(len(around), position), around))
+        chances = self._lazily(self.chances(graph, np.full(len(around), position), around))
         place = int(np.searchsorted(around, position))
         stay = max(0.0, 1.0 - float(chances.sum()))
         return np.insert(around, place, position), np.insert(chances, place, stay)
@@ -81,25 +80,25 @@ class Walk:
         """Return the transition matrix (N, N): row i holds the moves from client i."""
         from scipy.sparse import csr_array, diags_array
 
-        graph = graph.listed()  # whoever must know all links may as well keep them
+        graph = graph.listed()  # all links are needed, so list them once
         links = graph.links
         here, there = np.concatenate([links, links[:, ::-1]]).T
-        chances = self._kept(self.chances(graph, here, there))
+        chances = self._lazily(self.chances(graph, here, there))
         size = (graph.count, graph.count)
         moves = csr_array((chances, (here, there)), shape=size)
         stay = 1.0 - moves.sum(axis=1)
-        stay[stay < _ROUNDING] = 0.0  # six times 1/6 is less than 1, and would undo a period
+        stay[stay < _ROUNDING] = 0.0  # 6 * (1/6) < 1 in floating point would hide a period
         made = csr_array(moves + diags_array(stay))
         made.eliminate_zeros()
         return made
 
     def resolved(self, graphs: Graphs) -> Walk:
-        """Return the walk as it is walked on these graphs: lazy, where it would have a period.
+        """Return the walk as used on these graphs: made lazy if it would be periodic.
 
         Raises
         ------
         ScenarioError
-            If it has a period and `periodic` says refuse, or does not fit.
+            If it is periodic and `periodic` is "refuse", or does not fit the graphs.
         """
         self.check(graphs)
         first = graphs.of(0)
@@ -112,8 +111,8 @@ class Walk:
         if period == 1:
             return self
         if self.periodic == "refuse":
-            found = f"'{self.name}' comes back only every {period} moves and never mixes"
-            raise ScenarioError("", f"{found}; set lazy, or periodic to lazy")
+            text = f"'{self.name}' comes back only every {period} moves and never mixes"
+            raise ScenarioError("", f"{text}; set lazy, or periodic to lazy")
         return replace(self, lazy=_HALF)
 
     def seconds(self, graph: Graph, here: int, there: int) -> float:
@@ -124,5 +123,5 @@ class Walk:
             return self.hop_s
         return graph.distance(here, there) / self.speed_m_s
 
-    def _kept(self, chances: Floats) -> Floats:
+    def _lazily(self, chances: Floats) -> Floats:
         return (1.0 - self.lazy) * chances

@@ -1,4 +1,4 @@
-"""Moves by a matrix of the user's."""
+"""Walks by a user's transition matrix."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from rayfed.topology.base import Graphs
 
-_SURE = 1e-9  # how far from 1 a row may sum
+_SURE = 1e-9  # largest deviation of a row sum from 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix(Walk):
     """Moves by a transition matrix from a file.
 
-    A move over a link that is not there at the time is not made; the walker stays. If the matrix
-    is reversible with respect to a law, that law stays stationary then. Its moves must lead from
-    every client to every other, unless the topology's `disconnected` allows parts.
+    A move along a link that does not exist at the time is replaced by staying. If the matrix is
+    reversible, its stationary law remains stationary. Its moves must lead from every client to
+    every other, unless the topology's `disconnected` is "allow".
 
     Parameters
     ----------
@@ -61,21 +61,21 @@ class Matrix(Walk):
         return np.asarray(np.where(codes[place] == wanted, entries[place], 0.0))
 
     def check(self, graphs: Graphs) -> None:
-        """Refuse a matrix of another size, moves that no graph allows, and who is never reached."""
+        """Refuse a matrix of the wrong size, moves without links, and unreachable clients."""
         size = self._matrix.shape
         if size != (graphs.count, graphs.count):
-            found = f"is {size[0]} by {size[1]}, but there are {graphs.count} clients"
-            raise ScenarioError(self.path, f"{found}; give a row and a column for each")
-        apart = None if graphs.topology.disconnected == "allow" else _apart(self._matrix)
-        if apart is not None:
-            found = f"no moves lead from client {apart[0]} to {apart[1]}"
-            raise ScenarioError(self.path, f"{found}; add some, or set disconnected to allow")
+            text = f"is {size[0]} by {size[1]}, but there are {graphs.count} clients"
+            raise ScenarioError(self.path, f"{text}; give a row and a column for each")
+        pair = None if graphs.topology.disconnected == "allow" else _unreachable(self._matrix)
+        if pair is not None:
+            text = f"no moves lead from client {pair[0]} to {pair[1]}"
+            raise ScenarioError(self.path, f"{text}; add some, or set disconnected to allow")
         if not graphs.fixed:
             return
-        # keep what no link carries: neither staying nor moves between neighbours
-        left = self._matrix.tocoo()
-        linked = np.isin(_codes(left), _codes(graphs.of(0).matrix.tocoo()))
-        for i, j in zip(left.row[~linked], left.col[~linked], strict=True):
+        # entries that are neither staying nor moves along links
+        entries = self._matrix.tocoo()
+        linked = np.isin(_codes(entries), _codes(graphs.of(0).matrix.tocoo()))
+        for i, j in zip(entries.row[~linked], entries.col[~linked], strict=True):
             if i != j:
                 text = f"client {i} moves to {j}, but no link joins them"
                 raise ScenarioError(self.path, f"{text}; set the entry to 0 and add it to another")
@@ -101,8 +101,8 @@ def _codes(entries: coo_array[Any]) -> Ints:
     return np.asarray(entries.row.astype(np.int64) * entries.shape[0] + entries.col)
 
 
-def _apart(matrix: csr_array[Any]) -> tuple[int, int] | None:
-    """Return a client i and a client j that no moves from i ever reach; None if all are reached."""
+def _unreachable(matrix: csr_array[Any]) -> tuple[int, int] | None:
+    """Return clients i and j such that no moves lead from i to j; None if there are none."""
     from scipy.sparse.csgraph import breadth_first_order
 
     for moves, back in ((matrix, False), (matrix.T.tocsr(), True)):
@@ -133,8 +133,8 @@ def _read(path: Path) -> csr_array[Any]:
 
 
 def _table(path: Path) -> Floats:
-    """Return the numbers of a CSV file; NumPy warns of one without any."""
-    with path.open(encoding="utf-8") as file:  # whose own error says why it cannot be opened
+    """Return the numbers of a CSV file; raises on an empty one, where NumPy only warns."""
+    with path.open(encoding="utf-8") as file:  # raises an OSError that says why
         rows = [row for row in file if row.strip()]
     if not rows:
         raise ValueError("it is empty")
@@ -142,7 +142,7 @@ def _table(path: Path) -> Floats:
 
 
 def _problems(matrix: csr_array[Any]) -> list[str]:
-    """Return what keeps a matrix from being one of transitions."""
+    """Return the problems of a matrix that is not a transition matrix."""
     rows = matrix.tocoo().row
     bad = np.flatnonzero(~(np.isfinite(matrix.data) & (matrix.data >= 0)))
     if len(bad):

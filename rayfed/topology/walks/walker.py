@@ -1,4 +1,4 @@
-"""A walker: where it may go from its place, and where it goes."""
+"""A walker: a sample path of a walk on the graphs of a run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rayfed.topology.walks.base import Walk
 class Walker:
     """A walk on the graphs of a run.
 
-    Its only state is its position, which whoever owns it keeps; graphs may change under it. Every
-    move is keyed by the run's seed and the round, so that all algorithms of a study whose walks
-    follow the same rule see the same way.
+    Its only state is the position, which the caller keeps; the graphs may change over time. Every
+    move is keyed by the run's seed and the round, so that all algorithms of a study with the same
+    rule follow the same path.
 
     Parameters
     ----------
     graphs : Graphs
     walk : Walk
-        The rule, as the scenario gives it.
+        The walk, as in the scenario.
 
     Examples
     --------
@@ -43,15 +43,15 @@ class Walker:
 
     @cached_property
     def rule(self) -> Walk:
-        """The walk as it is walked; raises as `Walk.resolved` does."""
+        """The walk, resolved on the graphs; raises as `Walk.resolved` does."""
         return self.walk.resolved(self.graphs)
 
     def first(self) -> int:
-        """Return where the walker starts: each client is as likely."""
+        """Return the first position, uniform over the clients."""
         return int(self._key.sub("first").integers([0], [self.graphs.count], 1)[0, 0])
 
     def neighbours(self, position: int, round: int, time_s: float = 0.0) -> Ints:
-        """Return a client and who is linked with it (n,), ascending."""
+        """Return a client and its neighbours (n,), ascending."""
         around = self.graphs.at(round, time_s).neighbours(position)
         return np.insert(around, np.searchsorted(around, position), position)
 
@@ -62,9 +62,9 @@ class Walker:
         ----------
         position : int
         round : int
-            From 1; the graph of this round, at virtual second `time_s`, is walked on.
+            Round, from 1, which with virtual second `time_s` determines the graph.
         ask : int
-            Tells the moves of one round apart.
+            Distinguishes several moves in one round.
         """
         ids, chances = self.rule.moves(self.graphs.at(round, time_s), position)
         u = self._key.uniforms([0], round=round, ask=ask)[0]

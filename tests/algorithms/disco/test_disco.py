@@ -144,6 +144,8 @@ def test_without_curvature_the_first_direction_is_that_of_p(bend):
     _, x, told = play(DiSCO(ridge=0.5), H, b, np.zeros(2))
     np.testing.assert_allclose(x, [0, 2 / 0.5])
     assert told["newton_decrement"] == 0
+    # v = (0, 4), so that H v = (0, 4 bend)
+    assert told["cg_residual"] == pytest.approx(abs(4 * bend - 2) / 2)
 
 
 def test_a_singular_hessian_ends_in_finitely_many_steps():
@@ -153,11 +155,23 @@ def test_a_singular_hessian_ends_in_finitely_many_steps():
     assert told["communications"] <= 4
 
 
+@pytest.mark.parametrize(("most", "left"), [(1, 2 / 3), (2, 0)])
+def test_steps_that_run_out_leave_a_residual_and_a_warning(most, left):
+    """H = diag(2, 10), g = (-1, -1): one step leaves (1 - 2/6, 1 - 10/6) of it."""
+    algorithm = DiSCO(**EXACT, preconditioner="none", max_steps=most)
+    _, _, found = play(algorithm, np.diag([2.0, 10.0])[None], np.ones((1, 2)), np.zeros(2))
+    assert found["cg_residual"] == pytest.approx(left, abs=1e-14)
+    assert found["cg_tolerance"] == 1e-14
+    said = algorithm.warnings({name: np.array([np.nan, v]) for name, v in found.items()})
+    line = "disco: in 1 rounds conjugate gradients ended before their tolerance"
+    assert said == ([f"{line}, with a relative residual of up to 0.67"] if left else [])
+
+
 def test_at_the_optimum_nobody_is_asked_for_products():
     H, b = quadratics(4, 2, 3)
     asks, x, told = play(DiSCO(), H, 0 * b, np.zeros(3))
     assert not x.any()
-    assert told["communications"] == 1
+    assert (told["communications"], told["cg_residual"]) == (1, 0)
     assert [ask.work for ask in asks] == ["slope_and_bounds", "hessian"]
 
 

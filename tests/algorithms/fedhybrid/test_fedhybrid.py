@@ -72,7 +72,8 @@ def test_who_is_away_counts_with_what_it_last_sent():
     after, diagnostics, (ask,) = answer(algorithm, state, changes)
     assert after["x"].tolist() == [2.0, 1.5]  # two of eight changed by that on average
     assert (dict(ask.up), ask.plain) == ({"change": 2}, ("change",))
-    assert diagnostics == {"indefinite": 0.0}
+    assert diagnostics["indefinite"] == 0
+    assert np.isnan(diagnostics["cg_residual"])  # nobody solves anything
 
 
 def rows_of(task):
@@ -261,7 +262,32 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
 
 
 def test_where_all_is_positive_definite_nothing_is_said():
-    assert FedHybrid().warnings({"indefinite": np.array([np.nan, 0.0, 0.0])}) == []
+    reported = {"indefinite": [np.nan, 0, 0], "cg_residual": [np.nan] * 3, "cg_tolerance": [1] * 3}
+    assert FedHybrid().warnings({name: np.array(v) for name, v in reported.items()}) == []
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(1, True), (2, False)])
+def test_newton_systems_that_are_not_solved_are_a_warning(tmp_path, steps, warned):
+    """f_i = x'diag(1, 9)x / 2 - x'(1, 1) and mu = 1: at 0 both clients solve diag(2, 10) d = r.
+
+    One step along r = (-1, -1) has the length 2 / 12 and leaves (1 - 2/6, 1 - 10/6), of norm
+    2/3 sqrt(2); two steps solve it.
+    """
+    frame = pd.DataFrame({"a": [1.0, 0.0] * 2, "b": [0.0, 3.0] * 2, "y": [1.0, 1 / 3] * 2})
+    frame.assign(client=[0, 0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
+    dataset = {"dataset": str(tmp_path / "rows.csv"), "intercept": False, "test": 0}
+    half = {"name": "least-squares", "half": True, "divide_by": "none"}
+    method = {"name": "fedhybrid", "newton": "all", "newton_solver": "cg", "cg_steps": steps}
+    scenario = {
+        "rounds": 1, "problem": half | dataset, "clients": {}, "executor": "serial",
+        "participation": {"select": "all"}, "algorithms": [method],
+    }  # fmt: skip
+    result = rayfed.run(scenario, out=tmp_path / "out")
+    last = result.rounds.iloc[-1]
+    assert last.cg_residual == pytest.approx(2 / 3 if warned else 0, rel=1e-12, abs=1e-13)
+    said = warnings(result.folder / "fedhybrid-seed0")
+    line = "fedhybrid: in 1 rounds conjugate gradients ended before their tolerance"
+    assert said == ([f"{line}, with a relative residual of up to 0.67"] if warned else [])
 
 
 @pytest.mark.parametrize(

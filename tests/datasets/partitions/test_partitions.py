@@ -184,7 +184,7 @@ def test_labels_may_share_a_class_unevenly():
 def test_labels_that_do_not_fit_are_refused():
     with pytest.raises(ScenarioError, match="is 4 but the data has 3 classes"):
         Labels(per_client=4).assign(table(), 5, 0)
-    with pytest.raises(ScenarioError, match="leave some of 10 classes to nobody"):
+    with pytest.raises(ScenarioError, match="leave some of 10 classes without a client"):
         Labels(per_client=2).assign(table(100, classes=10), 4, 0)
 
 
@@ -232,7 +232,7 @@ def test_the_first_writers():
     assert Writers().count(data) == 3
     assert Writers().assign(data, 3, 0).tolist() == [2, 0, 2, 1, 0]
     assert Writers().assign(data, 2, 0).tolist() == [-1, 0, -1, 1, 0]
-    with pytest.raises(ScenarioError, match="who wrote what"):
+    with pytest.raises(ScenarioError, match="data with writer ids"):
         Writers().count(table())
 
 

@@ -9,8 +9,8 @@ SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)
 
 
-def there(availability, t=0.0, round=1, ids=IDS, crowd=SIX):
-    return availability.available(ids, t, round, crowd)
+def there(availability, t=0.0, round=1, ids=IDS, population=SIX):
+    return availability.available(ids, t, round, population)
 
 
 def test_always_never_changes():
@@ -20,16 +20,18 @@ def test_always_never_changes():
 
 @pytest.mark.parametrize("bernoulli", [Bernoulli(p=0.3), Bernoulli(p=0.3, period_s=2.0)])
 def test_bernoulli_has_its_probability_in_every_round(bernoulli):
-    crowd = PopulationInfo(count=10_000, seed=1)
+    population = PopulationInfo(count=10_000, seed=1)
     for k in range(3):
-        share = there(bernoulli, t=2.0 * k, round=k, ids=np.arange(10_000), crowd=crowd).mean()
+        share = there(
+            bernoulli, t=2.0 * k, round=k, ids=np.arange(10_000), population=population
+        ).mean()
         assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 10_000)
 
 
 def test_bernoulli_draws_are_independent_from_round_to_round():
-    ids, crowd = np.arange(10_000), PopulationInfo(count=10_000, seed=1)
-    both = there(Bernoulli(p=0.5), round=1, ids=ids, crowd=crowd) & there(
-        Bernoulli(p=0.5), round=2, ids=ids, crowd=crowd
+    ids, population = np.arange(10_000), PopulationInfo(count=10_000, seed=1)
+    both = there(Bernoulli(p=0.5), round=1, ids=ids, population=population) & there(
+        Bernoulli(p=0.5), round=2, ids=ids, population=population
     )
     assert abs(both.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 10_000)
 
@@ -53,12 +55,12 @@ def test_a_certain_bernoulli_never_changes(p):
 @pytest.mark.parametrize("t", [0.0, 1.2, 7.5, 11.9])
 def test_bernoulli_change_is_the_first_period_that_differs(t):
     bernoulli, ids = Bernoulli(p=0.9, period_s=0.5), np.arange(40)
-    crowd = PopulationInfo(count=40, seed=5)
-    change = bernoulli.next_change(ids, t, crowd)
-    now = there(bernoulli, t=t, ids=ids, crowd=crowd)
+    population = PopulationInfo(count=40, seed=5)
+    change = bernoulli.next_change(ids, t, population)
+    now = there(bernoulli, t=t, ids=ids, population=population)
     for i in ids:
         start = (int(t / 0.5) + 1) * 0.5
-        while there(bernoulli, t=start, ids=ids[i : i + 1], crowd=crowd)[0] == now[i]:
+        while there(bernoulli, t=start, ids=ids[i : i + 1], population=population)[0] == now[i]:
             start += 0.5
         assert change[i] == start
 
@@ -74,6 +76,6 @@ def test_any_order_of_questions_gets_the_same_answers():
 def test_another_seed_draws_other_clients():
     ids = np.arange(100)
     one, two = (
-        there(Bernoulli(p=0.5), ids=ids, crowd=PopulationInfo(100, seed)) for seed in (0, 1)
+        there(Bernoulli(p=0.5), ids=ids, population=PopulationInfo(100, seed)) for seed in (0, 1)
     )
     assert (one != two).any()

@@ -11,25 +11,25 @@ SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)
 
 
-def there(availability, t=0.0, round=1, ids=IDS, crowd=SIX):
-    return availability.available(ids, t, round, crowd)
+def there(availability, t=0.0, round=1, ids=IDS, population=SIX):
+    return availability.available(ids, t, round, population)
 
 
 def test_cyclic_groups_are_contiguous_and_as_equal_as_can_be():
-    crowd = PopulationInfo(count=7, seed=0)
-    groups = Cyclic(groups=3).group(np.arange(7), crowd)
+    population = PopulationInfo(count=7, seed=0)
+    groups = Cyclic(groups=3).group(np.arange(7), population)
     assert groups.tolist() == [0, 0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("by", ["id", "label"])
 def test_groups_are_never_dealt_anew_and_nobody_is_left_out(by):
     """Seven clients in three groups: everybody has one turn a cycle, with the same others."""
-    crowd, ids = (
+    population, ids = (
         PopulationInfo(count=7, seed=0, ranks=np.array([4, 6, 0, 2, 5, 1, 3])),
         np.arange(7),
     )
     cyclic = Cyclic(groups=3, by=by)
-    turns = np.array([there(cyclic, round=r, ids=ids, crowd=crowd) for r in range(1, 13)])
+    turns = np.array([there(cyclic, round=r, ids=ids, population=population) for r in range(1, 13)])
     cycles = turns.reshape(4, 3, 7)
     assert (cycles.sum(axis=1) == 1).all()
     assert (cycles == cycles[0]).all()
@@ -81,9 +81,11 @@ def test_cyclic_refuses_two_lengths():
 
 
 def test_cyclic_groups_by_label_are_runs_of_the_clients_in_that_order():
-    crowd = PopulationInfo(count=4, seed=0, ranks=np.array([1, 3, 0, 2]))
+    population = PopulationInfo(count=4, seed=0, ranks=np.array([1, 3, 0, 2]))
     cyclic = Cyclic(groups=2, by="label")
-    turns = [there(cyclic, round=r, ids=np.arange(4), crowd=crowd).tolist() for r in (1, 2)]
+    turns = [
+        there(cyclic, round=r, ids=np.arange(4), population=population).tolist() for r in (1, 2)
+    ]
     assert turns == [[True, False, True, False], [False, True, False, True]]
 
 

@@ -30,12 +30,12 @@ def diurnals(hours, offsets):
     )
 
 
-def awake(diurnal, t, crowd=ONE):
-    return diurnal.available(np.arange(crowd.count), t, 1, crowd).tolist()
+def awake(diurnal, t, population=ONE):
+    return diurnal.available(np.arange(population.count), t, 1, population).tolist()
 
 
-def change(diurnal, t, crowd=ONE):
-    return diurnal.next_change(np.arange(crowd.count), t, crowd)
+def change(diurnal, t, population=ONE):
+    return diurnal.next_change(np.arange(population.count), t, population)
 
 
 def test_a_window_by_day_in_utc():
@@ -57,10 +57,10 @@ def test_a_window_spans_midnight():
 def test_east_of_greenwich_the_day_begins_earlier():
     # 9:00 in Kathmandu is 3:15 UTC, in New York 14:00; the clock starts at 2:00 UTC
     office = Diurnal(zones=(5.75, -5.0), from_h=9, to_h=17, start_utc_h=2)
-    crowd = PopulationInfo(count=2, seed=0)
-    assert (change(office, 0.0, crowd) / H).tolist() == [1.25, 12.0]
-    assert awake(office, 1.25 * H, crowd) == [True, False]
-    assert awake(office, 12.0 * H, crowd) == [False, True]
+    population = PopulationInfo(count=2, seed=0)
+    assert (change(office, 0.0, population) / H).tolist() == [1.25, 12.0]
+    assert awake(office, 1.25 * H, population) == [True, False]
+    assert awake(office, 12.0 * H, population) == [False, True]
 
 
 def local_second(diurnal, t):
@@ -97,11 +97,13 @@ def test_a_change_is_exact_in_spite_of_rounding(diurnal, t):
 def test_evenly_spaced_zones_take_turns_as_cyclic_groups_do():
     # the window of six hours opens at 0, 6, 12 and 18 UTC
     zones = Diurnal(zones=(0.0, -6.0, -12.0, 6.0), from_h=0, to_h=6)
-    turns, crowd = Cyclic(groups=4, period_s=6 * H), PopulationInfo(count=4, seed=0)
+    turns, population = Cyclic(groups=4, period_s=6 * H), PopulationInfo(count=4, seed=0)
     for t in np.arange(0.0, 2 * DAY, H / 2):
-        assert awake(zones, t, crowd) == turns.available(np.arange(4), t, 1, crowd).tolist()
+        assert (
+            awake(zones, t, population) == turns.available(np.arange(4), t, 1, population).tolist()
+        )
         np.testing.assert_array_equal(
-            change(zones, t, crowd), turns.next_change(np.arange(4), t, crowd)
+            change(zones, t, population), turns.next_change(np.arange(4), t, population)
         )
 
 
