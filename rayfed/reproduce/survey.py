@@ -11,7 +11,7 @@ from typing import Any
 
 from rayfed.reproduce.studies import Outcome
 from rayfed.reproduce.verdicts import Verdict
-from rayfed.runs.records import write_text
+from rayfed.runs.checkpoints import write_text
 
 SURVEY = "all.json"
 """What ``rayfed reproduce --all`` writes, beside the folders of the studies."""
