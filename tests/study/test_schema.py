@@ -96,7 +96,7 @@ def test_keys_are_described(schema):
     for key, shown in schema["properties"].items():
         assert shown["description"], key
     down = schema["$defs"]["Clients"]["properties"]["network"]["properties"]["down_mbps"]
-    assert down["description"].startswith("Megabits per second")
+    assert "megabits per second" in down["description"]
 
 
 @pytest.mark.parametrize("executor", ["serial", {"name": "serial"}, {"clients_per_actor": 3}])
