@@ -83,7 +83,8 @@ def nearest(centres: Array, taken: Bools, tilt: Array, room: Array) -> Array:
 
 def _count(taken: Bools, like: Array) -> Array:
     """Return how many are taken (K, 1)."""
-    return taken.sum(axis=1)[:, None].astype(like.dtype)
+    count: Array = taken.sum(axis=1)[:, None].astype(like.dtype)
+    return count
 
 
 def _mean(centres: Array, taken: Bools) -> Array:
