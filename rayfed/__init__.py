@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["Result", "Study", "load", "resume", "run"]
 
 
+def __dir__() -> list[str]:
+    """Return the names of the interface, for completion in notebooks."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import the interface on first use: client actors import the package without it."""
     if name not in __all__:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.result import Result
 from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.fit import draw
 from rayfed.runs.folder import create, locked
 from rayfed.runs.modules import own_modules
 from rayfed.runs.outcome import ended, outcomes
-from rayfed.runs.records import write_text
+from rayfed.runs.store import publish_text
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.dotted import Overrides, pairs
@@ -113,7 +113,11 @@ def begin(plan: Plan, out: str | Path | None = None) -> Path:
     """
     folder = Path(out) if out is not None else Path("results") / slug(plan.study.name)
     create(folder)
-    write_text(folder / "scenario.yaml", plan.study.to_yaml())
+    try:
+        publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise RayfedError(f"{folder}: cannot be written ({why})") from error
     return folder
 
 

@@ -78,9 +78,9 @@ def test_the_test_of_the_example_passes_and_so_does_the_doctest(checkout):
 
 
 def test_ruff_accepts_the_example(checkout):
-    example = "rayfed/algorithms/heavyball.py"
-    succeeds(checkout, "-m", "ruff", "check", "--no-cache", example)
-    succeeds(checkout, "-m", "ruff", "format", "--no-cache", "--check", example)
+    examples = ("rayfed/algorithms/heavyball.py", "tests/test_heavyball.py")
+    succeeds(checkout, "-m", "ruff", "check", "--no-cache", *examples)
+    succeeds(checkout, "-m", "ruff", "format", "--no-cache", "--check", *examples)
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def settings(schema: dict[str, Any], names: Iterable[str], home: str | None = No
     for name in names:
         given = schema["properties"][name]
         required = name in schema.get("required", ())
-        default = "required" if required or "default" not in given else value(given["default"])
+        default = "required" if required else value(given.get("default", {}))
         key = "" if home is None else f"{home}.{name}".lstrip(".")
         kind = words(given, key)
         rows.append((f"`{name}`", kind, default, escaped(given.get("description", ""))))

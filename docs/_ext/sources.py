@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import rayfed
 from rayfed import messages
@@ -22,10 +24,19 @@ __all__ = [
     "plugins",
     "public",
     "scenarios",
+    "surveyed",
 ]
 
 public: tuple[str, ...] = tuple(rayfed.__all__)
 """The public names of the package."""
+
+
+def surveyed() -> dict[str, dict[str, Any]]:
+    """Return what ``reproduce --all`` wrote last of every study, from ``reproduced.json``."""
+    path = Path(__file__).parents[1] / "reproduced.json"
+    if not path.exists():
+        return {}
+    return {each["study"]: each for each in json.loads(path.read_text("utf-8"))["studies"]}
 
 
 def scenarios() -> Path:

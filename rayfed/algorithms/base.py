@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from annotated_types import Ge
+from annotated_types import Ge, MinLen
 
 from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import SGD, Solver
@@ -48,6 +48,9 @@ class Algorithm:
         Who takes part; ``participation.select`` of the study if None.
     local : Solver
         What a client does with its local steps.
+    grid : mapping of str to list
+        Values for dotted keys of this algorithm, such as ``local.lr``; every combination of them
+        is a setting that this algorithm alone runs.
 
     Attributes
     ----------
@@ -84,6 +87,7 @@ class Algorithm:
     evaluate_last: Annotated[int, Ge(1)] = 1
     select: Selection | None = None
     local: Solver = field(default_factory=SGD)
+    grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.check_solver(self.local)

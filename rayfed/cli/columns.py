@@ -20,13 +20,15 @@ def columns() -> list[Table]:
 
 def _table(name: str, entries: list[Entry]) -> Table:
     table = Table(box=None, pad_edge=False)
-    table.add_column(name, no_wrap=True)
-    for title in ("unit", "better", "what it is", "of"):
-        table.add_column(title)
+    table.add_column(name, no_wrap=True, max_width=34)
+    for title in ("unit", "better"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("what it is", ratio=1)
     for entry in entries:
         column = entry.column
-        cells = (column.unit, column.better or "", column.about, ", ".join(entry.declared_by))
-        table.add_row(column.name, *map(escape, cells))
+        who = ", ".join(entry.declared_by)
+        about = column.about if who == "every run" else f"{column.about} ({who})"
+        table.add_row(column.name, *map(escape, (column.unit, column.better or "", about)))
     return table
 
 

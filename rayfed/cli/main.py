@@ -7,10 +7,12 @@ import json
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,7 +20,7 @@ from rich.console import Console
 from rayfed.cli import tables
 from rayfed.core.errors import DataMissing, RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.plugins import KINDS, raised, users_frames
-from rayfed.runs.outcome import differences, ended, reason, warnings
+from rayfed.runs.outcome import damaged, differences, ended, reason, warnings
 
 app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "
@@ -112,7 +114,7 @@ def resume(folder: Folder) -> None:
 
     plan = api.recorded(folder)
     runs = [run.folder for run in plan.runs]
-    for warning in differences(folder, runs):
+    for warning in (*differences(folder, runs), *damaged(folder, runs)):
         _say(f"warning: {warning}", err, style="yellow")
     waiting = len(runs) - len(ended(folder, runs))
     _say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
@@ -141,6 +143,9 @@ def reproduce(
         bool,
         typer.Option("--keep", help="Keep recorded runs of the same scenario; run the others."),
     ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Run all studies and print one table of their claims.")
+    ] = False,
 ) -> None:
     """Run a published study and check what its source claims.
 
@@ -154,6 +159,10 @@ def reproduce(
     """
     from rayfed.reproduce import studies
 
+    if all_:
+        if name is not None or part is not None:
+            raise ScenarioError("--all", "runs every part of every study; leave out the others")
+        raise typer.Exit(_reproduce_all("full" if full else "short", out_, keep))
     if name is None:
         out.print(tables.studies(studies.known()))
         return
@@ -286,7 +295,10 @@ def report(folder: Folder) -> None:
     """Write report.html and summary.csv of a result folder anew."""
     from rayfed.api import load
 
-    _say(f"page: {load(folder).report()}")
+    result = load(folder)
+    _say(f"page: {result.report()}")
+    for line in damaged(folder, result.outcome):
+        _say(f"warning: {line}; rayfed resume mends it", err, style="yellow")
 
 
 @app.command()
@@ -322,6 +334,8 @@ def best(
     from rayfed.report.read.results import Results
 
     results = Results.read(folder)
+    for run in results.damaged:
+        _say(f"warning: {run.folder.name}: {run.info['reason']}", err, style="yellow")
     choice = Best(results, Aim.of(results, by, at, target))
     out.print(tables.best(choice))
     paths = choice.write()
@@ -398,6 +412,29 @@ def _end(folder: Path, go: Callable[[], Any]) -> None:
         _say(f"warning: {warning}", err, style="yellow")
     _say(f"page: {result.folder / 'report.html'}")
     raise typer.Exit(1 if failed else 0)
+
+
+def _reproduce_all(length: Literal["short", "full"], folder: Path | None, keep: bool) -> int:
+    """Run all published studies, print one table of what came of them, return the exit status."""
+    from rayfed.reproduce import studies
+    from rayfed.reproduce.survey import Survey, Surveyed
+
+    folder = folder or Path("results") / "reproduce"
+    named = {name: studies.find(str(path), length) for name, path in studies.known().items()}
+    surveyed = []
+    for name, study in named.items():
+        study = replace(study, out=folder / study.home.name)
+        begun = time.monotonic()
+        missing = _run_parts(study, list(study.claims.parts), keep)
+        outcome = studies.conclude(study, missing)
+        surveyed.append(Surveyed(outcome, time.monotonic() - begun))
+        _say(f"{name}: {tables.counted(outcome)}")
+        survey = Survey(surveyed)
+        path = survey.write(folder)
+    out.print(tables.survey(survey))
+    counts = ", ".join(f"{number} {status}" for status, number in survey.counts.items())
+    _say(f"{len(named)} studies, {counts}; {survey.seconds:.0f} s; in detail: {path}")
+    return 0 if survey.holds() else 1
 
 
 def _run_parts(study: Any, parts: list[str], keep: bool) -> dict[str, str]:

@@ -29,15 +29,37 @@ def studies(paths: Mapping[str, Path]) -> Table:
 
 def claims(outcome: Any) -> Table:
     """Return a line for every claim of a study that was checked."""
-    heads = ("the source says", "where", "measured", "holds")
+    heads = ("the source says", "where", "runs", "measured", "holds")
     table = Table(*heads, box=None, pad_edge=False, title_justify="left", leading=1)
     for verdict in outcome.verdicts:
         words = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
         if verdict.remark:
             words += f": {verdict.remark}"
-        cells = (verdict.claim.says, verdict.claim.where, verdict.measured)
+        runs = "one run" if verdict.seeds == 1 else f"{verdict.seeds} seeds"
+        cells = (verdict.claim.says, verdict.claim.where, runs, verdict.measured)
         holds = Text(words, style=_STYLES[verdict.status])
         table.add_row(*map(escape, cells), holds)
+    return table
+
+
+def survey(found: Any) -> Table:
+    """Return a line for every study, and one for each of its claims that does not hold."""
+    name = Column("study", no_wrap=True)
+    table = Table(
+        name, "seconds", "held", "marked", "failed", "claim", "reason", box=None, pad_edge=False
+    )
+    for study in found.studies:
+        counts = [
+            len(study.verdicts(*states))
+            for states in (("holds",), ("not reproduced",), ("fails", "not checked"))
+        ]
+        table.add_row(escape(study.name), f"{study.seconds:.0f}", *map(str, counts), "", "")
+        for verdict in study.verdicts("not reproduced", "fails", "not checked"):
+            says = Text(f"{verdict.status}: {verdict.claim.says}", style=_STYLES[verdict.status])
+            reason = verdict.remark or verdict.measured
+            table.add_row("", "", "", "", "", says, escape(reason))
+        for run, why in study.outcome.failed.items():
+            table.add_row("", "", "", "", "", Text(f"run failed: {run}"), escape(why))
     return table
 
 

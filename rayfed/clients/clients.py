@@ -17,7 +17,7 @@ from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
-from rayfed.problems.base import Batch, Problem
+from rayfed.problems.base import Batch, Problem, StepKey
 from rayfed.problems.objective import Objective
 
 STACKS_BYTES = 2**28
@@ -170,16 +170,32 @@ class Clients:
         """
         if gradient is not None:
             return oracles.replaced(gradient, self._streams(streams), who)
-        if self.solver.minibatch is None:
+        if self.solver.minibatch is None and not self.problem.random_steps:
             return oracles.on_all_rows(self.problem, self.data, x0, self.steps)
-        return oracles.on_batches(self.problem, self._minibatches(self.solver.minibatch))
+        return oracles.on_batches(self.problem, self._batches())
 
     def _streams(self, count: int) -> Iterator[Sequence[Batch]]:
         """Yield so many batches for one step after another, for the clients that take it."""
+        return zip(*(self._batches(stream) for stream in range(count)), strict=True)
+
+    def _batches(self, stream: int = 0) -> Iterator[Batch]:
+        """Yield the batch of one step after another, for the clients that take it."""
         wanted = self.solver.minibatch
+        batches: Iterator[Batch]
         if wanted is None:
-            return ([self.data.head(k)] * count for k in sampling.active(self.steps))
-        return zip(*(self._minibatches(wanted, stream) for stream in range(count)), strict=True)
+            batches = (self.data.head(k) for k in sampling.active(self.steps))
+        else:
+            batches = self._minibatches(wanted, stream)
+        if not self.problem.random_steps:
+            return batches
+        return (
+            replace(batch, key=self._step_key(len(batch.w), step, stream))
+            for step, batch in enumerate(batches)
+        )
+
+    def _step_key(self, k: int, step: int, stream: int) -> StepKey:
+        """Return the key of a local step of the first k clients."""
+        return StepKey(self.ids[:k], self.seed, self.round, self.ask, step, stream)
 
     def _minibatches(self, wanted: Minibatch, stream: int = 0) -> Iterator[Batch]:
         """Yield the minibatch of one step after another, for the clients that take it."""

@@ -103,6 +103,17 @@ SKEW = (
         "skew_optimum", "selection skew at the optimum",
         about="The same cohort's skew at the optimum x*.",
     ),
+    Column(
+        "skew_expected", "expected selection skew",
+        about="Expectation of the skew over cohorts that could have been drawn in the round: exact "
+        "if the selection is blind to losses, else the mean of `evaluate.skew_draws` cohorts drawn "
+        "anew; NaN if not all clients are evaluated or the selection asks for minibatches.",
+    ),
+    Column(
+        "skew_optimum_expected", "expected selection skew at the optimum",
+        about="Expectation over the same cohorts of their skew at the optimum x*. The largest one "
+        "of a run is rho tilde of Cho et al. (2022), the least `skew_expected` is rho bar.",
+    ),
 )  # fmt: skip
 DISTANCE = (
     Column(

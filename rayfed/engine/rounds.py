@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.exchange import Asker, Drawn, Exchange, NobodyToAsk, NoReply
@@ -28,6 +28,8 @@ from rayfed.selection import View as SelectionView
 
 Result = TypeVar("Result")
 
+MOST_CHANGES = 100_000
+"""Changes of availability that a selection waits for in one round."""
 _SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 
 
@@ -107,7 +109,7 @@ class RoundLoop:
         try:
             ids, selection = self._select(before, stats)
             stats.start_s = stats.time_s
-            skew = self._skew(before, ids)
+            skew = self._skew(before, ids, stats)
             asks = algorithm.round(state)
             visited = rule.visited(selection)
             state, diagnostics = self._answer_all(asks, "algorithm", stats, ids, visited)
@@ -132,22 +134,36 @@ class RoundLoop:
             lengths = self.budgets.learn(lengths, reply, stats.round, stats.time_s)
         return selection, lengths
 
-    def _skew(self, before: RunState, ids: Ints) -> Mapping[str, float]:
+    def _skew(self, before: RunState, ids: Ints, stats: RoundStats) -> Mapping[str, float]:
         """Return how biased the selection of a cohort is, in rounds whose row is evaluated."""
-        measuring = self.run.measuring
+        measuring, rule = self.run.measuring, self.run.participation.selection
         if not measuring.skew or (before.round + 1) % measuring.every:
             return {}
-        return self.measures.skew(before.state["x"], ids, before.when)
+        x = before.state["x"]
+        view = self._selection_view(x, stats)
+
+        def shares(losses: Floats) -> Floats | None:
+            return rule.expected_shares(view, before.selection, losses, measuring.skew_draws)
+
+        return self.measures.skew(x, ids, before.when, shares)
 
     # -- selection -------------------------------------------------------------------------
 
     def _select(self, before: RunState, stats: RoundStats) -> tuple[Ints, State]:
         """Return the drawn ids and the selection's new state.
 
-        If there is nobody, the clock jumps to the next change of anybody's availability.
+        If there is nobody, the clock jumps to the next change of the availability of a client that
+        the selection waits for.
+
+        Raises
+        ------
+        NobodyToAsk
+            If there is no such change.
+        RunFailed
+            If `MOST_CHANGES` of them brought nobody.
         """
         selection = before.selection
-        while True:
+        for _ in range(MOST_CHANGES):
             asks = self.run.participation.selection.select(
                 self._selection_view(before.state["x"], stats), selection
             )
@@ -157,8 +173,13 @@ class RoundLoop:
                     return ids, selection
             except NobodyToAsk:  # it would have polled its candidates
                 pass
-            if not self._jump(stats):
+            if not self._jump(before, selection, stats):
                 raise NobodyToAsk
+        name = self.run.participation.selection.name
+        raise RunFailed(
+            f"round {stats.round}: after {MOST_CHANGES:,} changes of availability, at "
+            f"{stats.time_s:.6g} s, '{name}' has nobody to ask; let clients be available more often"
+        )
 
     def _selection_view(self, x: Array, stats: RoundStats) -> SelectionView:
         """Return what the selection sees of a round."""
@@ -181,11 +202,13 @@ class RoundLoop:
             cache=self.cache,
         )
 
-    def _jump(self, stats: RoundStats) -> bool:
-        """Move the clock to the next change of anybody's availability; False if there is none."""
+    def _jump(self, before: RunState, selection: State, stats: RoundStats) -> bool:
+        """Move the clock to the next change that the selection waits for; False if none comes."""
         population = self.run.federation.population
-        everyone = np.arange(population.count)
-        change = float(np.min(population.next_change(everyone, stats.time_s)))
+        view = self._selection_view(before.state["x"], stats)
+        awaited = self.run.participation.selection.awaited(view, selection)
+        ids = np.arange(population.count) if awaited is None else awaited
+        change = float(np.min(population.next_change(ids, stats.time_s), initial=math.inf))
         if not math.isfinite(change):
             return False
         stats.time_s = stats.start_s = change

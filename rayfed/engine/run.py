@@ -137,6 +137,8 @@ class Measuring:
     fairness, skew, heterogeneity, distance : bool
         Whether evaluated rows say how evenly clients are served, how biased their selection is,
         how far they differ, and how far the model is from x*.
+    skew_draws : int
+        Cohorts drawn anew for the expected skew of a round.
     """
 
     evaluated: Ints
@@ -146,6 +148,7 @@ class Measuring:
     examiner: Examiner | None = None
     fairness: bool = False
     skew: bool = False
+    skew_draws: int = 100
     heterogeneity: bool = False
     distance: bool = False
 

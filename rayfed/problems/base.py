@@ -9,14 +9,14 @@ over C-contiguous arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RayfedError
 from rayfed.core.rng import Key
 from rayfed.problems.picture import Picture
@@ -26,6 +26,41 @@ Oracle: TypeAlias = Callable[[Array], tuple[Array, Array]]
 Start: TypeAlias = Literal["zeros", "normal", "uniform"]
 STARTS: tuple[Start, ...] = get_args(Start)
 """Initial models that need no file."""
+
+
+@dataclass(frozen=True)
+class StepKey:
+    """Coordinates of the random numbers of one local step of K clients.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+        Client ids.
+    seed, round, ask, step, stream : int
+        Seed of the run, round, Ask within the round, local step, and which of several minibatches
+        of the step.
+    """
+
+    ids: Ints
+    seed: int
+    round: int
+    ask: int
+    step: int
+    stream: int = 0
+
+    def head(self, k: int) -> StepKey:
+        """Return the key of the first k clients."""
+        return replace(self, ids=self.ids[:k])
+
+    def kept(self, share: float, rows: int, width: int, layer: int) -> Bools:
+        """Draw which units of a layer are kept, (K, rows, width), each with a probability `share`.
+
+        What is drawn for a client depends on no other client, and for a row on no row after it.
+        """
+        key = Key(self.seed, "dropout").sub(f"{self.stream}/{self.step}/{layer}")
+        words = key.bits(self.ids, rows * width, round=self.round, ask=self.ask)
+        kept = words < np.uint64(round(share * 2.0**32))
+        return np.asarray(kept.reshape(len(self.ids), rows, width))
 
 
 @dataclass(frozen=True)
@@ -43,12 +78,15 @@ class Batch:
         are padding. For all rows of client i w = 1/D_i, for a minibatch of B rows n_i/(B D_i).
     ridge : (K, 1) or (K, p) array of float, or None
         The l2 coefficient of each client, per coordinate if some are not regularised.
+    key : StepKey or None
+        Of a local step, for problems whose objective is random there; None in evaluations.
     """
 
     X: Array
     y: Array
     w: Array
     ridge: Array | None
+    key: StepKey | None = None
 
     @cached_property
     def gram(self) -> Array:
@@ -60,7 +98,8 @@ class Batch:
         if k == len(self.w):
             return self
         ridge = None if self.ridge is None else self.ridge[:k]
-        head = Batch(self.X[:k], self.y[:k], self.w[:k], ridge)
+        key = None if self.key is None else self.key.head(k)
+        head = Batch(self.X[:k], self.y[:k], self.w[:k], ridge, key)
         if "gram" in vars(self):
             vars(head)["gram"] = self.gram[:k]
         return head
@@ -105,6 +144,11 @@ class Problem:
     l2_per: Literal["client", "population", "sample"] = "client"
     weighting: Literal["size", "uniform", "sum"] = "size"
     regularise_intercept: bool = True
+
+    @property
+    def random_steps(self) -> bool:
+        """Whether the objective of a local step is random beyond its minibatch."""
+        return False
 
     def value(self, x: Array, batch: Batch) -> Array:
         """Return the objectives (K,) at x, (K, p) or (1, p)."""

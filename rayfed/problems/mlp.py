@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Lt, MinLen
 
 from rayfed.core.arrays import Array, Floats, Ints
-from rayfed.problems.base import Batch, Problem, Start
+from rayfed.core.errors import ScenarioError
+from rayfed.problems.base import Batch, Problem, Start, StepKey
 from rayfed.problems.crossentropy import cross_entropy, sample_losses
+
+Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +33,17 @@ class MLP(Problem):
     ----------
     hidden : tuple of int
         Width of each hidden layer; at least one layer.
+    dropout : float or tuple of float
+        Probability that a hidden unit is dropped in a local step, one for all hidden layers or one
+        for each; the units that are kept are scaled by 1 / (1 - dropout). Evaluations, and
+        gradients that are no local steps, use every unit.
 
     Notes
     -----
+    Dropout is that of Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple
+    way to prevent neural networks from overfitting", JMLR 2014, with units drawn anew for every row
+    of every local step; the draws are keyed by client, round and step.
+
     The normal initialisation is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV
     2015: weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with b
     = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
@@ -52,6 +63,27 @@ class MLP(Problem):
     default_init: ClassVar[Start] = "normal"
 
     hidden: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = (128,)
+    dropout: Share | tuple[Share, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a list of probabilities of another length than the list of layers."""
+        if isinstance(self.dropout, tuple) and len(self.dropout) != len(self.hidden):
+            found = f"found {len(self.dropout)} for {len(self.hidden)} hidden layers"
+            raise ScenarioError(
+                "problem.dropout", f"{found}; give one number, or one for each layer"
+            )
+
+    @property
+    def random_steps(self) -> bool:
+        """Whether local steps drop units."""
+        return any(self._dropped)
+
+    @property
+    def _dropped(self) -> tuple[float, ...]:
+        """The probability of each hidden layer."""
+        if isinstance(self.dropout, tuple):
+            return self.dropout
+        return (self.dropout,) * len(self.hidden)
 
     def size(self, features: int, classes: int) -> int:
         """Return the number of weights and biases of all layers."""
@@ -90,16 +122,16 @@ class MLP(Problem):
 
     def data_value(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b loss_b`` (K,)."""
-        losses = sample_losses(self._forward(x, batch.X)[-1], batch.y)
+        losses = sample_losses(self._forward(x, batch.X, batch.key)[-1], batch.y)
         value: Array = np.vecdot(batch.w, losses)
         return value
 
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
         """Return ``sum_b w_b loss_b`` (K,) and its gradient (K, p)."""
-        activations = self._forward(x, batch.X)
+        activations = self._forward(x, batch.X, batch.key)
         value, slope = cross_entropy(activations.pop(), batch.y, batch.w)
         gradient = np.empty((len(batch.X), x.shape[1]), dtype=slope.dtype)
-        self._backward(x, activations, slope, gradient)
+        self._backward(x, activations, slope, gradient, dropped=batch.key is not None)
         return value, gradient
 
     def _shapes(self, features: int, classes: int) -> Iterator[tuple[int, int]]:
@@ -120,21 +152,33 @@ class MLP(Problem):
             for start, rows, columns in _places(self, features, x.shape[1])
         ]
 
-    def _forward(self, x: Array, X: Array) -> list[Array]:
-        """Return the inputs of every layer (K, B, rows), and last the scores (K, B, c)."""
+    def _forward(self, x: Array, X: Array, key: StepKey | None = None) -> list[Array]:
+        """Return the inputs of every layer (K, B, rows), and last the scores (K, B, c).
+
+        With the key of a local step units are dropped.
+        """
         first, *others = self._layers(x, X.shape[2])
         activations = [X, X @ first]
-        for layer in others:
+        for depth, layer in enumerate(others):
             a = activations[-1]
             np.maximum(a, 0.0, out=a)
+            if key is not None and self._dropped[depth]:
+                keep = 1.0 - self._dropped[depth]
+                a *= key.kept(keep, a.shape[1], a.shape[2], depth)
+                a /= keep
             z = a @ layer[:, : a.shape[2]]
             if self.intercept:
                 z += layer[:, -1:]
             activations.append(z)
         return activations
 
-    def _backward(self, x: Array, activations: list[Array], slope: Array, out: Array) -> None:
-        """Write the gradient into out (K, p); slope (K, B, c) is d value / d scores."""
+    def _backward(
+        self, x: Array, activations: list[Array], slope: Array, out: Array, dropped: bool = False
+    ) -> None:
+        """Write the gradient into out (K, p); slope (K, B, c) is d value / d scores.
+
+        A unit that was dropped has the activation 0, as one that is off.
+        """
         features = activations[0].shape[2]
         layers = self._layers(x, features)
         parts = self._layers(out, features)
@@ -145,6 +189,8 @@ class MLP(Problem):
                 parts[depth][:, -1] = slope.sum(axis=1)
             slope = slope @ layers[depth][:, :rows].swapaxes(1, 2)
             slope *= a > 0
+            if dropped and self._dropped[depth - 1]:
+                slope /= 1.0 - self._dropped[depth - 1]
         np.matmul(activations[0].swapaxes(1, 2), slope, out=parts[0])
 
 

@@ -198,7 +198,8 @@ class Best:
     def _edges(self, best: Candidate) -> tuple[str, ...]:
         edges = []
         for key, value in self._swept(best.runs[0]).items():
-            values = {other[key] for other in self._settings.values() if _is_number(other[key])}
+            given = [other[key] for other in self._settings.values() if key in other]
+            values = {one for one in given if _is_number(one)}
             ends = (min(values), max(values)) if len(values) >= _FEWEST else ()
             edges += [key] if value in ends else []
         return tuple(edges)
@@ -210,8 +211,7 @@ class Best:
 
     def _swept(self, run: Run) -> dict[str, Any]:
         """Return the keys of the grid with their values in a run, other algorithms' left out."""
-        entries = (run.info.get("scenario") or {}).get("algorithms") or []
-        labels = [str(entry.get("label") or entry.get("name")) for entry in entries]
+        labels = self._labels or _labels(run.info.get("scenario"))
         others = {str(k) for k, label in enumerate(labels) if label != run.label}
         setting = self._settings.get(str(run.info.get("setting") or ""), {})
         return {
@@ -219,6 +219,14 @@ class Best:
             for key, value in setting.items()
             if not (key.startswith("algorithms.") and key.split(".")[1] in others)
         }
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        """The labels of all algorithms, in the order of the scenario."""
+        try:
+            return _labels(yaml.safe_load(self.results.scenario))
+        except yaml.YAMLError:
+            return []
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
@@ -292,3 +300,9 @@ def _mean(values: Sequence[float]) -> float:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _labels(scenario: Any) -> list[str]:
+    """Return the labels of the algorithms of a scenario, in its order."""
+    entries = (scenario.get("algorithms") if isinstance(scenario, dict) else None) or []
+    return [str(entry.get("label") or entry.get("name")) for entry in entries]

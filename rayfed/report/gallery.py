@@ -130,7 +130,7 @@ def _drawn(draw: Draw, results: Results, options: Mapping[str, Any]) -> go.Figur
 
 def _check_columns(results: Results, kind: str, options: Mapping[str, Any]) -> None:
     if options.get("x") is not None:
-        _check("clock", options["x"], clocks(results))
+        _check("x", options["x"], clocks(results))
     frame = results.clients if kind == "fairness" else results.rounds
     known = [str(c) for c in frame.select_dtypes("number") if c not in _KEYS]
     for option in ("y", "column"):

@@ -50,7 +50,7 @@ class Result:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """A row a round of every run; round 0 is the state before the first.
+        """One row for each round of every run; round 0 is the state before the first.
 
         Examples
         --------
@@ -61,7 +61,7 @@ class Result:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """A row a client and request of every run: when it began, computed, answered.
+        """One row for each client and request of every run: when it began, computed, answered.
 
         Examples
         --------
@@ -72,7 +72,7 @@ class Result:
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """A row a client that took part or was evaluated, of every run that finished.
+        """One row for each client that took part or was evaluated, of every run that finished.
 
         Examples
         --------
@@ -82,7 +82,7 @@ class Result:
 
     @cached_property
     def personal(self) -> pd.DataFrame:
-        """A row a client and evaluation of every run whose clients have models of their own.
+        """One row for each client and evaluation, if clients have models of their own.
 
         Examples
         --------

@@ -154,6 +154,8 @@ class Check(Settings):
         Each is larger, or smaller, than the next.
     by : float
         At least so many times.
+    apart : float
+        They differ by at least this much.
     diverges : list of Where
         The runs ended with a loss or a model that is not finite.
     """
@@ -169,6 +171,7 @@ class Check(Settings):
     descending: Annotated[tuple[Value, ...], Len(1)] | None = None
     ascending: Annotated[tuple[Value, ...], Len(1)] | None = None
     by: Annotated[float, Gt(1)] | None = None
+    apart: Annotated[float, Gt(0)] | None = None
     diverges: Annotated[tuple[Where, ...], Len(1)] | None = None
 
     @model_validator(mode="after")
@@ -178,11 +181,11 @@ class Check(Settings):
         slacks = ("within", "absolute", "factor")
         if form == "value":
             bound = _only_key(self, *bounds)
-            left_out = ("by", *([] if bound == "equals" else slacks))
+            left_out = ("by", "apart", *([] if bound == "equals" else slacks))
             if sum(getattr(self, slack) is not None for slack in slacks) > 1:
                 fail("give one of within, absolute, factor", None, "within")
         else:
-            left_out = (*bounds, *slacks, *(["by"] if form == "diverges" else []))
+            left_out = (*bounds, *slacks, *(["by", "apart"] if form == "diverges" else []))
         for key in left_out:
             if getattr(self, key) is not None:
                 fail("says nothing here; leave it out", getattr(self, key), key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from rayfed.reproduce.claims import (
 )
 from rayfed.reproduce.verdicts import Recorded, Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.records import write_text
+from rayfed.runs.store import publish_text
 from rayfed.study import Study, expand, shipped, slug
 from rayfed.study.invalid import Mistakes, together
 from rayfed.study.plan import Plan
@@ -102,6 +102,16 @@ class Published:
             return study if part.algorithms is None else _only(study, part.algorithms)
         except ScenarioError as error:
             raise self.blamed(name, error) from None
+
+    def seeds(self, claim: Claim) -> int:
+        """Return how many seeds the numbers of a claim are means over, the fewest of them."""
+        counts = (
+            1
+            if where.seed is not None
+            else len(self.studies[self.claims.part_of(claim, where)].seeds)
+            for _, where in runs_of(claim.check)
+        )
+        return min(counts)
 
     def blamed(self, part: str, error: ScenarioError) -> ScenarioError:
         """Return an error with the part that it lies in."""
@@ -275,7 +285,7 @@ def _verdict(
     if lacking:
         why = (missing.get(part, f"part {part} was not run") for part in lacking)
         return Verdict(claim, None, "; ".join(why))
-    return judge(study.claims, claim, recorded)
+    return replace(judge(study.claims, claim, recorded), seeds=study.seeds(claim))
 
 
 def _failures(
@@ -299,7 +309,7 @@ def _failures(
 
 def _write(folder: Path, outcome: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CLAIMS, json.dumps(outcome, indent=1, ensure_ascii=False) + "\n")
+    publish_text(folder / CLAIMS, json.dumps(outcome, indent=1, ensure_ascii=False) + "\n")
 
 
 def _same(study: Study, folder: Path) -> bool:

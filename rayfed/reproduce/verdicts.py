@@ -108,12 +108,15 @@ class Verdict:
         What was measured, or why nothing could be.
     values : tuple of float
         The numbers that were compared; infinite for "never".
+    seeds : int
+        Seeds that they are means over, the fewest of any of them.
     """
 
     claim: Claim
     holds: bool | None
     measured: str
     values: tuple[float, ...] = ()
+    seeds: int = 1
 
     @property
     def status(self) -> str:
@@ -142,6 +145,7 @@ class Verdict:
         return {
             "says": self.claim.says, "where": self.claim.where, "part": self.claim.part,
             "status": self.status, "holds": self.holds, "measured": self.measured,
+            "seeds": self.seeds,
             "values": values, "because": self.claim.because, "remark": self.remark,
             "check": given(self.claim.check.model_dump()),
         }  # fmt: skip
@@ -184,6 +188,8 @@ def claimed(check: Check) -> str:
         numbers = f"{check.form} {number(getattr(check, check.form))}"
     else:
         numbers = f"{number(check.by)} times" if check.by is not None else ""
+        if check.apart is not None:
+            numbers += f"{numbers and ', '}{number(check.apart)} apart"
     return f" (claimed: {numbers})" if numbers else ""
 
 
@@ -202,7 +208,7 @@ def compare(check: Check, values: Sequence[float]) -> bool:
         return False
     if check.form in ("descending", "ascending"):
         ordered = measured if check.form == "ascending" else measured[::-1]
-        return _ascends(ordered, check.by)
+        return _ascends(ordered, check.by, check.apart)
     if check.below is not None:
         return bool((measured < check.below).all())
     if check.above is not None:
@@ -214,12 +220,15 @@ def compare(check: Check, values: Sequence[float]) -> bool:
     return len(wanted) == len(measured) and bool(_close(check, measured, wanted).all())
 
 
-def _ascends(values: Floats, by: float | None) -> bool:
+def _ascends(values: Floats, by: float | None, apart: float | None) -> bool:
     if not (values[1:] > values[:-1]).all():
         return False
-    if by is None:
+    if by is None and apart is None:
         return True
-    return bool(np.isfinite(values).all() and (values[1:] >= by * values[:-1]).all())
+    if not np.isfinite(values).all():
+        return False
+    least = np.maximum((by or 1.0) * values[:-1], values[:-1] + (apart or 0.0) * (1 - _SLACK))
+    return bool((values[1:] >= least).all())
 
 
 def _close(check: Check, measured: Floats, wanted: Floats) -> npt.NDArray[np.bool_]:

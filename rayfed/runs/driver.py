@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed
 from rayfed.engine import columns
 from rayfed.engine.rounds import RoundLoop
@@ -76,7 +77,10 @@ class Driver:
         try:
             rule = self._run(resume, report)
             warnings = algorithm_warnings(self.run, self.records)
-            self._write_record("finished", stopped_by=rule, warnings=warnings)
+            self.records.sync()
+            files = described(self.records.inventory())
+            warnings += self.records.damage
+            self._write_record("finished", stopped_by=rule, warnings=warnings, files=files)
         except Interrupted:
             raise
         except RunFailed as error:
@@ -107,11 +111,13 @@ class Driver:
                 run_state, rule = self._run_rounds(run_state, row, report)
                 self._finish(run_state)
                 return rule
-            except HostLost as error:
+            except (HostLost, Damaged) as error:
                 before, checkpoint = checkpoint, self.records.checkpoint_round()
                 losses = losses + 1 if checkpoint == before else 1
                 if losses > _REPLAYS:
-                    raise HostLost(f"clients were lost {losses} times: {error}") from error
+                    if isinstance(error, HostLost):
+                        raise HostLost(f"clients were lost {losses} times: {error}") from error
+                    raise
                 where = "the start"
                 if checkpoint is not None:
                     where = f"the checkpoint of round {checkpoint}"

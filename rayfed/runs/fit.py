@@ -7,6 +7,7 @@ server could not see these rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 from rayfed.core.arrays import Array
 from rayfed.core.rng import Key
 from rayfed.engine.run import Run
-from rayfed.runs.records import log, write_npz
+from rayfed.runs.checkpoints import write_npz
+from rayfed.runs.records import log
 
 FIT = "fit.npz"
 MOST = 2000
@@ -45,7 +47,8 @@ def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
         if picture is not None:
             write_npz(folder / FIT, picture.arrays())
     except Exception as error:
-        log(folder, f"the fit could not be drawn: {type(error).__name__}: {error}")
+        with suppress(OSError):  # the disk may be full
+            log(folder, f"the fit could not be drawn: {type(error).__name__}: {error}")
 
 
 def some_rows(run: Run, tables: Mapping[str, Any]) -> tuple[Array, Array]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rayfed.core.entries import Damaged, check, entries
 from rayfed.core.errors import ScenarioError
+
+STATES = ("running", "finished", "failed")
+UNREADABLE = "run.json is not what was written"
 
 
 def outcomes(folder: Path) -> dict[str, str]:
@@ -25,11 +29,13 @@ def outcomes(folder: Path) -> dict[str, str]:
         inside = min(folder.glob("*/*/run.json"), default=None)
         hint = f"; did you mean '{inside.parents[1]}'?" if inside else ""
         raise ScenarioError(str(folder), text + hint)
-    return {path.parent.name: str(_record(path.parent)["status"]) for path in records}
+    return {path.parent.name: str(_record(path.parent).get("status")) for path in records}
 
 
 def ended(folder: Path, runs: Iterable[str]) -> dict[str, str]:
-    """Return the outcome of those runs that ended, except runs stopped by a fault of the machine.
+    """Return the outcome of those runs that ended and need not go on.
+
+    Runs that a fault of the machine stopped are left out, and so are damaged ones.
 
     Parameters
     ----------
@@ -42,8 +48,46 @@ def ended(folder: Path, runs: Iterable[str]) -> dict[str, str]:
     return {
         run: str(record["status"])
         for run, record in records.items()
-        if record and record["status"] != "running" and not record.get("retry")
+        if record
+        and record["status"] != "running"
+        and not record.get("retry")
+        and damage(folder / run, record) is None
     }
+
+
+def damaged(folder: Path, runs: Iterable[str]) -> list[str]:
+    """Return a line for every run that is not as it was written.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    runs : iterable of str
+        Names of run folders.
+    """
+    lines = ((run, damage(folder / run, _record(folder / run))) for run in runs)
+    return [f"{run}: {line}" for run, line in lines if line]
+
+
+def damage(run: Path, record: Mapping[str, Any]) -> str | None:
+    """Return what of a run is not as it was written, in one line; None if nothing is.
+
+    Parameters
+    ----------
+    run : Path
+        Its folder.
+    record : mapping
+        What `run.json` says; that of a run that ended knows the other files.
+    """
+    if record.get("damaged"):
+        return str(record["reason"])
+    try:
+        check(run, entries(record.get("files") or {}))
+    except Damaged as error:
+        return str(error)
+    except (TypeError, AttributeError):
+        return UNREADABLE
+    return None
 
 
 def reason(run: Path) -> str:
@@ -73,16 +117,23 @@ def differences(folder: Path, runs: Iterable[str]) -> list[str]:
     lines = set()
     for record in filter(None, (_record(folder / run) for run in runs)):
         for name, value in here.items():
-            before = record["versions"].get(name, record.get(name))
-            if before != value:
+            before = (record.get("versions") or {}).get(name, record.get(name))
+            if before not in (None, value):
                 lines.add(f"begun with {name} {before}, now {value}; bytes may differ")
     return sorted(lines)
 
 
 def _record(run: Path) -> dict[str, Any]:
-    """Return what ``run.json`` of a run folder holds; empty if there is none."""
-    path = run / "run.json"
-    if not path.is_file():
+    """Return what ``run.json`` of a run folder holds; empty if there is none.
+
+    One that is damaged is that of a failed run which a resume tries again.
+    """
+    try:
+        record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return record
+    except (OSError, ValueError):
+        record = None
+    if isinstance(record, dict) and record.get("status") in STATES:
+        return record
+    return {"status": "failed", "reason": UNREADABLE, "damaged": True, "retry": True}

@@ -14,7 +14,8 @@ from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import STATUS, USED, RunState
 from rayfed.runs.away import AWAY_CLIENTS, away
-from rayfed.runs.records import Records, write_npz, write_parquet
+from rayfed.runs.checkpoints import write_npz
+from rayfed.runs.records import Records, write_parquet
 from rayfed.runs.run_json import one_line
 from rayfed.runs.walked import WALK, WalkPath, walked
 from rayfed.selection import POSITION
@@ -106,6 +107,8 @@ def write_walk(run: Run, records: Records) -> None:
         rule = run.participation.selection.walk_on(graphs)
         if rule is not None:
             write_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
+    except OSError:
+        raise  # the disk may be full: a resume writes it
     except Exception as error:
         records.log(f"the walk could not be recorded: {one_line(error)}")
 

@@ -8,11 +8,9 @@ name and then renamed, so that neither a reader nor a crash leaves half a file.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,18 @@ import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column, by_name
+from rayfed.core.entries import Damaged, Entry, check
 from rayfed.core.parquet import schema
 from rayfed.engine import columns
 from rayfed.engine.measures.personal import Thinning
 from rayfed.engine.state import STATUS, Events, Row, RunState
-from rayfed.engine.stopping import LastEvaluation
-from rayfed.executors.base import merged
+from rayfed.runs import store
+from rayfed.runs.checkpoints import MANIFESTS, Checkpoints
 
 EVENTS = schema(columns.EVENTS)
 PERSONAL = schema(columns.OWN_MODELS)
+OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
+"""Files that are written at the end of a run, beside its tables."""
 
 
 class Table:
@@ -43,6 +44,11 @@ class Table:
         The folder, such as ``rounds.parquet``; it is made if it does not exist.
     make : callable
         Turns the list of added items into an Arrow table.
+
+    Attributes
+    ----------
+    parts : dict of str to Entry
+        What was written, by name.
     """
 
     def __init__(self, folder: Path, make: Callable[[list[Any]], pa.Table]) -> None:
@@ -50,6 +56,8 @@ class Table:
         self.waiting: list[Any] = []
         self.rows = 0
         self.written = 0
+        self.parts: dict[str, Entry] = {}
+        self.unsynced: list[Path] = []
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, item: Any, rows: int = 1) -> None:
@@ -61,31 +69,55 @@ class Table:
         """Write the rows that wait as one part."""
         if self.rows == self.written:
             return
-        write_parquet(self.make(self.waiting), self.folder / f"part-{self.written:012d}.parquet")
+        part = self.folder / f"part-{self.written:012d}.parquet"
+        write_parquet(self.make(self.waiting), part)
+        self.parts[part.name] = Entry.of(part, self.rows - self.written)
+        self.unsynced.append(part)
         self.waiting, self.written = [], self.rows
 
-    def cut(self, rows: int) -> None:
-        """Delete all rows after the first `rows`; a part must end there."""
-        for part in self.folder.glob("*"):
-            if part.suffix != ".parquet" or int(part.stem.split("-")[1]) >= rows:
-                part.unlink()
-        self.waiting, self.rows, self.written = [], rows, rows
+    def sync(self) -> None:
+        """Bring the parts to the disk."""
+        store.sync(self.unsynced)
+        self.unsynced = []
 
-    def compact(self, change: Callable[[pa.Table], pa.Table] = lambda whole: whole) -> None:
-        """Merge all parts into one, after `change` has been applied to the whole table."""
+    def keep(self, parts: Mapping[str, Entry]) -> None:
+        """Go on after these parts, and delete whatever else is in the folder."""
+        for name in store.names(self.folder):
+            if name not in parts:
+                store.remove(self.folder / name)
+        self.parts, self.waiting, self.unsynced = dict(parts), [], []
+        self.rows = self.written = sum(entry.rows or 0 for entry in parts.values())
+
+    def prepare(self, change: Callable[[pa.Table], pa.Table] = lambda whole: whole) -> None:
+        """Write all rows as one part beside the folder, after `change`; `swap` puts it in place.
+
+        Raises
+        ------
+        Damaged
+            If a part is not as it was written.
+        """
         self.flush()
-        new, old = (self.folder.with_suffix(s) for s in (".new", ".old"))
-        shutil.rmtree(new, ignore_errors=True)
+        check(self.folder, self.parts)
+        new = self.folder.with_suffix(".new")
+        store.remove(new)
         new.mkdir()
-        whole = pq.read_table(self.folder) if self.rows else self.make([])
-        write_parquet(change(whole), new / f"part-{0:012d}.parquet")
+        tables = [pq.read_table(self.folder / name) for name in sorted(self.parts)]
+        whole = change(pa.concat_tables(tables) if tables else self.make([]))
+        part = new / f"part-{0:012d}.parquet"
+        write_parquet(whole, part)
+        store.sync([part])
+        self.compacted = {part.name: Entry.of(part, whole.num_rows)}
+
+    def swap(self) -> None:
+        """Put what `prepare` wrote in place of the parts, which `recover` deletes."""
+        new, old = (self.folder.with_suffix(s) for s in (".new", ".old"))
         self.folder.rename(old)
         new.rename(self.folder)
-        shutil.rmtree(old)
+        self.parts, self.unsynced = self.compacted, []
 
     @staticmethod
     def recover(folder: Path) -> None:
-        """Restore a folder after a crash in the middle of `compact`."""
+        """Delete what `swap` left; after a crash in the middle of it restore the folder first."""
         new, old = folder.with_suffix(".new"), folder.with_suffix(".old")
         if not folder.exists() and old.exists():
             old.rename(folder)
@@ -116,8 +148,9 @@ class Records:
         declared: Iterable[Column] = (),
     ) -> None:
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
-        self.checkpoints = folder / "checkpoint"
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.checkpoints = Checkpoints(folder / "checkpoint")
+        self.damage: list[str] = []
+        self.named = False  # whether the folder's name is on the disk
         # A row of `rounds` is written last, so that no row lacks its events or personal models.
         makes: dict[str, Callable[[list[Any]], pa.Table]] = {
             "events": _events_table, "personal": _personal_table, "rounds": RoundsTable(declared),
@@ -133,12 +166,9 @@ class Records:
 
     def clear(self) -> None:
         """Delete all rows and checkpoints."""
-        # The manifest goes first: without it, what is left of a checkpoint is never read.
-        (self.checkpoints / "manifest.json").unlink(missing_ok=True)
+        self.checkpoints.forget()
         for table in self.tables.values():
-            table.cut(0)
-        for old in self.checkpoints.iterdir():
-            old.unlink()
+            table.keep({})
 
     def add(
         self, row: Row, events: Sequence[Events], personal: Mapping[str, Array] | None = None
@@ -172,8 +202,7 @@ class Records:
 
     def last_row(self) -> Row:
         """Return the last row of ``rounds`` that is written."""
-        parts = sorted(self.rounds.folder.glob("part-*.parquet"))
-        table = pq.read_table(parts[-1])
+        table = pq.read_table(self.rounds.folder / max(self.rounds.parts))
         row: Row = table.slice(table.num_rows - 1).to_pylist()[0]
         return row
 
@@ -194,15 +223,39 @@ class Records:
             Rows of ``personal`` from the last evaluation, which are always kept.
         """
         self.flush()
-        self.rounds.compact()
-        self.events.compact()
+        changes: dict[str, Callable[[pa.Table], pa.Table]] = {
+            "rounds": _unchanged, "events": _unchanged,
+        }  # fmt: skip
         if self.thinning and personal:
-            self.tables["personal"].compact(partial(_thinned, self.thinning, personal))
+            changes["personal"] = partial(_thinned, self.thinning, personal)
+        for name, change in changes.items():
+            self.tables[name].prepare(change)
+        self.checkpoints.compacted({name: self.tables[name].compacted for name in changes})
+        for name in changes:
+            self.tables[name].swap()
+        store.sync_folder(self.folder)  # the new names, before the old parts go
+        for name in changes:
+            Table.recover(self.tables[name].folder)
+
+    def inventory(self) -> dict[str, Entry]:
+        """Return what is known of the files of the folder, by their paths in it."""
+        files = {
+            f"{table.folder.name}/{part}": entry
+            for table in self.tables.values()
+            for part, entry in table.parts.items()
+        }
+        outputs = [self.folder / name for name in OUTPUTS if (self.folder / name).exists()]
+        return files | {path.name: Entry.of(path) for path in outputs}
+
+    def sync(self) -> None:
+        """Bring all files of the folder to the disk, and their names."""
+        store.sync([self.folder / name for name in self.inventory()])
+        store.sync_folder(self.folder)
 
     # -- checkpoints -----------------------------------------------------------------------
 
     def save(self, moment: RunState, changed: Mapping[str, Array]) -> None:
-        """Write a checkpoint; its manifest is renamed into place last.
+        """Write a checkpoint; see `Checkpoints.save`.
 
         Parameters
         ----------
@@ -213,29 +266,20 @@ class Records:
             rows of each of their arrays.
         """
         self.flush()
-        parts = list(self._manifest().get("clients", []))
-        if len(changed["ids"]):
-            parts = self._add_part(parts, changed, moment.round)
-        server = f"server-{moment.round}.npz"
-        arrays = {f"state.{k}": v for k, v in moment.state.items()}
-        arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
-        arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
-        arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
-        arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
-        arrays |= {f"examined.{k}": v for k, v in moment.examined.items()}
-        write_npz(self.checkpoints / server, arrays)
-        manifest = {
-            "round": moment.round, "time_s": moment.time_s, "server": server, "clients": parts,
-            **{name: table.rows for name, table in self.tables.items()},
-            "last": asdict(moment.last),
-        }  # fmt: skip
-        write_text(self.checkpoints / "manifest.json", json.dumps(manifest))
-        for old in self.checkpoints.iterdir():
-            if old.name not in {"manifest.json", server, *parts}:
-                old.unlink()
+        for table in self.tables.values():
+            table.sync()
+        if not self.named:
+            store.sync_folder(self.folder)  # the names of the tables and of the checkpoints
+            store.sync_folder(self.folder.parent)
+            self.named = True
+        parts = {name: table.parts for name, table in self.tables.items()}
+        self.checkpoints.save(moment, changed, parts)
 
     def load(self) -> tuple[RunState, dict[str, Array]] | None:
-        """Return the last checkpoint and cut the tables back to it; None if there is none.
+        """Return the newest sound checkpoint and cut the tables back to it; None if there is none.
+
+        A checkpoint is sound if its own files and all parts of the tables are as they were written.
+        What is not is a line in the log, and `damage` keeps it.
 
         Returns
         -------
@@ -244,52 +288,29 @@ class Records:
         dict of str to array
             ``ids`` (K,) of the clients that have state, and the rows of each of their arrays.
         """
-        manifest = self._manifest()
-        if not manifest:
-            return None
-        for name, table in self.tables.items():
-            table.cut(manifest[name])
-        with np.load(self.checkpoints / manifest["server"], allow_pickle=False) as arrays:
-            server = {name: arrays[name] for name in arrays.files}
-        window = _with_prefix(server, "window.")
-        moment = RunState(
-            round=manifest["round"],
-            time_s=manifest["time_s"],
-            state=_with_prefix(server, "state."),
-            selection=_with_prefix(server, "selection."),
-            lengths=_with_prefix(server, "lengths."),
-            window=tuple(window[str(k)] for k in range(len(window))),
-            last=LastEvaluation(**manifest["last"]),
-            personal=_with_prefix(server, "own."),
-            examined=_with_prefix(server, "examined."),
-        )
-        return moment, self._clients(manifest["clients"])
+        for name in MANIFESTS:
+            try:
+                checkpoint = self.checkpoints.read(name, self.folder)
+            except Damaged as error:
+                self._note(name, error)
+                continue
+            if checkpoint is None:
+                continue
+            for table, parts in checkpoint.tables.items():
+                self.tables[table].keep(parts)
+            self.checkpoints.settle(name)
+            return checkpoint.moment, checkpoint.clients
+        return None
+
+    def _note(self, manifest: str, error: Damaged) -> None:
+        older = "the one before" if manifest == MANIFESTS[0] else "the start"
+        line = f"the checkpoint cannot be used: {error}; {older} is tried"
+        self.damage.append(line)
+        self.log(line)
 
     def checkpoint_round(self) -> int | None:
         """Return the round of the last checkpoint, None if there is none."""
-        return self._manifest().get("round")
-
-    def _manifest(self) -> dict[str, Any]:
-        path = self.checkpoints / "manifest.json"
-        if not path.exists():
-            return {}
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return manifest
-
-    def _add_part(self, parts: list[str], changed: Mapping[str, Array], round: int) -> list[str]:
-        """Write changed rows as a new part; merge the parts if there are many."""
-        name = f"clients-{round}.npz"
-        if len(parts) >= 8:
-            changed, parts = newest([self._clients(parts), changed]), []
-        write_npz(self.checkpoints / name, dict(changed))
-        return [*parts, name]
-
-    def _clients(self, parts: Sequence[str]) -> dict[str, Array]:
-        loaded = []
-        for name in parts:
-            with np.load(self.checkpoints / name, allow_pickle=False) as arrays:
-                loaded.append({k: arrays[k] for k in arrays.files})
-        return newest(loaded)
+        return self.checkpoints.round()
 
 
 def log(folder: Path, line: str) -> None:
@@ -301,21 +322,12 @@ def log(folder: Path, line: str) -> None:
 
 def status(folder: Path, record: Mapping[str, Any]) -> None:
     """Replace ``run.json`` in a run's folder."""
-    write_text(folder / "run.json", json.dumps(record, indent=1, default=str) + "\n")
+    text = json.dumps(record, indent=1, default=str) + "\n"
+    store.publish_text(folder / "run.json", text, durable=record["status"] == "finished")
 
 
-def newest(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Merge the state rows of clients; rows of a later part replace those of an earlier one."""
-    kept: list[dict[str, Array]] = []
-    for k, part in enumerate(parts):
-        later = [p["ids"] for p in parts[k + 1 :]]
-        newest_rows = ~np.isin(part["ids"], np.concatenate([[], *later]))
-        kept.append({name: rows[newest_rows] for name, rows in part.items()})
-    return merged(kept)
-
-
-def _with_prefix(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+def _unchanged(whole: pa.Table) -> pa.Table:
+    return whole
 
 
 class RoundsTable:
@@ -364,22 +376,5 @@ def _thinned(thinning: Thinning, newest: Mapping[str, Array], whole: pa.Table) -
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file under a temporary name, then rename it."""
-    waiting = path.with_suffix(".tmp")
-    pq.write_table(table, waiting)
-    os.replace(waiting, path)
-
-
-def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write named arrays, never pickled objects, then rename."""
-    waiting = path.with_suffix(".tmp")
-    with waiting.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    os.replace(waiting, path)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file under a temporary name, then rename it."""
-    waiting = path.with_name(path.name + ".tmp")
-    waiting.write_text(text, encoding="utf-8")
-    os.replace(waiting, path)
+    """Write a Parquet file whole or not at all."""
+    store.publish(path, lambda file: pq.write_table(table, file))

@@ -145,6 +145,41 @@ class Selection:
         """Yield Asks, if any, and return the ids (K,), ascending, and the new state."""
         raise NotImplementedError
 
+    def expected_shares(
+        self, view: View, state: State, losses: Floats, draws: int
+    ) -> Floats | None:
+        """Return what part of the cohort each client is expected to be.
+
+        It costs no simulated time and asks nobody.
+
+        Parameters
+        ----------
+        view : View
+            What `select` sees of the round.
+        state : mapping of str to array
+            The state before the round.
+        losses : (N,) array of float
+            F_k(x) of all clients at the model that the round starts from.
+        draws : int
+            Cohorts to draw anew, with random numbers of their own, where the expectation has no
+            closed form.
+
+        Returns
+        -------
+        (N,) array of float or None
+            Shares that add up to 1; None if they cannot be known from these losses.
+        """
+        return None
+
+    def awaited(self, view: View, state: State) -> Ints | None:
+        """Return whose availability is worth a wait where `select` returned nobody; all if None.
+
+        The virtual clock then moves to the next change of one of them, and `select` is asked again
+        with the state that it returned. Where none of them ever changes with time, the round
+        passes without participants.
+        """
+        return None
+
     def learn(self, state: State, reply: Reply) -> State:
         """Return the state after the local steps of this round; called only if `listens`.
 

@@ -78,6 +78,21 @@ def distinct(view: View, count: int) -> Ints:
     return np.concatenate([chosen, first])[:count]
 
 
+def redrawn(view: View, count: int, draws: int) -> Ints:
+    """Draw many sets of candidates, as `distinct` does, with random numbers of their own.
+
+    Returns
+    -------
+    (draws, K) array of int
+        In the order of the draws; K is `count`, or less where fewer are available.
+    """
+    ids = listed(view)
+    mass = view.mass(ids)
+    ids, mass = ids[mass > 0], mass[mass > 0]
+    u = Key(view.seed, "candidates/anew").uniforms(np.arange(draws), len(ids), round=view.round)
+    return np.asarray(ids[np.argsort(-np.log(u) / mass, axis=1, kind="stable")[:, :count]])
+
+
 def cumulative(view: View) -> Floats:
     """Return the cumulative masses of all clients (N,), made once a run."""
     if "cumulative" not in view.cache:

@@ -19,8 +19,8 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
 from rayfed.selection.base import Choice, Selection, View
-from rayfed.selection.draws import distinct
-from rayfed.selection.simple import Uniform
+from rayfed.selection.draws import distinct, redrawn
+from rayfed.selection.simple import Uniform, equal_shares
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -82,6 +82,26 @@ class PowerOfD(Selection):
             drawn = ids[np.lexsort((turn, rank))]
         return np.sort(drawn[: view.wanted]), state
 
+    def expected_shares(
+        self, view: View, state: State, losses: Floats, draws: int
+    ) -> Floats | None:
+        """Return the shares (N,) of clients in cohorts drawn anew; None for minibatch losses."""
+        if self.first == "draw" and view.round == 1:
+            return equal_shares(view)
+        known = self.known(state, losses)
+        if known is None:
+            return None
+        drawn = redrawn(view, self.candidates(view), draws)
+        rank = -known[drawn] if self.towards == "high" else known[drawn]
+        rank[np.isposinf(known[drawn])] = -np.inf
+        order = np.argsort(rank, axis=1, kind="stable")[:, : view.wanted]
+        chosen = np.take_along_axis(drawn, order, axis=1)
+        return np.bincount(chosen.ravel(), minlength=view.count) / chosen.size
+
+    def known(self, state: State, losses: Floats) -> Floats | None:
+        """Return the losses (N,) that a cohort is ranked by, from all F_k(x) (N,)."""
+        return losses
+
     def losses(
         self, view: View, state: State, ids: Ints
     ) -> Generator[Ask, Reply, tuple[Ints, Floats]]:
@@ -131,6 +151,10 @@ class ComputationEfficient(PowerOfD):
         """The rows of a minibatch."""
         return self.batch
 
+    def known(self, state: State, losses: Floats) -> Floats | None:
+        """Return None: the losses of minibatches are random too."""
+        return None
+
     def poll(self, clients: Clients, x: Array) -> Upload:
         """Client half: the mean loss (K,) over one minibatch, l2 term included."""
         once = np.ones(len(clients.ids), dtype=np.int64)
@@ -169,6 +193,12 @@ class CommunicationEfficient(PowerOfD):
     def init(self, count: int) -> State:
         """Return an empty table of losses."""
         return {"client": np.empty(0, dtype=np.int64), "loss": np.empty(0)}
+
+    def known(self, state: State, losses: Floats) -> Floats | None:
+        """Return the last loss (N,) of each client, infinite where there is none."""
+        last = np.full(len(losses), np.inf)
+        last[state["client"]] = state["loss"]
+        return last
 
     def losses(
         self, view: View, state: State, ids: Ints

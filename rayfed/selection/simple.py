@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rayfed.core.arrays import Floats
 from rayfed.core.rng import Key
 from rayfed.messages import State
 from rayfed.selection.base import Choice, Selection, View
@@ -25,6 +26,10 @@ class All(Selection):
         """Return every available id."""
         yield from ()
         return listed(view), state
+
+    def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
+        """Return equal shares (N,) of all who are available."""
+        return equal_shares(view)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,10 @@ class Uniform(Selection):
                 break
         return np.sort(np.concatenate(chosen)), state
 
+    def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
+        """Return equal shares (N,) of all who are available, exactly."""
+        return equal_shares(view)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Weighted(Selection):
@@ -70,3 +79,17 @@ class Weighted(Selection):
         """Return ids drawn from all clients, rejecting those that are away."""
         yield from ()
         return np.sort(repeated(view)), state
+
+    def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
+        """Return shares (N,) in proportion to the rows of all who are available, exactly."""
+        shares = np.zeros(view.count)
+        ids = listed(view)
+        shares[ids] = view.mass(ids)
+        return np.asarray(shares / shares.sum())
+
+
+def equal_shares(view: View) -> Floats:
+    """Return equal shares (N,) of all who are available; they add up to 1."""
+    shares = np.zeros(view.count)
+    shares[listed(view)] = 1.0
+    return np.asarray(shares / shares.sum())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import State, Wait
@@ -41,8 +41,9 @@ class Walking(Selection):
     Notes
     -----
     A neighbour that is away is left out. If no client of the neighbourhood is available, the server
-    waits until the availability of any client changes; if availability depends on the round and
-    not on the clock, the round passes without participants.
+    waits until the availability of one of them changes, or of any client where the graph changes
+    meanwhile; if their availability depends on the round and not on the clock, the round passes
+    without participants.
     """
 
     name: ClassVar[str] = "walk"
@@ -93,8 +94,21 @@ class Walking(Selection):
             here, now = there, now + seconds  # clients have moved on meanwhile
             if seconds:
                 yield Wait(seconds)
-        ids = walker.neighbours(here, view.round, now) if self.neighbours else np.array([here])
+        ids = self._around(here, view, now)
         return ids[view.available(ids)], _state(here, view.round)
+
+    def awaited(self, view: View, state: State) -> Ints | None:
+        """Return the neighbourhood, or None if others may come into it while the server waits."""
+        assert view.graphs is not None  # as in `_walker`
+        if self.neighbours and not view.graphs.lasts(view.round, view.time_s):
+            return None
+        return self._around(int(state[POSITION]), view, view.time_s)
+
+    def _around(self, here: int, view: View, time_s: float) -> Ints:
+        """Return whom the server would ask at a client: it, and its neighbours if they count."""
+        if not self.neighbours:
+            return np.array([here])
+        return self._walker(view).neighbours(here, view.round, time_s)
 
     def _walker(self, view: View) -> Walker:
         """Return the walker of a run; to settle its rule takes a pass over the first graph."""

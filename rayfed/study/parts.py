@@ -77,6 +77,8 @@ class Evaluate(Settings):
     skew : bool
         Whether the loss of each cohort relative to that of all clients is computed, before it
         trains.
+    skew_draws : int
+        Cohorts drawn anew to estimate the expected skew of a round.
     heterogeneity : bool
         Whether the differences of the clients' gradients, local models and optima are computed.
     distance : bool
@@ -88,6 +90,7 @@ class Evaluate(Settings):
     gap: bool = False
     fairness: bool = False
     skew: bool = False
+    skew_draws: Count = 100
     heterogeneity: bool = False
     distance: bool = False
 

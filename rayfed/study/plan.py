@@ -220,6 +220,7 @@ class _Seed:
             examiner=examiner,
             fairness=evaluate.fairness,
             skew=evaluate.skew,
+            skew_draws=evaluate.skew_draws,
             heterogeneity=evaluate.heterogeneity,
             distance=evaluate.distance,
         )

@@ -57,15 +57,21 @@ class Study(Settings):
     name : str
         Name of the study and of its result folder; the name of the file if not given.
     description : str
-        One sentence.
+        What the study shows, in a sentence.
     seeds : list of int
         Every algorithm runs once with each.
     rounds : int, optional
         Rounds of a run, unless `stop` ends it earlier.
     stop : mapping
         Rules that end a run.
-    evaluate, checkpoint, clock, executor : mapping
-        How a run is evaluated, saved, timed and placed; none of them changes a result.
+    evaluate : mapping
+        When a run is evaluated, on which clients, and which further columns are recorded.
+    checkpoint : mapping
+        How often the state of a run is saved.
+    clock : mapping
+        Whether simulated seconds also pass on the wall clock. It does not change a result.
+    executor : mapping
+        Where the clients live: in this process or in Ray actors. It does not change a result.
     dtype : "float32" or "float64", optional
         Type of the numbers; the default of the problem if null.
     problem : mapping
@@ -220,8 +226,12 @@ class Study(Settings):
                 text = "a grid cannot sweep a grid; list the keys side by side"
                 yield ScenarioError(f"grid.{key}", text)
         sizes = [len(values) for values in self.grid.values()]
+        versions = sum(
+            math.prod(len(values) for values in algorithm.grid.values())
+            for algorithm in self.algorithms
+        )
         try:
-            check_runs_number(sizes, len(self.algorithms), len(self.seeds))
+            check_runs_number(sizes, versions, len(self.seeds))
         except ScenarioError as error:
             yield error
         if self.clients.count is not None:
@@ -344,6 +354,8 @@ def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tupl
     """
     study = given if isinstance(given, Study) else Study.parse(given, root)
     base = study.given() | {"grid": {}}
+    if any(algorithm.grid for algorithm in study.algorithms):
+        return _expand_own(study, base)
     if not study.grid:
         return [("", _set(base, {}))]
     grid = [
@@ -351,6 +363,70 @@ def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tupl
     ]
     names = distinct_settings((name, values, made.to_dict()) for name, values, made in grid)
     return [(name, made) for name, (_, _, made) in zip(names, grid, strict=True)]
+
+
+def _expand_own(study: Study, base: Mapping[str, Any]) -> list[tuple[str, Study]]:
+    """Return the settings of a study some of whose algorithms have grids of their own.
+
+    A setting holds the algorithms that have one of its name.
+    """
+    members: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for shared in combinations(study.grid):
+        for index, algorithm in enumerate(study.algorithms):
+            made = []
+            for own in combinations(algorithm.grid):
+                values = shared | {f"algorithms.{index}.{key}": own[key] for key in own}
+                whole = _subset(base, [(index, values)])
+                made.append((setting_name(shared | own), values, whole.to_dict()))
+            try:
+                names = distinct_settings(made)
+            except ScenarioError as error:
+                raise ScenarioError(f"algorithms.{index}.grid", error.problem) from None
+            for name, (_, values, _) in zip(names, made, strict=True):
+                members.setdefault(name, []).append((index, values))
+    return [(name, _subset(base, versions)) for name, versions in members.items()]
+
+
+def _subset(base: Mapping[str, Any], versions: Sequence[tuple[int, Mapping[str, Any]]]) -> Study:
+    """Return a study of some algorithms, by their indices, with values for dotted keys."""
+    raw = dict(base)
+    indices = [index for index, _ in versions]
+    own = {index: f"algorithms.{index}." for index in indices}
+    try:
+        for index in indices:
+            raw = put(raw, f"algorithms.{index}.grid", {})
+        for _, values in versions:
+            for key, value in values.items():
+                raw = put(raw, key, value)
+        return Study.parse(raw | {"algorithms": [raw["algorithms"][index] for index in indices]})
+    except ScenarioError as error:
+        raise together(
+            _blamed_own(_moved(each, indices), versions, own, base) for each in errors_of(error)
+        ) from None
+
+
+def _moved(error: ScenarioError, indices: Sequence[int]) -> ScenarioError:
+    """Return an error about some algorithms of a study with their indices in the whole study."""
+    head, _, rest = error.place.partition(".")
+    index, dot, key = rest.partition(".")
+    if head != "algorithms" or not index.isdecimal() or int(index) >= len(indices):
+        return error
+    return ScenarioError(f"algorithms.{indices[int(index)]}{dot}{key}", error.problem)
+
+
+def _blamed_own(
+    error: ScenarioError,
+    versions: Sequence[tuple[int, Mapping[str, Any]]],
+    own: Mapping[int, str],
+    base: Mapping[str, Any],
+) -> ScenarioError:
+    """Return an error with the key of an algorithm's grid that it comes from, if it does."""
+    for index, values in versions:
+        for key in values:
+            if key.startswith(own[index]) and matches(resolved(base, key), error.place):
+                place = f"algorithms.{index}.grid.{key.removeprefix(own[index])}"
+                return ScenarioError(place, error.problem)
+    return _blamed(error, versions[0][1], base)
 
 
 def _set(base: Mapping[str, Any], setting: Mapping[str, Any]) -> Study:

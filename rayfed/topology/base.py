@@ -24,6 +24,7 @@ Policy: TypeAlias = Literal["refuse", "repair", "redraw", "allow"]
 MOST_LINKS = 20_000_000
 """Largest number of links of a graph; a list of them takes half a gigabyte."""
 _TRIES = 1000
+_LATE_S = 1e15  # beyond the end of every simulation
 _KEPT = 2  # graphs that are cached: the current one and the one before
 
 
@@ -121,6 +122,10 @@ class Graphs:
     def fixed(self) -> bool:
         """Whether the graph never changes."""
         return self._series.frames == 1
+
+    def lasts(self, round: int, time_s: float) -> bool:
+        """Whether the graph that holds in a round at a virtual second stays while it lasts."""
+        return self.epoch(round, time_s) == self.epoch(round, max(time_s, _LATE_S))
 
     def check(self) -> None:
         """Build the first graph, and all of them if their number is limited.

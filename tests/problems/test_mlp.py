@@ -1,11 +1,18 @@
 """The multilayer perceptron: a network small enough to do by hand, sizes, the start."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.problems.base import Batch
+from rayfed.executors.serial import SerialExecutor
+from rayfed.problems.base import Batch, StepKey
 from rayfed.problems.mlp import MLP
 from rayfed.problems.softmax import SoftmaxRegression
+from rayfed.runs.driver import Driver
 
 
 def test_a_network_by_hand():
@@ -67,3 +74,86 @@ def test_where_every_unit_is_on_the_network_is_linear():
     slope = linear.gradient(flat, rows).reshape(4, 3).T
     expected = np.concatenate([(slope @ last.T).ravel(), (first.T @ slope).ravel()])
     np.testing.assert_allclose(network.gradient(x, rows)[0], expected, rtol=1e-11, atol=1e-15)
+
+
+def rows_for(clients, rows=6, features=4, classes=3):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((clients, rows, features))
+    y = rng.integers(0, classes, (clients, rows))
+    return Batch(X, y, np.full((clients, rows), 1 / rows), None)
+
+
+def key_of(ids, **changed):
+    place = {"seed": 1, "round": 3, "ask": 0, "step": 2} | changed
+    return StepKey(ids=np.asarray(ids), **place)
+
+
+def test_dropout_takes_units_out_of_a_step_and_scales_the_others():
+    problem, plain = MLP(hidden=(40,), dropout=0.25), MLP(hidden=(40,))
+    rows, p = rows_for(1, rows=1), plain.size(4, 3)
+    x = np.random.default_rng(5).standard_normal((1, p))
+    key = key_of([7])
+    kept = key.kept(0.75, 1, 40, 0)[0, 0]
+    assert 20 < kept.sum() < 40
+    thinned = x.copy()  # no weight leads on from a unit that is dropped
+    last = thinned[0, 4 * 40 :].reshape(41, 3)
+    last[:40] *= kept[:, None] / 0.75
+    value, gradient = problem.value_and_gradient(x, replace(rows, key=key))
+    expected, slope = plain.value_and_gradient(thinned, rows)
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+    slope[0, 4 * 40 :].reshape(41, 3)[:40] *= kept[:, None] / 0.75  # the chain rule
+    np.testing.assert_allclose(gradient, slope, rtol=1e-12, atol=1e-15)
+
+
+def test_the_gradient_with_dropout_is_that_of_the_loss_with_the_same_units():
+    problem = MLP(hidden=(6, 5), dropout=(0.0, 0.5))
+    rows = replace(rows_for(2), key=key_of([3, 8]))
+    x = np.random.default_rng(0).standard_normal((2, problem.size(4, 3)))
+    _, gradient = problem.value_and_gradient(x, rows)
+    for j in range(0, x.shape[1], 7):
+        step = np.zeros_like(x)
+        step[:, j] = 1e-6
+        slope = (problem.value(x + step, rows) - problem.value(x - step, rows)) / 2e-6
+        np.testing.assert_allclose(gradient[:, j], slope, rtol=1e-5, atol=1e-8)
+
+
+def test_dropout_is_off_in_evaluations():
+    rows, problem = rows_for(2), MLP(hidden=(6,), dropout=0.5)
+    x = np.random.default_rng(0).standard_normal((2, problem.size(4, 3)))
+    plain = MLP(hidden=(6,))
+    assert problem.value(x, rows).tolist() == plain.value(x, rows).tolist()
+    assert problem.gradient(x, rows).tolist() == plain.gradient(x, rows).tolist()
+
+
+def test_the_units_of_a_client_depend_on_no_other_client_and_on_no_later_row():
+    whole = key_of([3, 8, 5]).kept(0.5, 6, 7, 1)
+    assert whole[1].tolist() == key_of([8]).kept(0.5, 6, 7, 1)[0].tolist()
+    assert whole[:, :4].tolist() == key_of([3, 8, 5]).kept(0.5, 4, 7, 1).tolist()
+    for changed in ({"seed": 2}, {"round": 4}, {"ask": 1}, {"step": 3}, {"stream": 1}):
+        assert (key_of([3, 8, 5], **changed).kept(0.5, 6, 7, 1) != whole).any()
+    assert (key_of([3, 8, 5]).kept(0.5, 6, 7, 0) != whole).any()
+    share = key_of(np.arange(100)).kept(0.3, 10, 20, 0).mean()
+    assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 20_000)
+
+
+def test_a_list_of_another_length_than_that_of_the_layers_is_refused():
+    with pytest.raises(ScenarioError, match="found 1 for 2 hidden layers"):
+        MLP(hidden=(6, 5), dropout=(0.5,))
+
+
+@pytest.mark.parametrize("batch", [4, "full"])
+def test_bits_with_dropout_do_not_depend_on_the_stack(batch, tmp_path, assert_same):
+    made = {
+        "rounds": 3, "clients": {"count": 5}, "executor": "serial",
+        "problem": {"name": "mlp", "hidden": [5], "dropout": 0.5, "dataset": "synthetic"},
+        "algorithms": [{"name": "fedavg", "local": {"steps": 3, "batch": batch, "lr": 0.1}}],
+    }  # fmt: skip
+    for folder, dropout, block in (("five", 0.5, 5), ("one", 0.5, 1), ("none", 0.0, 5)):
+        made["problem"]["dropout"] = dropout
+        plan = api.prepare(api.read(made))
+        (run,) = plan.runs
+        executor = SerialExecutor(plan.tables)
+        Driver(replace(run, block=block), tmp_path / folder, executor).execute()
+    assert_same(tmp_path / "five", tmp_path / "one")
+    with pytest.raises(AssertionError):
+        assert_same(tmp_path / "five", tmp_path / "none")

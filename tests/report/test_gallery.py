@@ -81,7 +81,7 @@ def test_it_is_the_first_run_that_has_what_is_shown(results, monkeypatch):
         ("convergense", {}, "unknown figure 'convergense'; did you mean 'convergence'?"),
         ("convergence", {"xx": 1}, "unknown option of convergence 'xx'; did you mean 'x'?"),
         ("convergence", {"y": "losss"}, "unknown column 'losss'; did you mean 'loss'?"),
-        ("convergence", {"x": "time"}, "unknown clock 'time'; did you mean 'time_s'?"),
+        ("convergence", {"x": "time"}, "unknown x 'time'; did you mean 'time_s'?"),
         ("timeline", {"name": "fedav"}, "unknown algorithm 'fedav'; did you mean 'fedavg'?"),
         ("timeline", {"seed": 7}, "unknown seed '7'; known: 3, 5"),
         ("sweep", {}, "this study swept neither one number nor two; see `summary`"),

@@ -225,3 +225,41 @@ def test_a_study_is_found_by_its_name_and_by_its_files(study, reproduce):
     assert status == 2
     assert err.startswith("rayfed: scenarios/other.claims.yaml: cannot be read")
     assert reproduce("own", "--part", "mian")[0] == 2
+
+
+def test_all_studies_in_one_table(study, reproduce, no_page, monkeypatch, tmp_path):
+    study(FALSE.replace("table 3", 'table 3"\n    because: "it is slow'))
+    others = tmp_path / "scenarios"
+    (others / "two.yaml").write_text(SCENARIO)
+    (others / "two.claims.yaml").write_text(CLAIMS + FALSE)
+    paths = {name: others / f"{name}.claims.yaml" for name in ("own", "two")}
+    monkeypatch.setattr("rayfed.reproduce.studies.known", lambda: paths)
+    status, text, _ = reproduce("--all", "--out", str(tmp_path / "out"))
+    assert status == 1
+    lines = [line.split() for line in text.splitlines()]
+    (own,) = (line for line in lines if line[:1] == ["own"] and len(line) == 5)
+    (two,) = (line for line in lines if line[:1] == ["two"] and len(line) == 5)
+    assert own[2:] == ["2", "1", "0"]
+    assert two[2:] == ["2", "0", "1"]
+    assert "it is slow" in text
+    assert "2 studies, 4 holds, 1 not reproduced, 1 fails;" in text
+    written = json.loads((tmp_path / "out" / "all.json").read_text())
+    assert written["counts"] == {"holds": 4, "not reproduced": 1, "fails": 1}
+    assert [each["study"] for each in written["studies"]] == ["own", "two"]
+    assert written["seconds"] >= sum(each["seconds"] for each in written["studies"]) - 0.2
+    assert any((tmp_path / "out" / "two" / "main").glob("*/rounds.parquet"))
+
+
+def test_all_takes_no_study(study, reproduce):
+    study()
+    status, _, errors = reproduce("own", "--all")
+    assert status == 2
+    assert "--all" in errors
+
+
+def test_a_verdict_says_over_how_many_seeds(study, reproduce, no_page):
+    home = study(change=("full: {rounds: 6}", "set: {seeds: [0, 1, 2]}"))
+    _, text, _ = reproduce("own")
+    assert [claim["seeds"] for claim in told(home)["claims"]] == [3, 1]
+    assert "3 seeds" in text
+    assert "one run" in text

@@ -231,3 +231,20 @@ def test_parameters_are_those_of_the_final_model_and_a_mean_over_seeds(tmp_path)
     other = judged({"value": {"parameters": [3], "of": "fast"}, "above": 0})
     assert other.holds is False
     assert other.measured == "fast, seed 0 has 3 parameters, counted from 0"
+
+
+@pytest.mark.parametrize(
+    ("margin", "holds"),
+    [
+        ({"apart": 1.0}, True),
+        ({"apart": 1.01}, False),
+        ({"by": 1.3, "apart": 1.0}, True),
+        ({"by": 1.4, "apart": 1.0}, False),
+    ],
+)
+def test_an_order_may_have_a_margin_in_units_of_the_column(margin, holds):
+    pair = [value(of="slow", at=4), value(of="slow", at=2, seed=1)]
+    judged = verdict({"ascending": pair, **margin})
+    assert judged.values == (3.0, 4.0)  # the first is a mean over two seeds
+    assert judged.holds is holds
+    assert f"{margin['apart']:g} apart" in judged.measured

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.outcome import ended, reason
+from rayfed.runs.outcome import damaged, differences, ended, outcomes, reason, warnings
 from rayfed.runs.serial import SerialStudy
+from rayfed.testing.studies import mixed as mixed_study
 
 
 class Crash(BaseException):
@@ -247,3 +249,138 @@ def test_a_crash_between_any_two_operations_on_files_changes_nothing(
         assert_same(tmp_path / "calm", out)
         leftovers = [f for f in out.rglob("*") if f.suffix in (".tmp", ".new", ".old")]
         assert leftovers == [], number
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def torn(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def altered(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def replaced_by_a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE = {
+    "emptied": emptied, "torn": torn, "altered": altered, "gone": os.unlink,
+    "folder": replaced_by_a_folder,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def halfway(tmp_path_factory):
+    """A run that nothing disturbed, and one that was stopped after five of its rounds."""
+    stateful = {"name": "local-only", "local": {"steps": 5, "batch": 4, "lr": 0.1}}
+    made = mixed_study(rounds=8, algorithms=[stateful], checkpoint={"every_s": 0})
+    plan, home = api.prepare(api.read(made)), tmp_path_factory.mktemp("halfway")
+    finish(plan, home / "calm")
+    driver = drive(plan, home / "stopped")
+    driver.records.every_s = 0  # a part for every round
+
+    def stop(progress):
+        if progress.round == 5:
+            driver.stop()
+
+    with pytest.raises(Interrupted):
+        driver.execute(report=stop)
+    return plan, home
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize(
+    ("victim", "back_to"),
+    [
+        ("checkpoint/manifest.json", 4),
+        ("checkpoint/server-5.npz", 4),
+        ("checkpoint/clients-5.npz", 4),
+        ("checkpoint/clients-3.npz", None),
+        ("rounds.parquet/part-000000000005.parquet", 4),
+        ("events.parquet/*", None),  # the first
+    ],
+)
+def test_a_damaged_file_is_said_and_healed_to_the_same_bytes(
+    halfway, tmp_path, assert_same, victim, back_to, how
+):
+    plan, home = halfway
+    out, (run,) = tmp_path / "out", plan.runs
+    shutil.copytree(home / "stopped", out)
+    path = min((out / run.folder).glob(victim))
+    DAMAGE[how](path)
+    driver, seen = drive(plan, out), []
+    assert driver.execute(resume=True, report=lambda p: seen.append(p.round)) == "finished"
+    assert_same(home / "calm", out)
+    lines = warnings(out / run.folder)
+    # what is gone with the newest manifest is nothing that anybody could miss
+    silent = how == "gone" and path.name == "manifest.json"
+    assert len(lines) == (0 if silent else 1 if back_to else 2)
+    assert all(line.startswith("the checkpoint cannot be used: ") for line in lines)
+    assert all(path.name in line for line in lines)
+    assert seen[0] == (1 if back_to is None else back_to + 1)
+
+
+def test_both_checkpoints_may_be_damaged(halfway, tmp_path, assert_same):
+    plan, home = halfway
+    out, (run,) = tmp_path / "out", plan.runs
+    shutil.copytree(home / "stopped", out)
+    for path in (out / run.folder / "checkpoint").iterdir():
+        emptied(path)
+    assert drive(plan, out).execute(resume=True) == "finished"
+    assert_same(home / "calm", out)
+
+
+def test_a_part_that_goes_while_the_run_goes_on_is_replayed(halfway, tmp_path, assert_same):
+    plan, home = halfway
+    driver, (run,) = drive(plan, tmp_path), plan.runs
+    driver.records.every_s = 0
+
+    def lose(progress):
+        if progress.round == 7 and not (tmp_path / "once").exists():
+            (tmp_path / "once").touch()
+            min((tmp_path / run.folder / "events.parquet").iterdir()).unlink()
+
+    assert driver.execute(report=lose) == "finished"
+    assert_same(home / "calm", tmp_path)
+    assert "is missing" in (tmp_path / run.folder / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("victim", ["events.parquet/*", "model.npz", "clients.parquet"])
+def test_a_finished_run_that_was_damaged_is_no_longer_ended(
+    halfway, tmp_path, assert_same, victim, how
+):
+    plan, home = halfway
+    out, (run,) = tmp_path / "out", plan.runs
+    shutil.copytree(home / "calm", out)
+    assert ended(out, [run.folder]) == {run.folder: "finished"}
+    assert damaged(out, [run.folder]) == []
+    path = min((out / run.folder).glob(victim))
+    DAMAGE[how](path)
+    assert ended(out, [run.folder]) == {}
+    (line,) = damaged(out, [run.folder])
+    assert run.folder in line
+    assert path.name in line
+    assert drive(plan, out).execute(resume=True) == "finished"
+    assert_same(home / "calm", out)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "3", '{"status": 4}', "\0" * 50])
+def test_a_damaged_record_is_one_line_and_runs_again(halfway, tmp_path, assert_same, text):
+    plan, home = halfway
+    out, (run,) = tmp_path / "out", plan.runs
+    shutil.copytree(home / "calm", out)
+    (out / run.folder / "run.json").write_text(text)
+    assert ended(out, [run.folder]) == {}
+    assert damaged(out, [run.folder]) == [f"{run.folder}: run.json is not what was written"]
+    assert differences(out, [run.folder]) == []
+    assert outcomes(out) == {run.folder: "failed"}
+    assert drive(plan, out).execute(resume=True) == "finished"
+    assert_same(home / "calm", out)

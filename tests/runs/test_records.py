@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from rayfed.engine.state import RunState
-from rayfed.runs.records import Records, Table, newest
+from rayfed.runs.checkpoints import newest
+from rayfed.runs.records import Records, Table
 
 ROW = {"algorithm": "fedavg", "label": "a", "seed": 0, "round": 0, "time_s": 0.0, "loss": 0.1,
        "participants": 0, "server_lr": float("nan")}  # fmt: skip
@@ -84,10 +85,12 @@ def test_client_rows_are_written_only_where_they_changed(tmp_path):
     for r in range(12):
         fill(records, [r])
         records.save(moment(r), {"ids": np.array([r % 3]), "c": np.array([[float(r)]])})
-        parts = json.loads((tmp_path / "checkpoint" / "manifest.json").read_text())["clients"]
-        assert len(parts) <= 9
-        on_disk = {p.name for p in (tmp_path / "checkpoint").iterdir()}
-        assert on_disk == {"manifest.json", f"server-{r}.npz", *parts}
+        folder, parts = tmp_path / "checkpoint", set()
+        for name in ("manifest.json", "previous.json")[: r + 1]:  # the newest, and the one before
+            held = json.loads((folder / name).read_text())
+            assert len(held["clients"]) <= 9
+            parts |= {name, held["server"], *held["clients"]}
+        assert {p.name for p in folder.iterdir()} == parts
     _, rows = Records(tmp_path).load()
     assert rows["ids"].tolist() == [0, 1, 2]
     assert rows["c"].ravel().tolist() == [9.0, 10.0, 11.0]
@@ -99,10 +102,10 @@ def test_a_crash_before_the_manifest_leaves_the_checkpoint_before(tmp_path, monk
     records.save(moment(0), NOTHING)
     fill(records, [1])
 
-    def crash(*args):
+    def crash(*args, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rayfed.runs.records.write_text", crash)
+    monkeypatch.setattr("rayfed.runs.checkpoints.write_text", crash)
     with pytest.raises(KeyboardInterrupt):
         records.save(moment(1), NOTHING)
     monkeypatch.undo()

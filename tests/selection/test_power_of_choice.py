@@ -1,5 +1,7 @@
 """Power-of-choice by hand: who is asked, what it costs, who is kept."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -238,3 +240,43 @@ def test_participants_count_alike_however_large_they_are(mixed):
     sizes = engine.run.federation.views.training.shards.sizes(np.arange(2))
     assert sizes[0] != sizes[1]
     np.testing.assert_allclose(delta(0, 1), (delta(0) + delta(1)) / 2, rtol=1e-12)
+
+
+def chance_of_order(order, mass):
+    """Return the probability that clients are drawn in this order, without replacement."""
+    left, chance = mass.sum(), 1.0
+    for client in order:
+        chance *= mass[client] / left
+        left -= mass[client]
+    return chance
+
+
+@pytest.mark.parametrize("towards", ["high", "low"])
+def test_expected_shares_are_those_of_every_order_that_candidates_can_be_drawn_in(towards):
+    mass, losses = np.array([5.0, 1.0, 2.0, 4.0, 3.0]), np.array([0.1, 9.0, 3.0, 2.0, 5.0])
+    exact = np.zeros(5)
+    for order in itertools.permutations(range(5), 3):
+        ranked = sorted(order, key=lambda i: losses[i], reverse=towards == "high")
+        exact[ranked[:2]] += chance_of_order(order, mass) / 2
+    view = View(5, 7, 0.0, 2, 0, lambda ids: ids >= 0, lambda ids: mass[ids])
+    draws = 40_000
+    shares = PowerOfD(d=3, towards=towards).expected_shares(view, {}, losses, draws)
+    assert shares.sum() == pytest.approx(1)
+    assert shares == pytest.approx(exact, abs=4 * 0.5 / np.sqrt(2 * draws))
+    everyone = PowerOfD(d=5, towards=towards).expected_shares(view, {}, losses, 1)
+    assert np.flatnonzero(everyone).tolist() == ([1, 4] if towards == "high" else [0, 3])
+
+
+def test_expected_shares_of_variants_go_by_what_they_rank_by():
+    mass, losses = np.ones(8), LOSS
+    view = View(8, 2, 0.0, 2, 0, lambda ids: ids != 3, lambda ids: mass[ids])
+    assert ComputationEfficient(d=8).expected_shares(view, {}, losses, 3) is None
+    table = {"client": np.array([0, 1, 2, 4, 5, 7]), "loss": np.array([9, 1, 1, 1, 1, 8.0])}
+    shares = CommunicationEfficient(d=7).expected_shares(view, table, losses, 3)
+    assert np.flatnonzero(shares).tolist() == [0, 6]  # 6 is unknown, 3 is away, 0 has 9
+    first = View(8, 1, 0.0, 2, 0, lambda ids: ids < 4, lambda ids: mass[ids])
+    shares = PowerOfD(d=4, first="draw").expected_shares(first, {}, losses, 3)
+    assert shares.tolist() == [0.25] * 4 + [0.0] * 4
+    fewer = AdaptivePowerOfD(d=8, last=0).expected_shares(view, {}, losses, 3)
+    assert np.count_nonzero(fewer) <= 6
+    assert fewer[3] == 0

@@ -1,5 +1,7 @@
 """The walking server: who takes part, what a move costs, and what it refuses."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,8 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.runs.outcome import reason
+from rayfed.topology import Graphs
 from rayfed.topology.walks import Metropolis
 
 
@@ -97,6 +101,51 @@ def test_it_waits_on_the_spot_until_somebody_comes(study, tmp_path):
         there = expected[-1] + 1 + 5 * 3600
         expected.append(there if there % 86400 < 12 * 3600 else 86400 * (there // 86400 + 1))
     assert events.groupby("round").start_s.first().tolist() == expected
+
+
+def taking_turns(ids, availability):
+    """Clients that are there by rounds, and one group that is there by the clock."""
+    return {
+        "delay": {"name": "constant", "mean_s": 1.0},
+        "availability": {"name": "cyclic", "groups": 7, "rounds": 1},
+        "groups": [{"name": "clock", "ids": ids, "availability": availability}],
+    }
+
+
+def test_it_never_waits_for_a_client_that_it_would_not_ask(study, tmp_path):
+    # client 6 comes and goes by the clock; the server is never at it in these two rounds
+    clients = taking_turns([6], {"name": "cyclic", "groups": 2, "period_s": 10.0})
+    select = {"neighbours": False, "start": 2}
+    rounds, _ = walked(study(select, clients=clients, rounds=2), tmp_path)
+    places = rounds.position.astype(int).tolist()
+    there = [place == turn for turn, place in enumerate(places)]
+    assert 6 not in places
+    assert rounds.participants.tolist() == there
+    assert rounds.time_s.iloc[-1] == sum(there)  # nobody was waited for
+
+
+def test_it_waits_for_the_client_that_it_is_at(study, tmp_path):
+    # client 6 is in the second of two groups: there from second 10 to 20, and so on
+    clients = taking_turns([6], {"name": "cyclic", "groups": 2, "period_s": 10.0})
+    _, events = walked(study({"neighbours": False, "start": 6}, clients=clients), tmp_path)
+    assert events.start_s.iloc[0] == 10.0
+    assert events.client.iloc[0] == 6
+    of_six = events[events.client == 6]
+    assert (of_six.start_s % 20 >= 10).all()
+
+
+def test_a_wait_without_an_end_ends_the_run_with_a_sentence(study, tmp_path, monkeypatch):
+    # who is in range changes with the clock, so that client 6 might come by; it never does
+    monkeypatch.setattr("rayfed.engine.rounds.MOST_CHANGES", 50)
+    monkeypatch.setattr(Graphs, "lasts", lambda *given: False)
+    clients = taking_turns([6], {"name": "cyclic", "groups": 2, "period_s": 10.0})
+    result = rayfed.run(study({"start": 2}, clients=clients, rounds=9), out=tmp_path / "out")
+    assert set(result.outcome.values()) == {"failed"}
+    (folder,) = result.outcome
+    assert re.fullmatch(
+        r"round \d+: after 50 changes of availability, at \d+ s, 'walk' has nobody to ask; .*",
+        reason(tmp_path / "out" / folder),
+    )
 
 
 def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):

@@ -83,8 +83,7 @@ def nearest(centres: Array, taken: Bools, tilt: Array, room: Array) -> Array:
 
 def _count(taken: Bools, like: Array) -> Array:
     """Return how many are taken (K, 1)."""
-    count: Array = taken.sum(axis=1)[:, None].astype(like.dtype)
-    return count
+    return np.asarray(taken.sum(axis=1)[:, None].astype(like.dtype))
 
 
 def _mean(centres: Array, taken: Bools) -> Array:

@@ -166,13 +166,23 @@ class Measures:
         up = {"loss": 1, "accuracy": 1}
         return self._ask("evaluation", Evaluation.each, up, ids, x, when).each
 
-    def skew(self, x: Array, ids: Ints, when: str) -> dict[str, float]:
+    def skew(
+        self,
+        x: Array,
+        ids: Ints,
+        when: str,
+        shares: Callable[[Floats], Floats | None] = lambda losses: None,
+    ) -> dict[str, float]:
         """Return the selection skew of a cohort (K,) at the model (p,) that it starts from.
 
         Cho, Wang, Joshi, "Towards Understanding Biased Client Selection in Federated Learning",
         AISTATS 2022: rho = mean_k (F_k(x) - F_k*) / sum_k p_k (F_k(x) - F_k*), the mean over the
         cohort, the sum over all clients with the weights of F, which add up to 1. It is 1 on
         average where the selection is unbiased. ``skew_optimum`` is rho of the same cohort at x*.
+        ``skew_expected`` and ``skew_optimum_expected`` are expectations over the draw of the
+        cohort, with the shares (N,) that `shares` makes of the losses F_k(x) (N,) of all clients.
+        The paper's rho tilde is the largest ``skew_optimum_expected`` of a run, its rho bar the
+        least ``skew_expected`` (over all models; here over those of the run).
 
         Where the F_k* are not known, because the problem is not convex or a sample of clients is
         evaluated, 0 stands for them, which no loss is below, and ``skew_optimum`` is NaN.
@@ -182,21 +192,33 @@ class Measures:
             return {}
         everyone = np.union1d(run.measuring.evaluated, ids)
         least = run.measuring.optimum.least if run.measuring.optimum else None
-        above = self._losses(x, everyone, when) - (0.0 if least is None else least)
+        losses = self._losses(x, everyone, when)
+        above = losses - (0.0 if least is None else least)
         row = {"skew": self._rho(above, everyone, ids)}
+        complete = len(everyone) == run.federation.clients.count
+        expected = shares(losses) if complete else None
+        if expected is not None:
+            row["skew_expected"] = self._rho(above, everyone, everyone, expected)
         if least is not None and run.measuring.optimum is not None:
             if self.at_optimum is None:
                 best = run.measuring.optimum.x.astype(run.training.dtype)
                 self.at_optimum = self._losses(best, everyone, when) - least
             row["skew_optimum"] = self._rho(self.at_optimum, everyone, ids)
+            if expected is not None:
+                at_optimum = self._rho(self.at_optimum, everyone, everyone, expected)
+                row["skew_optimum_expected"] = at_optimum
         return row
 
-    def _rho(self, above: Floats, everyone: Ints, ids: Ints) -> float:
-        """Return a cohort's mean of what is above the least, over that of all who are evaluated."""
+    def _rho(self, above: Floats, everyone: Ints, ids: Ints, shares: Floats | None = None) -> float:
+        """Return a cohort's mean of what is above the least, over that of all who are evaluated.
+
+        With shares (K,) it is the mean by these.
+        """
         view, evaluated = self.run.federation.views.evaluation, self.run.measuring.evaluated
         weights = view.objective.weights(view.shards.mass(evaluated))
         mean = np.sum(weights * above[np.searchsorted(everyone, evaluated)]) / np.sum(weights)
-        return float(np.mean(above[np.searchsorted(everyone, ids)]) / mean) if mean else math.nan
+        chosen = np.average(above[np.searchsorted(everyone, ids)], weights=shares)
+        return float(chosen / mean) if mean else math.nan
 
     def _losses(self, x: Array, ids: Ints, when: str) -> Floats:
         """Return F_k(x) (K,) of clients at the model itself."""

@@ -13,7 +13,7 @@ from rayfed.report.read.results import Fit, Results
 HEIGHT = 420
 HOW = {
     "curve": "The final model among points that it is scored on",
-    "numbers": "A dot a row that the final model is scored on; on the dashed line it is right",
+    "numbers": "One dot for each row that is scored; on the dashed line the final model is right",
     "classes": "Rows that the final model is scored on; the colour of a cell is as strong "
     "as the share of the class, a row of the figure, that is put there",
 }

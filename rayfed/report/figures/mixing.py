@@ -32,8 +32,8 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     Returns
     -------
     Figure
-        A dot a point of the sweep, open triangles for points that did not reach the goal, and a
-        line of least squares through points that differ in their walk alone.
+        One dot for each point of the sweep, open triangles for points that did not reach the goal,
+        and a line of least squares through points that differ in their walk alone.
 
     Raises
     ------

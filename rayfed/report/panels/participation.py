@@ -27,8 +27,8 @@ class ParticipationPanel(RunPanel):
     def how(self) -> str:
         """How to read the figure."""
         return (
-            "A dot a client; open circles are the slowest fifth. On the dashed line a client "
-            "counts as much as its data, below it less. Shows the run chosen above."
+            "One dot for each client; open circles are the slowest fifth. On the dashed line a "
+            "client counts as much as its data, below it less. Shows the run chosen above."
         )
 
     def title(self, run: Run) -> str:

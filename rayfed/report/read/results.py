@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.core.columns import Better, Column, by_name
-from rayfed.core.errors import ScenarioError
+from rayfed.core.entries import Damaged, check, entries
+from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.parquet import columns_in
 from rayfed.report.read.settings import short_names, tried
 from rayfed.report.read.walked import Walked
@@ -146,7 +148,7 @@ class Results:
         folders = sorted(path.parent for path in place.glob("*/run.json"))
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
-        infos = [(path, _json(path / "run.json")) for path in folders]
+        infos = [(path, _info(path)) for path in folders]
         text = place / "scenario.yaml"
         scenario = text.read_text(encoding="utf-8") if text.exists() else ""
         names = _names([info for _, info in infos], scenario)
@@ -159,15 +161,20 @@ class Results:
         return cls(place, tuple(runs), scenario)
 
     @property
+    def _sample(self) -> dict[str, Any]:
+        """What one run says about the study."""
+        return next((run.info for run in self.runs_found if "study" in run.info), {})
+
+    @property
     def study(self) -> str:
         """The study's name."""
-        about = self.runs_found[0].info.get("study") or {}
+        about = self._sample.get("study") or {}
         return str(about.get("name") or self.folder.resolve().name)
 
     @property
     def description(self) -> str:
         """The study's one-sentence description, empty if it has none."""
-        about = self.runs_found[0].info.get("study") or {}
+        about = self._sample.get("study") or {}
         return str(about.get("description") or "").strip()
 
     @cached_property
@@ -194,6 +201,11 @@ class Results:
         return frozenset(
             name for name in self.names if all(run.status == "failed" for run in self.of(name))
         )
+
+    @cached_property
+    def damaged(self) -> tuple[Run, ...]:
+        """The runs that are not as they were written; they count as failed."""
+        return tuple(run for run in self.runs_found if run.info.get("damaged"))
 
     @cached_property
     def rivals(self) -> tuple[str, ...]:
@@ -254,6 +266,25 @@ class Results:
 
 
 def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
+    """Read one run; of a damaged one nothing but what it was, as a failed run."""
+    if not info.get("damaged"):
+        try:
+            check(folder, entries(info.get("files") or {}))
+            return _sound_run(folder, info, name)
+        except Damaged as error:
+            info = _as_damaged(info, str(error))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
+            info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
+    empty = pd.DataFrame()
+    return Run(folder, info, name, rounds=empty, events=empty, clients=empty)
+
+
+def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
+    reason = f"damaged: {what}; rayfed resume mends it"
+    return info | {"status": "failed", "reason": reason, "damaged": True}
+
+
+def _sound_run(folder: Path, info: dict[str, Any], name: str) -> Run:
     table = _table(folder / "rounds.parquet")
     away = _frame(_table(folder / "away.parquet"), ["client", "start_s"])
     return Run(
@@ -309,7 +340,7 @@ def _table(path: Path) -> pa.Table | None:
 def _table_now(path: Path) -> pa.Table | None:
     if path.is_file():
         return pq.read_table(path)
-    parts = sorted(part for part in path.glob("*.parquet") if not part.name.startswith((".", "_")))
+    parts = sorted(part for part in path.glob("part-*.parquet") if part.is_file())
     tables = [pq.read_table(part) for part in parts]
     return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
@@ -319,24 +350,26 @@ def _retried(read: Callable[[], _T]) -> _T:
     for _ in range(_TRIES - 1):
         try:
             return read()
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, ValueError):  # Arrow's are among these
             time.sleep(_PAUSE_S)
     return read()
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _info(folder: Path) -> dict[str, Any]:
+    """Return what ``run.json`` says; that of a failed run where it is damaged."""
+
     def read() -> dict[str, Any]:
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise OSError(str(error)) from error
-        return content if isinstance(content, dict) else {}
+        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or not isinstance(found.get("status", "running"), str):
+            raise ValueError("no record of a run")
+        return {"label": folder.name, **found, "seed": int(found.get("seed", 0))}
 
     try:
-        info = _retried(read)
-    except OSError as error:
-        raise ScenarioError(str(path), f"cannot be read ({error}); was it edited?") from error
-    return {"label": path.parent.name} | info
+        return _retried(read)
+    except (OSError, ValueError, TypeError):
+        label, _, seed = folder.name.rpartition("-seed")
+        known = {"label": label or folder.name, "seed": int(seed) if seed.isdecimal() else 0}
+        return _as_damaged(known, "run.json is not what was written")
 
 
 def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
@@ -373,7 +406,7 @@ def _by_value(name: str) -> list[str | float]:
 
 def _order(runs: list[Run]) -> dict[str, int]:
     """Return the index of each label among the algorithms of the scenario."""
-    scenario = runs[0].info.get("scenario") or {}
+    scenario: Any = next((run.info["scenario"] for run in runs if run.info.get("scenario")), {})
     listed = scenario.get("algorithms") if isinstance(scenario, dict) else None
     labels = [
         str(entry.get("label") or entry.get("name"))

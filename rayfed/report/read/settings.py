@@ -24,8 +24,18 @@ def tried(scenario: str) -> dict[str, dict[str, Any]]:
         held = yaml.safe_load(scenario)
     except yaml.YAMLError:
         return {}
-    grid = held.get("grid") if isinstance(held, Mapping) else None
-    return {setting_name(one): one for one in combinations(grid or {}) if one}
+    if not isinstance(held, Mapping):
+        return {}
+    settings: dict[str, dict[str, Any]] = {}
+    algorithms = held.get("algorithms") or [{}]
+    for shared in combinations(held.get("grid") or {}):
+        for index, algorithm in enumerate(algorithms):
+            grid = algorithm.get("grid") if isinstance(algorithm, Mapping) else None
+            for own in combinations(grid or {}):
+                placed = {f"algorithms.{index}.{key}": value for key, value in own.items()}
+                if shared or own:
+                    settings.setdefault(setting_name(shared | own), {}).update(shared | placed)
+    return settings
 
 
 def short_names(
@@ -51,6 +61,8 @@ def short_names(
     ['ring, cohort=5', 'star, cohort=5']
     """
     keys = list(next(iter(settings.values()), {}))
+    if any(list(setting) != keys for setting in settings.values()):
+        return {}  # algorithms have grids of their own
     columns = {key: [setting[key] for setting in settings.values()] for key in keys}
     heads = dict(zip(keys, short_keys(keys), strict=True))
     texts, words = {}, {}

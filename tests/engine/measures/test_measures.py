@@ -113,6 +113,28 @@ def test_a_draw_by_weight_has_no_skew_on_average():
         skews.append(row["skew"])
     assert abs(np.mean(skews) - 1) < 4 * np.std(skews) / np.sqrt(200)
     assert np.std(skews) > 0.05
+    assert row["skew_expected"] == pytest.approx(1, rel=1e-12)
+    assert row["skew_optimum_expected"] == pytest.approx(1, rel=1e-12)
+
+
+def test_the_expected_skew_is_the_mean_over_cohorts():
+    """The model hardly moves, so that every round draws from the same losses."""
+    made = QUADRATIC | {"participation": {"cohort": 3, "select": {"name": "power-of-d", "d": 9}}}
+    made |= {"evaluate": {"every": 1, "skew": True, "skew_draws": 2000}, "rounds": 200}
+    made["algorithms"] = [{"name": "fedavg", "local": {"steps": 1, "lr": 1e-12, "batch": "full"}}]
+    engine = engine_for(made)
+    moment, _ = engine.start()
+    rows = []
+    for _ in range(200):
+        moment, row, _ = engine.step(moment)
+        rows.append(row)
+    for column in ("skew", "skew_optimum"):
+        drawn = np.array([row[column] for row in rows])
+        expected = np.array([row[f"{column}_expected"] for row in rows])
+        error = np.std(drawn) / np.sqrt(200)
+        assert abs(drawn.mean() - expected.mean()) < 4 * error
+        assert np.std(expected) < 4 * np.std(drawn) / np.sqrt(2000)
+    assert np.mean([row["skew_expected"] for row in rows]) > 1.1
 
 
 def test_skew_at_the_optimum_is_that_of_the_same_cohort_there():
@@ -170,3 +192,4 @@ def test_least_losses_that_are_unknown_count_as_zero(mixed):
     expected = chosen.mean() / (sizes @ some / sizes.sum())
     assert row["skew"] == pytest.approx(expected, rel=1e-12)
     assert np.isnan(row["skew_optimum"])
+    assert np.isnan(row["skew_expected"])

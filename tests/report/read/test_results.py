@@ -36,7 +36,7 @@ def test_a_part_that_disappears_is_read_again(tmp_path, run_writer, rows, monkey
         if path.name == "part-000001.parquet":
             for part in parts.glob("*.parquet"):
                 part.unlink()
-            rows([3, 2, 1]).to_parquet(parts / "whole.parquet", index=False)
+            rows([3, 2, 1]).to_parquet(parts / "part-000000.parquet", index=False)
         return real(path, *args, **kwargs)
 
     monkeypatch.setattr(read.pq, "read_table", compacting)
@@ -113,12 +113,13 @@ def test_an_empty_folder_is_one_clear_line(tmp_path):
         Results.read(tmp_path)
 
 
-def test_a_broken_run_json_is_one_clear_line(tmp_path, run_writer, rows, monkeypatch):
+def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypatch):
     monkeypatch.setattr(read, "_PAUSE_S", 0.0)
     run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     (run / "run.json").write_text('{"label": ')
-    with pytest.raises(ScenarioError, match="cannot be read"):
-        Results.read(tmp_path)
+    (broken,) = Results.read(tmp_path).damaged
+    assert (broken.label, broken.seed, broken.status) == ("fedavg", 0, "failed")
+    assert "run.json is not what was written" in broken.info["reason"]
 
 
 def test_a_folder_of_one_file_reads_too(tmp_path, rows):

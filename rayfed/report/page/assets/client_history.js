@@ -18,7 +18,7 @@ const clientHistory = (() => {
       const many = numbers.length > 1 ? "s" : "";
       return `${words} in ${numbers.length} round${many}: ${listed(numbers)}.`;
     });
-    if (events.until) lines.push(`Told are rounds 1 to ${events.until}.`);
+    if (events.until) lines.push(`Shows rounds 1 to ${events.until}.`);
     return lines.filter((line) => line);
   }
 

@@ -1,0 +1,264 @@
+"""The checkpoints of one run: the newest one and the one before.
+
+A checkpoint is a manifest, the server's arrays, and parts with the clients' arrays. The manifest is
+published last. It holds the sizes and digests of the other files and of all parts of the tables
+that were there, so that `Checkpoints.read` can tell a sound checkpoint from a damaged one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rayfed.core.arrays import Array
+from rayfed.core.entries import Damaged, Entry, check, described, digest, entries
+from rayfed.engine.state import RunState
+from rayfed.engine.stopping import LastEvaluation
+from rayfed.executors.base import merged
+from rayfed.runs import store
+
+MANIFESTS = ("manifest.json", "previous.json")
+"""The manifest of the newest checkpoint and of the one before."""
+_MOST_PARTS = 8
+
+Parts: TypeAlias = Mapping[str, Mapping[str, Entry]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds.
+
+    Parameters
+    ----------
+    moment : RunState
+        The state between two rounds.
+    clients : dict of str to array
+        ``ids`` (K,) of the clients that have state, and the rows of each of their arrays.
+    tables : mapping
+        The parts of each table, by name.
+    """
+
+    moment: RunState
+    clients: dict[str, Array]
+    tables: Parts
+
+
+class Checkpoints:
+    """Writes and reads the checkpoints of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        It is made if it does not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def forget(self) -> None:
+        """Delete all checkpoints."""
+        for name in (*MANIFESTS, *store.names(self.folder)):
+            # Manifests go first: without them, what is left of a checkpoint is never read.
+            store.remove(self.folder / name)
+
+    def save(self, moment: RunState, changed: Mapping[str, Array], tables: Parts) -> None:
+        """Write a checkpoint and keep the one before; its manifest is published last.
+
+        Parameters
+        ----------
+        moment : RunState
+            The state between two rounds.
+        changed : mapping of str to array
+            ``ids`` (K,) of the clients whose state has changed since the last checkpoint, and the
+            rows of each of their arrays.
+        tables : mapping
+            The parts of each table, which are on the disk already.
+        """
+        before = self._manifest(MANIFESTS[0]) or {}
+        clients = list(before.get("clients", []))
+        if len(changed["ids"]):
+            clients = self._add_part(clients, changed, moment.round)
+        server = f"server-{moment.round}.npz"
+        write_npz(self.folder / server, _arrays(moment), durable=True)
+        held = before.get("files", {})
+        fresh = {name: Entry.of(self.folder / name) for name in (server, *clients[-1:])}
+        manifest = {
+            "round": moment.round, "time_s": moment.time_s, "server": server, "clients": clients,
+            "tables": {name: described(parts) for name, parts in tables.items()},
+            "files": {name: held[name] for name in clients[:-1]} | described(fresh),
+            "last": asdict(moment.last),
+        }  # fmt: skip
+        if before and before["round"] != moment.round:
+            self._publish(MANIFESTS[1], before)
+        self._publish(MANIFESTS[0], manifest)
+        self._clean()
+
+    def read(self, name: str, folder: Path) -> Checkpoint | None:
+        """Return the checkpoint of a manifest; None if there is none.
+
+        Parameters
+        ----------
+        name : str
+            One of `MANIFESTS`.
+        folder : Path
+            Of the run, with its tables.
+
+        Raises
+        ------
+        Damaged
+            If something is not as it was written.
+        """
+        manifest = self._manifest(name)
+        if manifest is None:
+            return None
+        try:
+            check(self.folder, entries(manifest["files"]))
+            compacted = manifest.get("compacted", {})
+            tables = {
+                table: _sound(folder / f"{table}.parquet", parts, compacted.get(table))
+                for table, parts in manifest["tables"].items()
+            }
+            moment = _moment(manifest, self._load(manifest["server"]))
+            return Checkpoint(moment, self._clients(manifest["clients"]), tables)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Damaged(f"{name} lacks {error}") from error
+
+    def settle(self, name: str) -> None:
+        """Make the checkpoint of a manifest the newest, and delete what belongs to none."""
+        if name != MANIFESTS[0]:
+            self._publish(MANIFESTS[0], self._manifest(name) or {})
+        self._clean()
+
+    def compacted(self, tables: Parts) -> None:
+        """Note that tables are about to be replaced by other parts with the same rows."""
+        manifest = self._manifest(MANIFESTS[0])
+        if manifest is not None:
+            compacted = {name: described(parts) for name, parts in tables.items()}
+            self._publish(MANIFESTS[0], manifest | {"compacted": compacted})
+
+    def round(self) -> int | None:
+        """Return the round of the newest checkpoint, None if there is none that can be read."""
+        try:
+            return (self._manifest(MANIFESTS[0]) or {}).get("round")
+        except Damaged:
+            return None
+
+    def _manifest(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise Damaged(f"{name} is not what was written") from error
+        if not isinstance(manifest, dict) or manifest.pop("digest", None) != _digest(manifest):
+            raise Damaged(f"{name} is not what was written")
+        return manifest
+
+    def _publish(self, name: str, manifest: Mapping[str, Any]) -> None:
+        text = json.dumps({**manifest, "digest": _digest(manifest)})
+        write_text(self.folder / name, text, durable=True)
+
+    def _clean(self) -> None:
+        """Delete the files that belong to no checkpoint."""
+        kept = set(MANIFESTS)
+        for name in MANIFESTS:
+            try:
+                kept |= set((self._manifest(name) or {}).get("files", {}))
+            except Damaged:
+                store.remove(self.folder / name)
+        for name in store.names(self.folder):
+            if name not in kept:
+                store.remove(self.folder / name)
+
+    def _add_part(self, parts: list[str], changed: Mapping[str, Array], round: int) -> list[str]:
+        """Write changed rows as a new part; merge the parts if there are many."""
+        name = f"clients-{round}.npz"
+        if len(parts) >= _MOST_PARTS:
+            changed, parts = newest([self._clients(parts), changed]), []
+        write_npz(self.folder / name, dict(changed), durable=True)
+        return [*parts, name]
+
+    def _clients(self, parts: Sequence[str]) -> dict[str, Array]:
+        return newest([self._load(name) for name in parts])
+
+    def _load(self, name: str) -> dict[str, Array]:
+        with np.load(self.folder / name, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return digest(json.dumps(manifest).encode())
+
+
+def _sound(folder: Path, parts: Any, compacted: Any) -> Mapping[str, Entry]:
+    """Return the parts of a table that are there: those of the checkpoint, or what became of them.
+
+    Raises
+    ------
+    Damaged
+        If neither are as they were written.
+    """
+    wanted = entries(parts)
+    try:
+        check(folder, wanted)
+    except Damaged:
+        if compacted is None:
+            raise
+        wanted = entries(compacted)
+        check(folder, wanted)
+    return wanted
+
+
+def _arrays(moment: RunState) -> dict[str, Array]:
+    arrays = {f"state.{k}": v for k, v in moment.state.items()}
+    arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
+    arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
+    arrays |= {f"window.{k}": v for k, v in enumerate(moment.window)}
+    arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
+    return arrays | {f"examined.{k}": v for k, v in moment.examined.items()}
+
+
+def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunState:
+    window = _with_prefix(server, "window.")
+    return RunState(
+        round=manifest["round"],
+        time_s=manifest["time_s"],
+        state=_with_prefix(server, "state."),
+        selection=_with_prefix(server, "selection."),
+        lengths=_with_prefix(server, "lengths."),
+        window=tuple(window[str(k)] for k in range(len(window))),
+        last=LastEvaluation(**manifest["last"]),
+        personal=_with_prefix(server, "own."),
+        examined=_with_prefix(server, "examined."),
+    )
+
+
+def _with_prefix(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+def newest(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Merge the state rows of clients; rows of a later part replace those of an earlier one."""
+    kept: list[dict[str, Array]] = []
+    for k, part in enumerate(parts):
+        later = [p["ids"] for p in parts[k + 1 :]]
+        newest_rows = ~np.isin(part["ids"], np.concatenate([[], *later]))
+        kept.append({name: rows[newest_rows] for name, rows in part.items()})
+    return merged(kept)
+
+
+def write_npz(path: Path, arrays: Mapping[str, Array], *, durable: bool = False) -> None:
+    """Write named arrays, never pickled objects, whole or not at all; see `store.publish`."""
+    store.publish(path, lambda file: np.savez(file, allow_pickle=False, **arrays), durable=durable)
+
+
+def write_text(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a text file whole or not at all; see `store.publish`."""
+    store.publish_text(path, text, durable=durable)

@@ -1,0 +1,101 @@
+"""The file operations of runs: publish a file whole, check one, keep it through a crash.
+
+Runs write, list, check and lock files only through this module, so that another kind of store can
+stand behind it. A file is written under a hidden name and then renamed, so that neither a reader
+nor the death of the process finds half of it. That is not enough where the machine itself goes
+down: `sync` is, and `publish` with `durable` does it in the order that counts, the data before the
+rename and the folder after it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from filelock import FileLock
+
+_DRAFT = ".tmp"
+
+
+def publish(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = False) -> None:
+    """Write a file whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        What it replaces or makes.
+    write : callable
+        Is given the open file.
+    durable : bool
+        Whether it is on the disk when this returns, whatever happens to the machine.
+    """
+    draft = path.with_name(f".{path.name}{_DRAFT}")
+    try:
+        with draft.open("wb") as file:
+            write(file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if path.is_dir():  # something else made it; a file cannot replace it
+            shutil.rmtree(path)
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def publish_text(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a text file in UTF-8 whole or not at all; see `publish`."""
+    publish(path, lambda file: file.write(text.encode()), durable=durable)
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names of what a folder holds, sorted; none if there is no such folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def remove(path: Path) -> None:
+    """Delete a file, or a folder with all it holds, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Bring files to the disk, then the folders that name them."""
+    folders = {}
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        folders[path.parent] = True
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    if os.name == "nt":  # its folders cannot be opened, and keep their names by themselves
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def lease(path: Path) -> Iterator[None]:
+    """Hold the lock of a file; raises `filelock.Timeout` if another process does."""
+    with FileLock(path, timeout=0):
+        yield
