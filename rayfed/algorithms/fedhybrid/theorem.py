@@ -39,7 +39,8 @@ class Theorem:
         A <= 1 / (22 mu/9 + 2 l),   B <= min(mu/9, a c/21),   c = (m + mu)^2 or, if m < mu, 4 m mu.
 
     The reason for c: the clients' gradients r of L and the error e of their disagreement fulfil
-    ``||r||^2 >= c ||e||^2``; for many clients and m < mu nothing larger than 4 m mu does.
+    ``||r||^2 >= c ||e||^2``; for many clients and m < mu nothing larger than 4 m mu does. The
+    likely reading of the print has (m + mu)^2 throughout: Delta can rise there.
 
     Examples
     --------

@@ -130,34 +130,6 @@ def test_the_server_stays_at_the_mean_however_long_it_adds_changes(terms, tmp_pa
     np.testing.assert_allclose(moment.state["x"], mean, rtol=4 * np.finfo(np.float32).eps)
 
 
-def test_averaged_gradients_fall_as_one_over_t_without_strong_convexity(tmp_path):
-    """Theorem 4.3, in 4 dimensions of which the rows span 2: their sum stays bounded."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(12, 2)) @ rng.normal(size=(2, 4))
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    frame = frame.assign(client=np.arange(12) // 4, y=X @ rng.normal(size=4) + rng.normal(size=12))
-    frame.to_csv(tmp_path / "flat.csv", index=False)
-    dataset = {"dataset": str(tmp_path / "flat.csv"), "intercept": False}
-    scenario = {
-        "rounds": 400, "problem": {"name": "least-squares", **dataset, "weighting": "sum"},
-        "clients": {}, "participation": {"select": "all"}, "executor": "serial",
-        "algorithms": [{"name": "fedhybrid", "newton": [2], "beta_gradient": 0.05}],
-    }  # fmt: skip
-    plan = api.prepare(api.read(scenario))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    engine = RoundLoop(run, executor)
-    moment, _ = engine.start()
-    squares = []
-    y = frame.y.to_numpy()
-    for _ in range(400):
-        squares.append(np.sum((X.T @ (X @ moment.state["x"] - y) / 4) ** 2))
-        moment, _, _ = engine.step(moment)
-    assert np.linalg.matrix_rank(X) == 2
-    assert sum(squares[100:]) < 0.01 * sum(squares[:100])
-
-
 # Set-up 1' of the follow-up study, as papers and code give it: the gap falls below e^-20 in the
 # iteration with this number, counted from 0, which ends round number + 1. Steps are powers of 2.
 SET_UP = {
