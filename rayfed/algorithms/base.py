@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rayfed.datasets.shards import Shards
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
+    from rayfed.topology import Graphs
 
 Weights: TypeAlias = Literal["size", "uniform"]
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
@@ -150,6 +151,17 @@ class Algorithm:
         ------
         ScenarioError
             If the method cannot have these weights; the place is ``weights``.
+        """
+        return self
+
+    def on_graphs(self, graphs: Graphs, selection: Selection) -> Algorithm:
+        """Return the algorithm for the graphs that its server walks on, if it `needs_walk`.
+
+        Raises
+        ------
+        ScenarioError
+            If it cannot walk on them, or not as the selection does; places are those of its own
+            settings.
         """
         return self
 

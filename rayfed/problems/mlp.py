@@ -32,7 +32,7 @@ class MLP(Problem):
     Parameters
     ----------
     hidden : tuple of int
-        Width of each hidden layer, at least one.
+        Width of each hidden layer; at least one layer.
     dropout : float or tuple of float
         Probability that a hidden unit is dropped in a local step, one for all hidden layers or one
         for each; the units that are kept are scaled by 1 / (1 - dropout). Evaluations, and
@@ -43,9 +43,10 @@ class MLP(Problem):
     Dropout is that of Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple
     way to prevent neural networks from overfitting", JMLR 2014, with units drawn anew for every row
     of every local step; the draws are keyed by client, round and step.
-    The normal start is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015:
-    weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with
-    b = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
+
+    The normal initialisation is that of He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV
+    2015: weights N(0, 2 / inputs), biases 0. ``init: uniform`` is that of PyTorch: U(-b, b) with b
+    = 1 / sqrt(inputs) for weights and biases. The derivative of ReLU at 0 is taken as 0.
 
     Examples
     --------
@@ -174,7 +175,7 @@ class MLP(Problem):
     def _backward(
         self, x: Array, activations: list[Array], slope: Array, out: Array, dropped: bool = False
     ) -> None:
-        """Write the gradient into out (K, p); slope (K, B, c) is the derivative by the scores.
+        """Write the gradient into out (K, p); slope (K, B, c) is d value / d scores.
 
         A unit that was dropped has the activation 0, as one that is off.
         """

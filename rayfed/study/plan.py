@@ -251,6 +251,8 @@ class _Seed:
             bound = algorithm.bound(*known)
             weights = self._weights(algorithm)
             bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
+            if bound.needs_walk and self.graphs is not None:
+                bound = bound.on_graphs(self.graphs, selection)
             return bound, examiner and examiner.bound(*known)
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None

@@ -22,12 +22,18 @@ LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
 def study(tmp_path_factory):
     """Every algorithm that is found, with minibatches, stragglers and cyclic availability.
 
-    One of them walks too, over the links of clients that move, and leaves its tokens with them.
+    One of them walks too and leaves its tokens with the clients. FedHybrid also has Newton
+    clients, with matrices and by conjugate gradients.
     """
     found = [{"name": name, "local": LOCAL} for name in find("algorithms")]
-    rule = {"name": "metropolis", "speed_m_s": 100}
+    rule = {"name": "metropolis", "hop_s": 3}
     walk = {"label": "walking", "select": {"name": "walk", "rule": rule}, "tokens": "neighbourhood"}
     found.append({"name": "rwsadmm", "local": LOCAL, **walk})
+    steps = {"alpha_gradient": 0.05, "beta_gradient": 0.01, "beta_newton": 0.01}
+    found += [
+        {"name": "fedhybrid", "label": how, "newton": count, "newton_solver": how, **steps}
+        for how, count in (("cholesky", 4), ("cg", "all"))
+    ]
     made = {
         "name": "placed",
         "seeds": [0],
@@ -41,7 +47,7 @@ def study(tmp_path_factory):
             "network": {"down_mbps": 20, "up_mbps": 5},
             "availability": {"name": "cyclic", "groups": 2, "rounds": 1},
         },
-        "topology": {"name": "geometric", "range_m": 500},
+        "topology": {"name": "random", "p": 0.4, "disconnected": "repair"},
         "participation": {"cohort": 3, "over_select": 1.4, "deadline_s": 60},
         "evaluate": {"every": 4, "clients": 6, "heterogeneity": True, "skew": True},
         "checkpoint": {"every_s": 0.3},

@@ -22,8 +22,8 @@ class Descent(Formulation):
     """
 
     def client_state(self, x0: Array) -> State:
-        """Return the client's part of the token (p,), if there is one token."""
-        return {} if self.own_tokens else {"part": x0}
+        """Return the client's part of the token (p,)."""
+        return {"part": x0}
 
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client half: upload how the client's part of the token y (p,) has changed (K, p)."""
@@ -34,7 +34,5 @@ class Descent(Formulation):
 
         local = self.steps(clients, slope, self.following(clients, z, y))
         part = y - pull(local.x, z, y, room, self.beta) / self.beta
-        if self.own_tokens:
-            return self.upload(local, z, y, {"change": part - y})
         change = {"change": part - clients.state["part"]}
         return self.upload(local, z, y, change, {"part": part})

@@ -25,11 +25,6 @@ class Formulation:
 
     Settings are those of `RWSADMM`.
 
-    Parameters
-    ----------
-    own_tokens : bool
-        Whether every neighbourhood has a token; else the server carries one.
-
     Attributes
     ----------
     uploads : tuple of str
@@ -47,7 +42,6 @@ class Formulation:
     kappa_decay: float
     mix: float
     users: int
-    own_tokens: bool
 
     def client_state(self, x0: Array) -> State:
         """Return what a client keeps beside its model and multiplier."""
@@ -58,16 +52,12 @@ class Formulation:
         raise NotImplementedError
 
     def moved(self, y: Array, reply: Reply) -> Array:
-        """Return the new token (p,): y and (1/n) times the sum of the changes.
-
-        n is the number of clients that the token is the mean of: all, or those around its client.
-        """
+        """Return the new token (p,): y and (1/n) times the sum of the changes."""
         return y + self.share(reply) * reply.mean["change"]
 
     def share(self, reply: Reply) -> float:
-        """Return which share of the clients that the token is the mean of has answered."""
-        answered = len(reply.ids)
-        return answered / (answered if self.own_tokens else reply.population)
+        """Return which share of all clients has answered."""
+        return len(reply.ids) / reply.population
 
     # -- what client halves use ------------------------------------------------------------
 

@@ -10,7 +10,8 @@ Decentralized Optimization", IEEE Transactions on Signal Processing 68, 2020.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -22,6 +23,7 @@ from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.rwsadmm.descent import Descent
 from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer, PenaltyExaminer
 from rayfed.algorithms.rwsadmm.formulation import Formulation
+from rayfed.algorithms.rwsadmm.pairs import Pairs, PairsDescent, Places
 from rayfed.algorithms.rwsadmm.printed import Printed
 from rayfed.algorithms.rwsadmm.released import Released
 from rayfed.algorithms.rwsadmm.room import widths
@@ -30,12 +32,15 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
+from rayfed.selection.walk import Walking
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
     from rayfed.datasets.shards import Shards
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
+    from rayfed.selection import Selection
+    from rayfed.topology import Graphs
 
 Tokens = Literal["one", "neighbourhood"]
 SOUND = ("sound", "descent")
@@ -65,9 +70,14 @@ class RWSADMM(Algorithm):
     points nearest to y that leave room for the x_j: the minimiser of squares that lie above the
     Lagrangian and touch it at y. Without room both are Walkman.
 
-    With a token for each neighbourhood, client i keeps the y_i of its neighbourhood. When the
-    server visits it, it uploads y_i and stores the new one: the mean over the participants of the
-    parts that are summed over all clients above.
+    With a token for each neighbourhood, client i keeps the y_i of its own, and there is a
+    multiplier z_ij for each neighbourhood i that client j is in. x_j minimises the linearised g x
+    plus the terms beta/2 dist(y_i - x + z_ij / beta, [-epsilon, epsilon])^2 of all of them: without
+    room that is mean_i (y_i + z_ij / beta) - g / (beta times their number). "descent" goes down the
+    same sum. When the server is at i, the z_ij move as above. y_i stays the mean, over all of the
+    neighbourhood, of what they last told it, which is x_j - z_ij / beta + epsilon sgn(z_ij) as
+    above; the participants then hear of the new y_i. Where the graph is connected and there is no
+    room, x_j and y_i are all the same in a stationary point, and sum_i z_ij is the gradient of F_j.
 
     Parameters
     ----------
@@ -89,9 +99,9 @@ class RWSADMM(Algorithm):
         With "released-code": the share of the mean of the x_j in the server's next model.
     tokens : "one" or "neighbourhood"
         Whether the server carries one y, or every client keeps one for its neighbourhood, which
-        needs ``select: walk``. These differ in the end, also without room: a multiplier that
-        serves several tokens cannot hold its client at all of them. If the visited client is away,
-        so is its token, and nothing happens in the step.
+        needs ``select: walk`` on a topology whose links stay: a client keeps three models for
+        each neighbourhood that it is in, and room for as many as anybody is in. If the visited
+        client is away, so is its token, and nothing happens in the step.
     users : int
         With "released-code": the number M by which it divides changes of its token.
     watch : bool
@@ -111,10 +121,9 @@ class RWSADMM(Algorithm):
     Deviations from the paper: as printed, the signs, the factor of epsilon and the scaling of the
     token's change do not follow from the sub-problems, and the inequality is treated as an
     equation; "sound" is what does follow, and "descent" is
-    not of the paper. A token of a neighbourhood is set to
-    the mean of its parts, except in "printed": moved by the mean of their changes, as in the paper,
-    it would count what other neighbourhoods did to its clients, and is driven away from their
-    tokens without end. In "released-code" only those who are asked train, and its kappa decays with
+    not of the paper. Clients meet a token when the server
+    first comes to its neighbourhood, and it counts in their sub-problem from then on. In
+    "released-code" only those who are asked train, and its kappa decays with
     every local step, as in the code.
 
     Examples
@@ -143,13 +152,14 @@ class RWSADMM(Algorithm):
     mix: Annotated[float, Interval(ge=0, le=1)] = 0.9
     users: Annotated[int, Ge(1)] = 10
     watch: bool = False
+    _sizes: Ints | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.watch and self.formulation not in SOUND:
             text = f"found true, but '{self.formulation}' follows from no Lagrangian"
             raise ScenarioError("watch", f"{text}; use sound or descent, or leave it out")
-        if self.needs_walk and (self.watch or self.formulation == "released-code"):
+        if self.needs_walk and (self.watch or self.formulation not in SOUND):
             other = "watch: true" if self.watch else f"'{self.formulation}'"
             text = f"found neighbourhood with {other}, which knows one token; leave out either"
             raise ScenarioError("tokens", text)
@@ -166,6 +176,26 @@ class RWSADMM(Algorithm):
             text = f"found {len(self.epsilon)} widths for {shards.clients} clients"
             raise ScenarioError("epsilon", f"{text}; give one for each, or a number for all")
         return self
+
+    def on_graphs(self, graphs: Graphs, selection: Selection) -> RWSADMM:
+        """Return the algorithm with the size of every neighbourhood.
+
+        Raises
+        ------
+        ScenarioError
+            If links change, so that there is no end of the neighbourhoods that a client may be in,
+            or if neighbours do not take part.
+        """
+        if not graphs.fixed:
+            text = "found neighbourhood, but links change and clients would meet ever more tokens"
+            raise ScenarioError("tokens", f"{text}; use a topology that stays, or tokens: one")
+        if isinstance(selection, Walking) and not selection.neighbours:
+            text = "found neighbourhood, but `select` has neighbours: false: no token joins clients"
+            raise ScenarioError("tokens", f"{text}; leave out either")
+        bound = copy(self)
+        sizes = 1 + graphs.at(1).degrees(np.arange(graphs.count))
+        object.__setattr__(bound, "_sizes", sizes)
+        return bound
 
     @property
     def examiner(self) -> PenaltyExaminer | None:
@@ -185,11 +215,14 @@ class RWSADMM(Algorithm):
     def client_state(self, x0: Array) -> State:
         """Every client's model x_j (p,) and multiplier z_j (p,), and what else it keeps.
 
-        That is its neighbourhood's token y_j where each has one; else, with "descent", its part of
-        y.
+        That is its part of y with "descent". With tokens of neighbourhoods it is y_j (p,), and for
+        each of the S neighbourhoods that it may be in the token as it last heard of it, the
+        multiplier and the part (S, p).
         """
-        kept = {"x": x0, "z": np.zeros_like(x0), **self._formulation.client_state(x0)}
-        return {**kept, "token": x0} if self.needs_walk else kept
+        if self.needs_walk:
+            most = int(self._neighbourhoods.max())
+            return {"x": x0, "token": x0, **self._pairs.places(x0, most)}
+        return {"x": x0, "z": np.zeros_like(x0), **self._formulation.client_state(x0)}
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return x_j (K, p)."""
@@ -202,10 +235,22 @@ class RWSADMM(Algorithm):
             y, diagnostics = yield from self._step(x)
             return {"x": y}, diagnostics
         visited = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
-        y = visited.mean["token"]
-        moved, diagnostics = yield from self._step(y)
-        yield Ask("keep", send={"token": moved}, up={}, cost=0, clients="visited")
-        return {"x": x + (moved - y) / visited.population}, diagnostics
+        here, y = visited.ids, visited.mean["token"]
+        up = {"change": y.size, "distance": 1}
+        sent = {"y": y, "here": here}
+        reply = yield Ask("walk_from", send=sent, up=up, plain=("change",))
+        step = (len(reply.ids) / int(self._neighbourhoods[here[0]])) * reply.mean["change"]
+        yield Ask("hear", send={"y": y + step, "here": here}, up={}, cost=0)
+        yield Ask("keep", send={"token": y + step}, up={}, cost=0, clients="visited")
+        distance = float(np.mean(reply.each["distance"]))
+        return {"x": x + step / visited.population}, {"token_distance": distance}
+
+    @property
+    def _neighbourhoods(self) -> Ints:
+        """How many clients are in each neighbourhood (N,)."""
+        if self._sizes is None:
+            raise ValueError("these tokens need a graph; see `on_graphs`")
+        return self._sizes
 
     def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
         """Move y (p,) by what changed at those who were asked."""
@@ -231,12 +276,25 @@ class RWSADMM(Algorithm):
         """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
         return self._formulation.walk(clients, y)
 
+    def walk_from(self, clients: Clients, y: Array, here: Array) -> Upload:
+        """Client half: the same around all tokens, y (p,) of client `here` (1,) among them."""
+        return self._pairs.walk_from(clients, y, here)
+
+    def hear(self, clients: Clients, y: Array, here: Array) -> Upload:
+        """Client half: remember that the token of client `here` (1,) is now y (p,)."""
+        return Upload({}, state=Places.visited(clients.state, here, y).state)
+
     @cached_property
     def _formulation(self) -> Formulation:
         """The updates, with these settings."""
-        names = {f.name for f in fields(Formulation)} - {"own_tokens"}
-        shared = {name: getattr(self, name) for name in names}
-        return FORMULATIONS[self.formulation](own_tokens=self.needs_walk, **shared)
+        shared = {f.name: getattr(self, f.name) for f in fields(Formulation)}
+        return FORMULATIONS[self.formulation](**shared)
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        """The updates with a token for each neighbourhood."""
+        shared = {f.name: getattr(self, f.name) for f in fields(Formulation)}
+        return PAIRS[self.formulation](**shared)
 
 
 class Sound(Formulation):
@@ -252,7 +310,7 @@ class Sound(Formulation):
         def part(x: Array, z: Array) -> Array:
             return np.asarray(x - z / self.beta + room * np.sign(z))
 
-        old = y if self.own_tokens else part(clients.state["x"], z)
+        old = part(clients.state["x"], z)
         local = self.steps(clients, slope, self.following(clients, z, y))
         return self.upload(local, z, y, {"change": part(local.x, z) - old})
 
@@ -263,3 +321,4 @@ FORMULATIONS: dict[str, type[Formulation]] = {
     "printed": Printed,
     "released-code": Released,
 }
+PAIRS: dict[str, type[Pairs]] = {"sound": Pairs, "descent": PairsDescent}

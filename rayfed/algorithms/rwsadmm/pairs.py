@@ -1,0 +1,127 @@
+"""RWSADMM with a token for each neighbourhood: a multiplier for each token and client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rayfed.algorithms.rwsadmm.formulation import Formulation
+from rayfed.algorithms.rwsadmm.room import nearest, pull, widths
+from rayfed.core.arrays import Array, Bools, Ints
+from rayfed.messages import State, Upload
+
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+_FREE = -1  # no neighbourhood has this place
+
+
+@dataclass(frozen=True)
+class Places:
+    """What K clients know of the neighbourhoods that they are in, at most S of them.
+
+    Parameters
+    ----------
+    of : (K, S) array of int
+        Whose neighbourhood it is; negative if the place is free.
+    y, z, part : (K, S, p) array
+        Its token, the multiplier of |x_j - y_i| <= epsilon, and what the client last told it.
+    at : (K,) array of int
+        The place of the neighbourhood that the server is in.
+    """
+
+    of: Ints
+    y: Array
+    z: Array
+    part: Array
+    at: Ints
+
+    @classmethod
+    def visited(cls, state: State, here: Array, y: Array) -> Places:
+        """Return places of clients, with a token y (p,) of client `here` (1,) among them."""
+        of, tokens = state["of"].astype(np.int64), state["tokens"].copy()
+        same = of == int(here[0])
+        at = np.where(same.any(axis=1), same.argmax(axis=1), (of == _FREE).argmax(axis=1))
+        everyone = np.arange(len(of))
+        of[everyone, at], tokens[everyone, at] = int(here[0]), y
+        return cls(of, tokens, state["z"].copy(), state["parts"].copy(), at)
+
+    @property
+    def taken(self) -> Bools:
+        """Which places are taken (K, S)."""
+        return np.asarray(self.of != _FREE)
+
+    @property
+    def state(self) -> State:
+        """The places as clients keep them."""
+        return {"of": self.of, "tokens": self.y, "z": self.z, "parts": self.part}
+
+
+class Pairs(Formulation):
+    """The sound updates, with x_j in the Lagrangian terms of all tokens that it has met.
+
+    A client keeps a place for each neighbourhood that it can be in, its own and those of its
+    neighbours.
+    """
+
+    def places(self, x0: Array, count: int) -> State:
+        """Return the free places of a client, before the server has come to any neighbourhood."""
+        each = np.tile(x0, (count, 1))
+        of = np.full(count, _FREE, dtype=np.int64)
+        return {"of": of, "tokens": each, "z": np.zeros_like(each), "parts": each}
+
+    def walk_from(self, clients: Clients, y: Array, here: Array) -> Upload:
+        """Client half: local steps of x_j and z_ij around all tokens, y (p,) being that `here`."""
+        room, kappa = widths(self.epsilon, clients), self.kappa_of(clients.round)
+        places = Places.visited(clients.state, here, y)
+        everyone = np.arange(len(places.at))
+
+        def follow(x: Array, who: Ints) -> None:
+            place = who, places.at[who]
+            z = places.z[place]
+            places.z[place] = z + kappa * (pull(x, z, y, room[who], self.beta) - z)
+
+        local = self.steps(clients, self.slope(places, room), follow)
+        z = places.z[everyone, places.at]
+        part = self.part(local.x, z, y, room)
+        change = part - places.part[everyone, places.at]
+        places.part[everyone, places.at] = part
+        kept = {name: value for name, value in places.state.items() if name != "z"}
+        return self.upload(local, places.z, y, {"change": change}, kept)
+
+    def slope(self, places: Places, room: Array) -> Callable[[Array, Array, Ints], Array]:
+        """Return beta (x - the next x) as a function of gradients, models (k, p) and who it is."""
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            centres = places.y[who] + places.z[who] / self.beta
+            new = nearest(centres, places.taken[who], g / self.beta, room[who])
+            return np.asarray(self.beta * (x - new))
+
+        return slope
+
+    def part(self, x: Array, z: Array, y: Array, room: Array) -> Array:
+        """Return what the token y (p,) is the mean of (K, p)."""
+        return np.asarray(x - z / self.beta + room * np.sign(z))
+
+
+class PairsDescent(Pairs):
+    """Local steps that descend the same Lagrangian from where x_j is."""
+
+    def slope(self, places: Places, room: Array) -> Callable[[Array, Array, Ints], Array]:
+        """Return the gradient in x over the number of tokens."""
+
+        def slope(g: Array, x: Array, who: Ints) -> Array:
+            pulls, taken = np.zeros_like(x), places.taken[who]
+            for s in range(taken.shape[1]):  # in this order, whoever else is in the stack
+                one = pull(x, places.z[who, s], places.y[who, s], room[who], self.beta)
+                pulls += np.where(taken[:, s, None], one, 0)
+            return np.asarray((g - pulls) / taken.sum(axis=1)[:, None].astype(x.dtype))
+
+        return slope
+
+    def part(self, x: Array, z: Array, y: Array, room: Array) -> Array:
+        """Return what the token y (p,) is the mean of (K, p)."""
+        return np.asarray(y - pull(x, z, y, room, self.beta) / self.beta)
