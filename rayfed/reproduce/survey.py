@@ -11,7 +11,7 @@ from typing import Any
 
 from rayfed.reproduce.studies import Outcome
 from rayfed.reproduce.verdicts import Verdict
-from rayfed.runs.checkpoints import write_text
+from rayfed.runs.store import publish_text
 
 SURVEY = "all.json"
 """What ``rayfed reproduce --all`` writes, beside the folders of the studies."""
@@ -80,5 +80,5 @@ class Survey:
         """Write ``all.json`` into a folder and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / SURVEY
-        write_text(path, json.dumps(self.as_plain(), indent=1, ensure_ascii=False) + "\n")
+        publish_text(path, json.dumps(self.as_plain(), indent=1, ensure_ascii=False) + "\n")
         return path

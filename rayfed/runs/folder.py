@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from rayfed.core.errors import ScenarioError
+from rayfed.runs.store import lease
 
 LOCK = ".lock"
 """File of a result folder that a process locks while it runs the study."""
@@ -42,7 +43,7 @@ def locked(folder: Path) -> Iterator[None]:
         If another process holds the lock.
     """
     try:
-        with FileLock(folder / LOCK, timeout=0):
+        with lease(folder / LOCK):
             yield
     except Timeout as error:
         text = "another process is running this study; wait for it or choose another folder"
