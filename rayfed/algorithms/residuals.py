@@ -9,11 +9,11 @@ from rayfed.core.columns import Column
 
 CG_RESIDUAL = Column(
     "cg_residual", "residual of conjugate gradients", better="lower",
-    about="Largest relative residual that conjugate gradients left in the round; NaN if none ran.",
+    about="Largest relative residual that conjugate gradients left in the round; 0 if none ran.",
 )  # fmt: skip
 CG_TOLERANCE = Column(
     "cg_tolerance", "residual that ends conjugate gradients",
-    about="Relative residual at which conjugate gradients end in the round; NaN if none ran.",
+    about="Relative residual at which conjugate gradients end in the round; 0 if none ran.",
 )  # fmt: skip
 
 

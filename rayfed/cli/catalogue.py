@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -98,6 +99,8 @@ def _type(hint: Any) -> str:
         return " | ".join(map(str, parts))
     if origin is tuple:
         return f"list of {_type(parts[0])}"
+    if origin is Mapping:
+        return "mapping"
     if hint is type(None):
         return "null"
     return hint.__name__ if isinstance(hint, type) else str(hint)
