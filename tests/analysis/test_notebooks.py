@@ -66,10 +66,10 @@ SAYS = {
         "late.groupby('setting').loss.std().idxmax() == 'availability=cyclic groups=10 by=label'",
     ],
     "rwsadmm": [
-        "last.personal_accuracy['RWSADMM'] > last.accuracy['FedAvg'] + 0.03",
-        "last.personal_accuracy['RWSADMM'] > last.personal_accuracy['FedAvg, fine-tuned']",
-        "last.personal_accuracy['alone'] > last.personal_accuracy['RWSADMM']",
-        "last.accuracy['RWSADMM'] < 0.2",
+        "last.personal_accuracy['RWSADMM, ours'] > last.accuracy['FedAvg'] + 0.03",
+        "last.personal_accuracy['RWSADMM, ours'] > last.personal_accuracy['FedAvg, fine-tuned']",
+        "last.personal_accuracy['alone'] > last.personal_accuracy['RWSADMM, ours']",
+        "last.accuracy['RWSADMM, ours'] < 0.2",
     ],
 }  # fmt: skip
 
