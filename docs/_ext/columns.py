@@ -11,9 +11,11 @@ from rayfed.engine.columns import Entry, catalogue
 
 HEAD = """# Columns
 
-"Better" says which direction is better, if one is. "Of" says what a table has the column for: every run, a key of the scenario, or a plug-in.
+"Better" says which direction is better, if one is. "Of" says what a table has the column for:
+every run, a key of the scenario, or a plug-in.
 
-Each field of a Parquet file carries `title`, `unit`, `better` and `about` as metadata (`pyarrow.parquet.read_schema`). `rayfed list columns` prints this page on a terminal."""  # noqa: E501
+Each field of a Parquet file carries `title`, `unit`, `better` and `about` as metadata
+(`pyarrow.parquet.read_schema`). `rayfed list columns` prints this page on a terminal."""
 
 
 def columns_page() -> str:

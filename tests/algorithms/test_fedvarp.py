@@ -318,11 +318,13 @@ def test_size_weights_on_draws_by_size_count_clients_twice_and_are_refused(metho
 
 @weighed
 def test_where_everyone_takes_part_it_is_fedavg_at_the_defaults(method, line):
-    found = line(
-        {**method, "label": "memory", "local": SHORT}, {"name": "fedavg", "local": SHORT},
-        rows=(1, 3), rounds=7,
-    )  # fmt: skip
-    assert found["memory"] == pytest.approx(found["fedavg"], rel=1e-13)
+    unequal = {"groups": [{"ids": [1], "local": {"steps": 5, "lr": 0.1}}]}
+    for clients in ({}, unequal):
+        found = line(
+            {**method, "label": "memory", "local": SHORT}, {"name": "fedavg", "local": SHORT},
+            rows=(1, 3), rounds=7, clients=clients,
+        )  # fmt: skip
+        assert found["memory"] == pytest.approx(found["fedavg"], rel=1e-13)
 
 
 @pytest.mark.parametrize("select", ["uniform", "weighted"])
