@@ -524,7 +524,7 @@ def _run_all(
 def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> Iterator[Backend]:
     """Start what executes the runs of a plan."""
     with watch:
-        backend = _backend(plan, folder, debug)
+        backend = _backend(plan, folder, debug, watch)
         try:
             backend.wait(watch.actors)
             listens = backend.listens()
@@ -535,7 +535,7 @@ def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> I
             backend.close()
 
 
-def _backend(plan: Plan, folder: Path, debug: bool) -> Backend:
+def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> Backend:
     """Return what the scenario's executor names; Ray is imported only here."""
     executor = plan.executor
     if executor.name == "serial" or debug:
@@ -554,6 +554,7 @@ def _backend(plan: Plan, folder: Path, debug: bool) -> Backend:
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
         own_modules(plan.runs), executor.memory_gb, executor.gpus,
+        watch.note,
     )  # fmt: skip
 
 

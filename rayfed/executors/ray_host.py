@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
+import ray
 from threadpoolctl import threadpool_limits
 
 from rayfed.clients.host import Host, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
-from rayfed.clients.request import Failure, Partial
+from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
-from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
+from rayfed.core.tree import Class
 from rayfed.executors.orphan import end_with_parent
 
 Answered = TypeVar("Answered")
@@ -38,76 +39,70 @@ class HostActor:
 
     Parameters
     ----------
-    owned : list of (residue, modulus)
-        Residue classes of the ids of its clients.
     memory_gb : float, optional
         Memory that client state may take on its node; see `state_bytes`.
     neighbours : int
         Client actors on a node, itself included, which share that memory.
     """
 
-    def __init__(
-        self,
-        owned: list[tuple[int, int]],
-        memory_gb: float | None = None,
-        neighbours: int = 1,
-    ) -> None:
+    def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
         threadpool_limits(1)
         end_with_parent()
-        self.host = Host(owned, state_bytes(memory_gb) // neighbours)
+        self.host = Host(state_bytes(memory_gb) // neighbours)
 
     def ready(self) -> int:
         """Return the process id."""
         return os.getpid()
 
-    def open(self, key: str, setup: Setup, *tables: Any) -> None:
-        """Begin a run; its tables come from the object store, shared without copies.
+    def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
+        """Begin a run; what it needs comes from the object store, shared without copies.
 
         Parameters
         ----------
         key : str
             Of the run.
-        setup : Setup
-        *tables : Rows
-            The tables that its views travel without, in the order of their names there.
+        owned : sequence of (residue, modulus)
+            Residue classes of the ids of the clients that live here.
+        stored : sequence of object references
+            The setup, and the tables that its views travel without, in the order of their names
+            there.
         """
+        setup, *tables = ray.get(list(stored))
         named = dict(zip(setup.views.tables, tables, strict=True))
-        self.host.open(key, setup.with_tables(named))
+        self.host.open(key, setup.with_tables(named), owned)
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
         return _or_refusal(lambda: self.host.restore(key, rows))
 
-    def exchange(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
+    def exchange(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask for the clients that live here, pickled where the answer is small.
 
         Parameters
         ----------
         packed : bytes
-            Pickled (key, request, send); its send is None where it comes beside it.
-        send : mapping of str to array, optional
-            Large broadcast arrays, shared through the object store.
+            Pickled (key, request, send); see `unpacked`.
+        stored : sequence of object references
+            One, of large broadcast arrays, where these are in the object store.
         """
-        return _small_packed(self._answer(packed, send))
+        return small_packed(self._answer(packed, stored))
 
-    def timed(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
+    def timed(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask as `exchange` does, and say how long that took."""
         begun = time.perf_counter()
-        answer = self._answer(packed, send)
+        answer = self._answer(packed, stored)
         if isinstance(answer, Partial):
-            answer = replace(answer, seconds=time.perf_counter() - begun)
-        return _small_packed(answer)
+            answer = replace(answer, seconds=(time.perf_counter() - begun,))
+        return small_packed(answer)
 
-    def _answer(self, packed: bytes, send: Mapping[str, Array] | None) -> Answer:
-        key, request, inside = pickle.loads(packed)
-        shared = inside if send is None else send
-        return _or_refusal(lambda: self.host.exchange(key, request, shared, Kept()))
+    def _answer(self, packed: bytes, stored: Sequence[Any]) -> Answer:
+        key, request, send = unpacked(packed, stored)
+        return _or_refusal(lambda: self.host.exchange(key, request, send, Kept()))
 
-    def work_ahead(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer:
+    def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer:
         """Run client halves ahead of the Ask that wants their uploads; see `exchange`."""
-        key, request, inside = pickle.loads(packed)
-        shared = inside if send is None else send
-        return _or_refusal(lambda: self.host.work_ahead(key, request, shared, Kept()))
+        key, request, send = unpacked(packed, stored)
+        return _or_refusal(lambda: self.host.work_ahead(key, request, send, Kept()))
 
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
@@ -118,6 +113,20 @@ class HostActor:
         self.host.close(key)
 
 
+def unpacked(packed: bytes, stored: Sequence[Any]) -> tuple[str, Request, Mapping[str, Array]]:
+    """Return the key of a run, a request, and what its clients download.
+
+    Parameters
+    ----------
+    packed : bytes
+        Pickled (key, request, send).
+    stored : sequence of object references
+        One, which takes the place of `send`, or none.
+    """
+    key, request, send = pickle.loads(packed)
+    return key, request, ray.get(stored[0]) if stored else send
+
+
 def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
     try:
         return call()
@@ -125,7 +134,7 @@ def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
         return error
 
 
-def _small_packed(answer: Answer) -> Answer | bytes:
+def small_packed(answer: Answer) -> Answer | bytes:
     """Return an answer, pickled if it is small."""
     return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 

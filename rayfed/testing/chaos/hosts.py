@@ -13,7 +13,7 @@ from rayfed.clients.request import Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
-from rayfed.core.tree import balanced, classes
+from rayfed.core.classes import balanced, classes
 from rayfed.executors.base import Executor, Gathered, HostLost, gather, share
 from rayfed.executors.profile import Profile
 
@@ -80,14 +80,14 @@ class SeveralHosts:
     def __init__(self, tables: Mapping[str, Any], clients: int, hosts: int) -> None:
         self.tables = tables
         self.owned = classes(clients, hosts)
-        self.hosts = [Host(owned, memory=0) for owned in self.owned]
+        self.hosts = [Host(memory=0) for _ in self.owned]
         self.stateless: set[str] = set()
 
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run on every host, or begin it again from the client state of a checkpoint."""
         self.stateless |= set() if setup.initial else {key}
-        for host in self.hosts:
-            host.open(key, setup.with_tables(self.tables))
+        for host, owned in zip(self.hosts, self.owned, strict=True):
+            host.open(key, setup.with_tables(self.tables), owned)
         for rows in pieces:
             for host, owned in zip(self.hosts, self.owned, strict=True):
                 host.restore(key, share(rows, _members(rows["ids"], owned)))
