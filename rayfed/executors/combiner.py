@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -33,16 +34,17 @@ class Combiner:
 
     Parameters
     ----------
-    actors : sequence of actor handles
-        Of `HostActor`, on this node.
+    actors : bytes
+        Pickled handles of each `HostActor` on this node.
     clients : int
         Number N of clients of the study.
     """
 
-    def __init__(self, actors: Sequence[Any], clients: int) -> None:
+    def __init__(self, actors: bytes, clients: int) -> None:
         threadpool_limits(1)
         end_with_parent()
-        self.executor = RayExecutor(Pool(actors, [1] * len(actors)), clients, {})
+        handles = pickle.loads(actors)
+        self.executor = RayExecutor(Pool(handles, [1] * len(handles)), clients, {})
         self.snapshots: dict[str, Iterator[tuple[StateRows, bool]]] = {}
 
     def ready(self) -> int:

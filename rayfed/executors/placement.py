@@ -54,10 +54,10 @@ def actors_by_node(
     {'c': 2}
     """
     new = {node: n for node, n in cpus.items() if n > 0 and node not in here}
-    total = sum(cpus.values())
-    room = {
-        node: min(math.ceil(count * n / total), most.get(node, count)) for node, n in new.items()
-    }
+    room = {node: most.get(node, count) for node in new}
+    if here:  # not all that others left, unless that is its share
+        total = sum(cpus.values())
+        room = {node: min(n, math.ceil(count * new[node] / total)) for node, n in room.items()}
     placed = dict.fromkeys(new, 0)
     for _ in range(count - sum(here.values())):
         able = [node for node in new if placed[node] < room[node]]

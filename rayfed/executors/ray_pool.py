@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorUnschedulableError, RayActorError
 
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
@@ -26,6 +26,7 @@ from rayfed.executors.layout import Layout, Part
 from rayfed.executors.profile import Profile
 from rayfed.executors.ray_host import BY_VALUE, PROTOCOL
 
+_LOST = (RayActorError, ActorUnschedulableError)  # the latter once its node is known to be gone
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _LOOK_S = 1.0  # between looks at a pool that was offered, while hosts start
 
@@ -300,7 +301,7 @@ class RayExecutor:
                 while waiting and self.offered is None and time.monotonic() < end:
                     done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_S)
                     ray.get(done)
-            except RayActorError as error:
+            except _LOST as error:
                 why = first_line(error)
                 time.sleep(0.2)
                 continue
@@ -321,7 +322,7 @@ def _get(refs: Sequence[Any]) -> list[Any]:
     """
     try:
         answers: list[Any] = ray.get(list(refs))
-    except RayActorError as error:
+    except _LOST as error:
         raise HostLost(f"a client actor was lost ({first_line(error)})") from error
     results = [pickle.loads(item) if isinstance(item, bytes) else item for item in answers]
     for result in results:

@@ -23,7 +23,7 @@ import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayfed.core.errors import RayfedError
+from rayfed.core.errors import RayfedError, clipped
 from rayfed.engine.run import Run
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.placement import actor_count
@@ -295,7 +295,8 @@ class _Queue:
         """Log what Ray says, and see whether it is still there."""
         node = self.study.node
         while node.messages:
-            self._log(f"Ray: {node.messages.pop(0)}")
+            first, *_ = *node.messages.pop(0).splitlines(), ""  # dozens of lines of its log follow
+            self._log(f"Ray: {clipped(first)}")
         server = node.lost()
         if server is not None:
             self._log(f"Ray's {server} has ended. {node.last_lines(server)}")

@@ -51,10 +51,9 @@ class Station:
     starting: list[Any] = field(default_factory=list)
     used: bool = False
 
-    @property
-    def hosts(self) -> list[tuple[Any, int]]:
-        """Whom drivers call here, with how many actors each stands for."""
-        if self.combiner is not None and not self.starting:
+    def hosts(self, *, combined: bool) -> list[tuple[Any, int]]:
+        """Return whom drivers call here, with how many actors each stands for."""
+        if combined and self.combiner is not None and not self.starting:
             return [(self.combiner, len(self.actors))]
         return [(actor, 1) for actor in self.actors]
 
@@ -120,7 +119,7 @@ class Crew:
     def pool(self) -> Pool:
         """Return whom drivers call."""
         used = [station for station in self.stations.values() if station.used]
-        hosts = [host for station in used for host in station.hosts]
+        hosts = [host for station in used for host in station.hosts(combined=len(used) > 1)]
         spare = self.cpus > sum(len(station.actors) for station in used)
         return Pool([host for host, _ in hosts], [size for _, size in hosts], spare)
 
@@ -160,7 +159,8 @@ class Crew:
     def _start_combiner(self, key: str, station: Station) -> None:
         make = ray.remote(num_cpus=0, max_concurrency=AT_ONCE, **_RESTARTED)(Combiner)
         pinned = make.options(scheduling_strategy=_on(key))
-        station.combiner = pinned.remote(station.actors, self.clients)
+        # handles within bytes: Ray doubts that it can restart what it was given handles for
+        station.combiner = pinned.remote(ray.cloudpickle.dumps(station.actors), self.clients)
         station.starting.append(station.combiner.ready.remote())
 
     def started(self) -> None:

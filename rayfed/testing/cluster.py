@@ -95,8 +95,8 @@ _callers: list[Handle] = []
 
 
 class _HostHere(HostActor):
-    def __init__(self) -> None:
-        self.host = Host()
+    def __init__(self, memory: int | None) -> None:
+        self.host = Host(memory)
 
 
 class _CombinerHere(Combiner):
@@ -116,11 +116,16 @@ class Node:
         Number N of clients of the study.
     combines : bool
         Whether there is a combiner if there are several actors.
+    memory : int, optional
+        Bytes that client state may take at each actor.
     """
 
-    def __init__(self, actors: int, clients: int, *, combines: bool = True) -> None:
-        self.actors = [Handle(_HostHere()) for _ in range(actors)]
-        self.combiner = None
+    def __init__(
+        self, actors: int, clients: int, *, combines: bool = True, memory: int | None = None
+    ) -> None:
+        self.clients, self.memory = clients, memory
+        self.actors = [Handle(_HostHere(memory)) for _ in range(actors)]
+        self.combiner: Handle | None = None
         if combines and actors > 1:
             self.combiner = Handle(_CombinerHere(self.actors, clients))
 
@@ -128,6 +133,13 @@ class Node:
     def hosts(self) -> list[Handle]:
         """Whom drivers call."""
         return self.actors if self.combiner is None else [self.combiner]
+
+    def restart(self, number: int) -> None:
+        """Start an actor anew, or the combiner where there are fewer: it has forgotten all."""
+        if number < len(self.actors):
+            self.actors[number].actor = _HostHere(self.memory)
+        elif self.combiner is not None:
+            self.combiner.actor = _CombinerHere(self.actors, self.clients)
 
     def go(self) -> None:
         """Be lost, with all that is there."""

@@ -20,15 +20,17 @@ import yaml
 
 from rayfed import api
 from rayfed.core.errors import LONGEST, RayfedError, ScenarioError
+from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Silent
 from rayfed.study.invalid import errors_of
 from rayfed.study.plan import Plan
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.faults import Attempt, Fault, drawn, strike
-from rayfed.testing.chaos.hosts import SeveralHosts, Watched
+from rayfed.testing.chaos.hosts import Watched, divided
 from rayfed.testing.chaos.invariants import Ended, broken
 from rayfed.testing.chaos.scenarios import Scenario, draw
+from rayfed.testing.cluster import no_ray, pool, stored
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.disk import Disk
 
@@ -56,7 +58,7 @@ class Case:
     block : int
         Clients to a stack, in the other placement.
     hosts : float
-        Share in [0, 1) that decides among how many hosts the clients are divided there.
+        Share in [0, 1) that decides among how many actors the clients are divided there.
     faults : tuple of Fault
         One after the other; each begins where the one before left the folder.
     page : bool
@@ -198,12 +200,17 @@ class _Execution:
         return disk.count
 
     def placed(self, plan: Plan) -> Path:
-        """Run the study with its clients on several hosts and in stacks of another size."""
+        """Run the study with its clients on several nodes and in stacks of another size."""
         attempt = Attempt(plan, api.begin(plan, self.folder / "placed"), 0)
         hosts = 1 + int(self.case.hosts * plan.clients)
         runs = [replace(run, block=self.case.block) for run in plan.runs]
-        with Disk().patched():
-            attempt.execute(lambda tables: SeveralHosts(tables, plan.clients, hosts), runs=runs)
+
+        def executor(tables: Any) -> RayExecutor:
+            nodes = divided(hosts, plan.clients)
+            return RayExecutor(pool(nodes), plan.clients, stored(tables))
+
+        with Disk().patched(), no_ray():
+            attempt.execute(executor, runs=runs)
         return attempt.folder
 
     def on_ray(self) -> Path:
