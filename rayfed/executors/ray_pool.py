@@ -177,6 +177,8 @@ class RayExecutor:
             packed = pickle.dumps((key, request, None if large else send), PROTOCOL)
             shared = [stored[id(send)]] if large else []
             calls.append(getattr(self.actors[a], method).remote(packed, *shared))
+        for wire in {call.wire for call in calls if isinstance(call, Reply)}:
+            wire.move(receive=False)  # all at once: an actor that begins may take the processor
         return calls
 
     def _by_wire(self, part: Part) -> bool:

@@ -103,21 +103,20 @@ class Wire:
         self.lost = False
 
     def send(self, *message: Any) -> Reply:
-        """Send a message; what does not leave at once leaves in `wait`."""
+        """Take a message, which leaves in `move` or `wait`."""
         self._sent += 1
         reply = Reply(self)
         self._asked[self._sent] = reply
         self._unsent += _packed(self._sent, message)
-        self.move()
         return reply
 
-    def move(self) -> None:
-        """Send and receive as much as goes without waiting."""
+    def move(self, receive: bool = True) -> None:
+        """Send, and receive unless told not to, as much as goes without waiting."""
         if self.lost:
             return
         try:
             self._unsent = _written(self._socket, self._unsent)
-            while (found := next(self._messages)) is not None:
+            while receive and (found := next(self._messages)) is not None:
                 number, value = found
                 reply = self._asked.pop(number, None)
                 if reply is not None:  # else nobody wants it any more
