@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import ray
 from threadpoolctl import threadpool_limits
@@ -21,21 +22,26 @@ from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
 from rayfed.core.tree import Class
 from rayfed.executors.orphan import end_with_parent
+from rayfed.executors.wire import PROTOCOL, Address, Socket
 
 Answered = TypeVar("Answered")
 Refusal: TypeAlias = UnknownRun | ScratchError | NotKept
 """Errors that are sent back as values: Ray would wrap them."""
 Answer: TypeAlias = Partial | Failure | Refusal
+Method: TypeAlias = Literal["exchange", "timed", "work_ahead"]
+"""What drivers ask for in messages, by Ray or by wire."""
 
 BY_VALUE = 2**20
 """Bytes up to which arrays travel within a call: the object store costs two milliseconds more."""
-PROTOCOL = 5
 
 _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a millisecond
 
 
 class HostActor:
     """A client actor: a `Host` in a process of its own, with one BLAS thread.
+
+    It does one thing at a time, whoever asks for it: Ray's calls come in one thread, the messages
+    of each driver of this node in another.
 
     Parameters
     ----------
@@ -49,10 +55,27 @@ class HostActor:
         threadpool_limits(1)
         end_with_parent()
         self.host = Host(state_bytes(memory_gb) // neighbours)
+        self.alone = threading.Lock()
 
     def ready(self) -> int:
         """Return the process id."""
         return os.getpid()
+
+    def listen(self, node: str) -> Address | None:
+        """Wait for a driver to connect, which may then send messages without Ray.
+
+        Parameters
+        ----------
+        node : str
+            Ray's name of the driver's node.
+
+        Returns
+        -------
+        (path, key) or None
+            Where it can connect; None if it cannot, from another node or on a system without Unix
+            sockets.
+        """
+        return listening(node, self.answer, self.alone)
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
         """Begin a run; what it needs comes from the object store, shared without copies.
@@ -69,11 +92,13 @@ class HostActor:
         """
         setup, *tables = ray.get(list(stored))
         named = dict(zip(setup.views.tables, tables, strict=True))
-        self.host.open(key, setup.with_tables(named), owned)
+        with self.alone:
+            self.host.open(key, setup.with_tables(named), owned)
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
-        return _or_refusal(lambda: self.host.restore(key, rows))
+        with self.alone:
+            return _or_refusal(lambda: self.host.restore(key, rows))
 
     def exchange(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask for the clients that live here, pickled where the answer is small.
@@ -85,32 +110,57 @@ class HostActor:
         stored : sequence of object references
             One, of large broadcast arrays, where these are in the object store.
         """
-        return small_packed(self._answer(packed, stored))
+        return small_packed(self._unpacked("exchange", packed, stored))
 
     def timed(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask as `exchange` does, and say how long that took."""
-        begun = time.perf_counter()
-        answer = self._answer(packed, stored)
-        if isinstance(answer, Partial):
-            answer = replace(answer, seconds=(time.perf_counter() - begun,))
-        return small_packed(answer)
-
-    def _answer(self, packed: bytes, stored: Sequence[Any]) -> Answer:
-        key, request, send = unpacked(packed, stored)
-        return _or_refusal(lambda: self.host.exchange(key, request, send, Kept()))
+        return small_packed(self._unpacked("timed", packed, stored))
 
     def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer:
         """Run client halves ahead of the Ask that wants their uploads; see `exchange`."""
+        return self._unpacked("work_ahead", packed, stored)
+
+    def _unpacked(self, method: Method, packed: bytes, stored: Sequence[Any]) -> Answer:
+        """Answer a message that came by Ray."""
         key, request, send = unpacked(packed, stored)
-        return _or_refusal(lambda: self.host.work_ahead(key, request, send, Kept()))
+        with self.alone:
+            return self.answer(method, key, request, send)
+
+    def answer(
+        self, method: Method, key: str, request: Request, send: Mapping[str, Array]
+    ) -> Answer:
+        """Answer a message, while nothing else is done here."""
+        begun = time.perf_counter()
+        call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
+        answer: Answer = _or_refusal(lambda: call(key, request, send, Kept()))
+        if method == "timed" and isinstance(answer, Partial):
+            answer = replace(answer, seconds=(time.perf_counter() - begun,))
+        return answer
 
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
-        return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
+        with self.alone:
+            return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
 
     def close(self, key: str) -> None:
         """Forget a run."""
-        self.host.close(key)
+        with self.alone:
+            self.host.close(key)
+
+
+def this_node() -> str:
+    """Return Ray's name of the node where this process runs; empty without Ray."""
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
+def listening(node: str, answer: Callable[..., Any], alone: threading.Lock) -> Address | None:
+    """Let a driver of a node connect by wire, if that is this node; see `Socket`."""
+    if node != this_node():
+        return None
+    try:
+        return Socket(answer, alone).start().address
+    except (OSError, AttributeError):
+        return None
 
 
 def unpacked(packed: bytes, stored: Sequence[Any]) -> tuple[str, Request, Mapping[str, Array]]:
@@ -134,12 +184,12 @@ def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
         return error
 
 
-def small_packed(answer: Answer) -> Answer | bytes:
+def small_packed(answer: Answered) -> Answered | bytes:
     """Return an answer, pickled if it is small."""
     return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 
 
-def _bytes(answer: Answer) -> int:
+def _bytes(answer: object) -> int:
     """Return the bytes of the arrays in an answer."""
     if not isinstance(answer, Partial):
         return 0

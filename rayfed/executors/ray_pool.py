@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import ActorUnschedulableError, RayActorError
 
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
-from rayfed.clients.scratch import ScratchError
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
 from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
 from rayfed.core.tree import EVERY, Class
-from rayfed.executors.ahead import Ahead, Send, needed, numbers
-from rayfed.executors.base import Gathered, HostLost, gather, merged, share
+from rayfed.executors.ahead import Ahead, needed, numbers
+from rayfed.executors.base import Gathered, gather, merged, share
+from rayfed.executors.calls import LOST, Calls, first_line
 from rayfed.executors.layout import Layout, Part
 from rayfed.executors.profile import Profile
-from rayfed.executors.ray_host import BY_VALUE, PROTOCOL
 
-_LOST = (RayActorError, ActorUnschedulableError)  # the latter once its node is known to be gone
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _LOOK_S = 1.0  # between looks at a pool that was offered, while hosts start
 
@@ -62,6 +58,8 @@ class _Run:
 class RayExecutor:
     """The executor that a driver uses: calls the hosts of a pool.
 
+    Requests go to hosts of its own node by wire, to others by Ray, as does all else.
+
     Parameters
     ----------
     pool : Pool
@@ -88,6 +86,7 @@ class RayExecutor:
 
     def _use(self, pool: Pool) -> None:
         self.pool, self.works_ahead = pool, pool.works_ahead
+        self.calls = Calls(pool.hosts)
 
     def offer(self, pool: Pool) -> None:
         """Use other hosts for runs that are opened from now on; called from any thread."""
@@ -113,7 +112,8 @@ class RayExecutor:
         run = self.runs[key] = _Run(
             Layout.even(self.clients, self.pool.sizes, within), stateless=stateless
         )
-        _get(
+        self.calls.connect()
+        self.calls.get(
             [
                 host.open.remote(key, owned, list(stored))
                 for host, owned in zip(self.pool.hosts, run.layout.owned, strict=True)
@@ -123,7 +123,7 @@ class RayExecutor:
     def restore(self, key: str, rows: StateRows) -> None:
         """Take the state of some clients from a checkpoint."""
         hosts = self.run(key).layout.hosts(rows["ids"])
-        _get(
+        self.calls.get(
             [
                 self.pool.hosts[h].restore.remote(key, share(rows, hosts == h))
                 for h in np.unique(hosts).tolist()
@@ -182,10 +182,12 @@ class RayExecutor:
         parts = self._split(run, request)
         sent = [(part.host, *needed(part.request, send, ahead.known)) for part in parts]
         in_store = {id(send): stored[0]} if stored else {}
-        refs = self._call("timed" if timed else "exchange", key, sent, in_store)
         begun, ahead.begun = ahead.begun, []
+        if not self.calls.in_order(begun, sent):
+            self.calls.get(begun)
+        calls = self.calls.send("timed" if timed else "exchange", key, sent, in_store)
         self.begin_prepared(key)
-        answers, earlier = _get(refs), _get(begun)  # what began earlier is done by now
+        answers, earlier = self.calls.get(calls), self.calls.get(begun)  # these are done by now
         ahead.known -= numbers(request)
         return parts, answers, [line for answer in earlier for line in answer.printed]
 
@@ -199,41 +201,12 @@ class RayExecutor:
         prepared, run.ahead.prepared = run.ahead.prepared, []
         for request, send in prepared:
             parts = [(part.host, part.request, send) for part in self._split(run, request)]
-            run.ahead.begun += self._call("work_ahead", key, parts, {})
+            run.ahead.begun += self.calls.send("work_ahead", key, parts, {})
             run.ahead.known |= numbers(request)
 
     def _split(self, run: _Run, request: Request) -> list[Part]:
         movable = run.stateless and request.serials is None
         return run.layout.split(request, movable=movable)
-
-    def _call(
-        self,
-        method: Literal["exchange", "timed", "work_ahead"],
-        key: str,
-        parts: Sequence[tuple[int, Request, Send]],
-        in_store: dict[int, Any],
-    ) -> list[Any]:
-        """Send requests to hosts with what their clients download; return object references.
-
-        Parameters
-        ----------
-        method : str
-            Of the host.
-        parts : sequence of (host, request, send)
-        in_store : dict of int to object reference
-            What is in the object store already, by its id in this process.
-        """
-        large = sum(v.nbytes for _, _, send in parts for v in send.values()) > BY_VALUE
-        refs = []
-        for host, part, send in parts:
-            beside: tuple[Any, ...] = ()
-            if large and send:
-                if id(send) not in in_store:
-                    in_store[id(send)] = ray.put(send)
-                beside = ([in_store[id(send)]],)
-            packed = pickle.dumps((key, part, None if beside else send), PROTOCOL)
-            refs.append(getattr(self.pool.hosts[host], method).remote(packed, *beside))
-        return refs
 
     def snapshot(self, key: str) -> Iterator[StateRows]:
         """Yield the client state that changed since the last snapshot, in pieces."""
@@ -246,13 +219,13 @@ class RayExecutor:
         All hosts are asked at once for what makes `most` bytes together, then one after the other.
         """
         hosts = self.pool.hosts
-        first = _get([host.snapshot.remote(key, most // len(hosts), 0) for host in hosts])
+        first = self.calls.get([host.snapshot.remote(key, most // len(hosts), 0) for host in hosts])
         waiting = [host for host, (_, more) in zip(hosts, first, strict=True) if more]
         rows = merged([rows for rows, _ in first])
         del first
         yield rows, bool(waiting)
         while waiting:
-            ((rows, more),) = _get([waiting[0].snapshot.remote(key, PIECE, 1)])
+            ((rows, more),) = self.calls.get([waiting[0].snapshot.remote(key, PIECE, 1)])
             if not more:
                 waiting.pop(0)
             yield rows, bool(waiting)
@@ -262,6 +235,8 @@ class RayExecutor:
         self.runs.pop(key, None)
         for host in self.pool.hosts:
             host.close.remote(key)
+        if not self.runs:
+            self.calls.hang_up()
 
     def profile(self, profile: Profile) -> None:
         """Measure exchanges from now on."""
@@ -295,44 +270,17 @@ class RayExecutor:
         while time.monotonic() < end:
             if self.offered is not None:
                 offered, self.offered = self.offered, None
+                self.calls.hang_up()
                 self._use(offered)
             waiting = [host.ready.remote() for host in self.pool.hosts]
             try:
                 while waiting and self.offered is None and time.monotonic() < end:
                     done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_S)
                     ray.get(done)
-            except _LOST as error:
+            except LOST as error:
                 why = first_line(error)
                 time.sleep(0.2)
                 continue
             if not waiting:
                 return
         raise ConnectionError(f"client actors did not come back in {_RESTART_S:g} s: {why}")
-
-
-def _get(refs: Sequence[Any]) -> list[Any]:
-    """Get the results of calls to hosts.
-
-    Raises
-    ------
-    HostLost
-        If a host died, or has come back empty.
-    ScratchError
-        If client state fits neither the memory nor the disk of a host.
-    """
-    try:
-        answers: list[Any] = ray.get(list(refs))
-    except _LOST as error:
-        raise HostLost(f"a client actor was lost ({first_line(error)})") from error
-    results = [pickle.loads(item) if isinstance(item, bytes) else item for item in answers]
-    for result in results:
-        if isinstance(result, UnknownRun):
-            raise HostLost("a client actor was started anew and must be restored")
-        if isinstance(result, (HostLost, ScratchError)):
-            raise result
-    return results
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")

@@ -25,9 +25,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.engine.run import Run
+from rayfed.executors.calls import first_line
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.placement import actor_count
-from rayfed.executors.ray_pool import Pool, RayExecutor, first_line
+from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.folder import writing

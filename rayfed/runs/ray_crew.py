@@ -11,10 +11,11 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError
+from rayfed.executors.calls import first_line
 from rayfed.executors.combiner import AT_ONCE, Combiner
 from rayfed.executors.placement import actor_count, actors_by_node
 from rayfed.executors.ray_host import HostActor
-from rayfed.executors.ray_pool import Pool, first_line
+from rayfed.executors.ray_pool import Pool
 
 
 class Node(NamedTuple):

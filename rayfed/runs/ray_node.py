@@ -19,8 +19,8 @@ from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
 from rayfed.core.errors import RayfedError
+from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
-from rayfed.executors.ray_pool import first_line
 from rayfed.runs.listening import AUTH_MODE, found, listened
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from ray.exceptions import RayActorError
 from rayfed.clients.host import Host
 from rayfed.executors.combiner import Combiner
 from rayfed.executors.ray_host import HostActor
-from rayfed.executors.ray_pool import Pool, RayExecutor
+from rayfed.executors.ray_pool import Pool
 
 
 class Stored:
@@ -65,12 +66,22 @@ class Handle:
         The methods that were called, the bytes of their arguments and of what they returned.
     got : Counter
         How often the actor got each stored value, by its id.
+    answered : list of str
+        The methods of the messages that it answered, those by wire included.
     """
 
     def __init__(self, actor: Any) -> None:
         self.actor, self.alive = actor, True
         self.calls: list[tuple[str, int, int]] = []
         self.got: Counter[int] = Counter()
+        self.answered: list[str] = []
+        whole = actor.answer
+
+        def answer(method: str, *message: Any) -> Any:
+            self.answered.append(method)
+            return whole(method, *message)
+
+        actor.answer = answer
 
     def __getattr__(self, method: str) -> SimpleNamespace:
         return SimpleNamespace(remote=lambda *given: self._call(method, given))
@@ -96,13 +107,12 @@ _callers: list[Handle] = []
 
 class _HostHere(HostActor):
     def __init__(self, memory: int | None) -> None:
-        self.host = Host(memory)
+        self.host, self.alone = Host(memory), threading.Lock()
 
 
 class _CombinerHere(Combiner):
     def __init__(self, actors: Sequence[Any], clients: int) -> None:
-        self.executor = RayExecutor(Pool(actors, [1] * len(actors)), clients, {})
-        self.snapshots = {}
+        self._combine(actors, clients)
 
 
 class Node:
@@ -159,9 +169,17 @@ def stored(tables: Mapping[str, Any]) -> dict[str, Stored]:
 
 
 @contextmanager
-def no_ray() -> Iterator[None]:
-    """Let calls, references and waiting be those of this module."""
-    with mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait):
+def no_ray(*, wires: bool = False) -> Iterator[None]:
+    """Let calls, references and waiting be those of this module.
+
+    Parameters
+    ----------
+    wires : bool
+        Whether all hosts are taken for those of the driver's node, which are reached by wire.
+    """
+    name = "" if wires else "elsewhere"
+    here = mock.patch("rayfed.executors.calls.this_node", return_value=name)
+    with here, mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait):
         yield
 
 

@@ -1,5 +1,7 @@
 """Actors that work ahead, as objects in this process: what they give is the same to the bit."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,13 +19,17 @@ COUNT = 12
 
 @pytest.fixture
 def actors():
-    """Return a function that makes an executor of three actors whose calls run at once."""
+    """Return a function that makes an executor of three actors whose calls run at once.
 
-    def make(tables, *, works_ahead=True):
-        nodes = [Node(1, COUNT) for _ in range(3)]
-        return RayExecutor(pool(nodes, works_ahead=works_ahead), COUNT, stored(tables))
+    They are of another node, unless the executor is to reach them by wire.
+    """
+    with ExitStack() as patched:
 
-    with no_ray():
+        def make(tables, *, works_ahead=True, wires=False):
+            patched.enter_context(no_ray(wires=wires))
+            nodes = [Node(1, COUNT) for _ in range(3)]
+            return RayExecutor(pool(nodes, works_ahead=works_ahead), COUNT, stored(tables))
+
         yield make
 
 
@@ -53,22 +59,22 @@ def rows_of(run, executor, between=lambda: None):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("name", "settings", "wires"),
     [
-        ("fedbuff", {"buffer": 3, "concurrency": 8}),
-        ("fedbuff", {"buffer": 3, "concurrency": 8, "local": LOCAL | {"lr_decay": 0.9}}),
-        ("fedat", {}),
+        ("fedbuff", {"buffer": 3, "concurrency": 8}, False),
+        ("fedbuff", {"buffer": 3, "concurrency": 8, "local": LOCAL | {"lr_decay": 0.9}}, True),
+        ("fedat", {}, True),
     ],
 )
-def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings):
+def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings, wires):
     run, tables = run_of(name, **settings)
     wanted, wanted_after = rows_of(run, SerialExecutor(tables))
-    executor = actors(tables)
+    executor = actors(tables, wires=wires)
     found, after = rows_of(run, executor)
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
-    calls = [call for actor in executor.pool.hosts for call, *_ in actor.calls]
-    assert "work_ahead" in calls
+    assert [wire is not None for wire in executor.calls.wires] == [wires] * 3
+    assert "work_ahead" in [method for actor in executor.pool.hosts for method in actor.answered]
     kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.pool.hosts]
     under_way = [*after.flight.queue, *after.flight.buffer]
     assert sum(kept) <= len(under_way)  # the others were used
@@ -109,6 +115,6 @@ def test_actors_on_all_processors_do_not_work_ahead(actors):
     found, _ = rows_of(run, executor)
     wanted, _ = rows_of(run, SerialExecutor(tables))
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-    calls = [call for actor in executor.pool.hosts for call, *_ in actor.calls]
-    assert "exchange" in calls
-    assert "work_ahead" not in calls
+    answered = [method for actor in executor.pool.hosts for method in actor.answered]
+    assert "exchange" in answered
+    assert "work_ahead" not in answered

@@ -65,11 +65,14 @@ METHODS = [
 def test_nodes_of_any_size_give_the_bits_of_one_process(method):
     run, tables = prepared(23, algorithms=[method])
     wanted = rows_of(run, SerialExecutor(tables))
-    for sizes in ([2, 2], [1, 3, 2], [5]):
+    for sizes, wires in (([2, 2], False), ([1, 3, 2], True), ([5], False)):
         nodes = [Node(size, 23) for size in sizes]
         ahead = method["name"] == "fedbuff"
-        executor = RayExecutor(pool(nodes, works_ahead=ahead), 23, stored(tables))
-        assert_same(rows_of(run, executor), wanted)
+        with no_ray(wires=wires):
+            executor = RayExecutor(pool(nodes, works_ahead=ahead), 23, stored(tables))
+            assert_same(rows_of(run, executor), wanted)
+            assert all((wire is not None) == wires for wire in executor.calls.wires)
+            executor.close(run.folder)
 
 
 def test_a_driver_of_64_actors_sends_4_requests_and_gets_4_vectors():
@@ -88,8 +91,8 @@ def test_a_driver_of_64_actors_sends_4_requests_and_gets_4_vectors():
     assert messages == {"together": 4 * asks, "apart": 64 * asks}
     assert bytes_up["together"] < bytes_up["apart"] / 8
     # what a combiner sends up is one branch: its node has a single residue class
-    assert [len(node.combiner.actor.executor.runs[run.folder].layout.within) for node in together] \
-        == [1] * 4  # fmt: skip
+    runs = [node.combiner.actor.runs[run.folder].executor.run(run.folder) for node in together]
+    assert [len(each.layout.within) for each in runs] == [1] * 4
 
 
 def test_tables_pass_combiners_as_references():
@@ -106,7 +109,7 @@ def test_tables_pass_combiners_as_references():
 
 def test_a_large_model_goes_to_the_object_store_once(monkeypatch):
     """Combiners hand on the reference."""
-    monkeypatch.setattr("rayfed.executors.ray_pool.BY_VALUE", 0)
+    monkeypatch.setattr("rayfed.executors.calls.BY_VALUE", 0)
     run, tables = prepared(8, algorithms=[METHODS[0]])
     wanted = rows_of(run, SerialExecutor(tables))
     nodes = [Node(2, 8) for _ in range(2)]
@@ -132,7 +135,9 @@ def test_clients_of_one_node_are_dealt_to_its_actors_anew():
     parts = executor.runs[run.folder].layout.split(request, movable=True)
     assert [len(part.request.ids) for part in parts] == [4, 4]
     within = [
-        host.actor.executor.runs[run.folder].layout.split(part.request, movable=True)
+        host.actor.runs[run.folder]
+        .executor.run(run.folder)
+        .layout.split(part.request, movable=True)
         for host, part in zip(executor.pool.hosts, parts, strict=True)
     ]
     assert [[len(p.request.ids) for p in two] for two in within] == [[2, 2], [2, 2]]
