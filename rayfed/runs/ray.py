@@ -170,10 +170,21 @@ class RayStudy:
             try:
                 ray.get(done)
             except RayError as error:
-                text = f"a client actor cannot start: {first_line(error)}"
-                raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
+                self._drop_nodes(error)
+                waiting, total = self.crew.starting, len(self.crew.actors)
             report(max(0, total - len(waiting)), total)  # combiners start last
         self.crew.started()
+
+    def _drop_nodes(self, error: RayError) -> None:
+        """Do without nodes that have gone meanwhile; without one, a client actor cannot start."""
+        nodes = alive()
+        if self.crew.stations.keys() <= nodes.keys():
+            text = f"a client actor cannot start: {first_line(error)}"
+            raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
+        for line in self.crew.look(nodes):
+            self.say(line)
+        if not self.crew.stations:
+            raise RayfedError("executor: no node is left to start client actors on") from error
 
     def _first(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the first reference that is ready, none after `_START_S`, and the others."""
