@@ -558,8 +558,8 @@ def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> B
     )  # fmt: skip
 
 
-def cluster_cpus(address: str) -> int:
-    """Return the CPUs of a Ray cluster that this machine belongs to; it is left again.
+def cluster_cpus(address: str) -> list[int]:
+    """Return the CPUs of each node of a Ray cluster that this machine belongs to; it is left again.
 
     Raises
     ------

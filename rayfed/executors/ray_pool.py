@@ -39,11 +39,14 @@ class Pool:
         How many client actors each stands for.
     works_ahead : bool
         Whether there are more processors than client actors, so that these may compute ahead.
+    version : int
+        Later pools of a study have larger ones.
     """
 
     hosts: Sequence[Any]
     sizes: Sequence[int]
     works_ahead: bool = False
+    version: int = 0
 
 
 @dataclass

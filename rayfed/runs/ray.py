@@ -48,12 +48,13 @@ _NODES_S = 1.0  # between looks at the nodes of a cluster
 class DriverActor:
     """Runs one run after the other; answers about its progress meanwhile."""
 
-    def __init__(self, out: str, pool: Pool, clients: int, level: int) -> None:
+    def __init__(self, out: str, clients: int, level: int) -> None:
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(1)
         end_with_parent()
-        self.out, self.pool, self.clients = Path(out), pool, clients
+        self.out, self.clients = Path(out), clients
+        self.pool: Pool | None = None
         self.driver: Driver | None = None
         self.executor: RayExecutor | None = None
         self.changing = threading.Lock()
@@ -61,11 +62,12 @@ class DriverActor:
         self.lines: deque[str | LogLine] = deque(maxlen=_LINES)
         forward(level, self.lines.append)
 
-    def execute(self, run: Run, tables: Mapping[str, Any], resume: bool) -> str:
+    def execute(self, run: Run, tables: Mapping[str, Any], resume: bool, pool: Pool) -> str:
         """Run to the end: "finished", "failed" or "interrupted"."""
         with writing(self.out / run.folder):
             with self.changing:
-                self.executor = RayExecutor(self.pool, self.clients, tables, self.lines.append)
+                pool = self._newest(pool)
+                self.executor = RayExecutor(pool, self.clients, tables, self.lines.append)
             self.driver = Driver(run, self.out, self.executor)
             if self.stopped:
                 self.driver.stop()
@@ -85,9 +87,15 @@ class DriverActor:
     def use(self, pool: Pool) -> None:
         """Use other hosts from the next checkpoint on, or at once where one was lost."""
         with self.changing:
-            self.pool = pool
+            newest = self._newest(pool)
             if self.executor is not None:
-                self.executor.offer(pool)
+                self.executor.offer(newest)
+
+    def _newest(self, pool: Pool) -> Pool:
+        """Return the newest pool of those that were given."""
+        if self.pool is None or pool.version > self.pool.version:
+            self.pool = pool
+        return self.pool
 
     def stop(self) -> None:
         """Checkpoint and end the current run."""
@@ -250,7 +258,7 @@ class RayStudy:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
         handle = actor.options(scheduling_strategy=here).remote(
-            str(self.out.resolve()), self.crew.pool(), self.crew.clients, level()
+            str(self.out.resolve()), self.crew.clients, level()
         )
         self.drivers.append(handle)
         return handle
@@ -328,7 +336,8 @@ class _Queue:
             if not self.waiting:
                 return
             run = self.waiting.pop(0)
-        ref = driver.execute.remote(run, self.tables, self.resume or tries > 0)
+        pool = self.study.crew.pool()
+        ref = driver.execute.remote(run, self.tables, self.resume or tries > 0, pool)
         self.busy[ref] = (driver, run, tries)
 
     def _settle(self, ref: Any) -> None:
@@ -369,8 +378,8 @@ class _Queue:
         ray.wait(list(self.busy), num_returns=len(self.busy), timeout=60)
 
 
-def cluster_cpus(address: str) -> int:
-    """Return the CPUs of an existing cluster, which is joined and left again.
+def cluster_cpus(address: str) -> list[int]:
+    """Return the CPUs of each node of an existing cluster, which is joined and left again.
 
     Raises
     ------
@@ -379,7 +388,7 @@ def cluster_cpus(address: str) -> int:
     """
     node = start(address, 0)
     try:
-        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+        return [max(1, int(node.cpus)) for node in alive().values()] or [1]
     finally:
         node.end()
 

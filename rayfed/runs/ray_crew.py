@@ -122,7 +122,8 @@ class Crew:
         used = [station for station in self.stations.values() if station.used]
         hosts = [host for station in used for host in station.hosts(combined=len(used) > 1)]
         spare = self.cpus > sum(len(station.actors) for station in used)
-        return Pool([host for host, _ in hosts], [size for _, size in hosts], spare)
+        sizes = [size for _, size in hosts]
+        return Pool([host for host, _ in hosts], sizes, spare, self.version)
 
     # -- what changes ----------------------------------------------------------------------------
 

@@ -29,13 +29,16 @@ for line in sys.stdin:
 cluster.shutdown()
 """
 _COMMAND = """
-import sys, ray
-whole, name = ray.init, sys.argv[1]
-ray.init = lambda **how: whole(**how, _node_name=name)
+import sys
+from ray._private import services
+
+found, name = services.get_node_to_connect_for_driver, sys.argv[1]
+services.get_node_to_connect_for_driver = lambda *of, **how: found(*of, **how | {"node_name": name})
 from rayfed.cli.main import main
+
 sys.argv[:2] = ["rayfed"]
 main()
-"""
+"""  # all nodes have the address of this machine, and Ray would take the head
 _END_S = 60.0
 
 
