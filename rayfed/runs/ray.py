@@ -123,6 +123,8 @@ class RayStudy:
         Memory that client state may take on each node, in 10^9 bytes.
     gpus : float
         GPUs, or the share of one, of each client actor.
+    runs : int
+        How many runs there will be: their drivers start together with the client actors.
     say : callable
         Is given a line when the nodes of the cluster have changed.
     """
@@ -136,6 +138,7 @@ class RayStudy:
         by_value: Sequence[Any] = (),
         memory_gb: float | None = None,
         gpus: float = 0.0,
+        runs: int = 0,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         if address is not None and address.startswith("ray://"):
@@ -145,6 +148,7 @@ class RayStudy:
             )
         self.out, self.say = out, say
         self.drivers: list[Any] = []
+        self.idle: list[Any] = []
         self.crew = Crew(clients, clients_per_actor, memory_gb, gpus)
         self.looked, self.version = time.monotonic(), self.crew.version
         self.started = not ray.is_initialized()
@@ -157,6 +161,7 @@ class RayStudy:
             for module in by_value:  # a user's own code travels with the values that need it
                 ray.cloudpickle.register_pickle_by_value(module)
             self.crew.start(alive())
+            self.idle += [self._start_driver() for _ in range(min(runs, self.crew.cpus))]
         except BaseException:
             self.close()
             raise
@@ -254,6 +259,10 @@ class RayStudy:
             self._end_drivers()
 
     def driver(self) -> Any:
+        """Return a driver actor, one that was started early if there is one."""
+        return self.idle.pop() if self.idle else self._start_driver()
+
+    def _start_driver(self) -> Any:
         """Start a driver actor on this node, where the records land."""
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
@@ -273,6 +282,7 @@ class RayStudy:
 
     def _end_drivers(self) -> None:
         """End the drivers: each holds 200 MB, and a later study starts its own."""
+        self.idle.clear()
         while self.drivers:
             self._end(self.drivers.pop())
 
