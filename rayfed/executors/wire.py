@@ -169,14 +169,16 @@ class Socket:
     Raises
     ------
     OSError
-        If there are no such sockets here.
+        If there is no place for it.
+    AttributeError
+        On systems without such sockets.
     """
 
     def __init__(self, answer: Callable[..., Any], alone: threading.Lock) -> None:
         self._answer, self._alone = answer, alone
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._folder = _private_folder()
         self._key = secrets.token_bytes(_KEY)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.address: Address = (str(self._folder / "wire"), self._key)
         try:
             self._listener.bind(self.address[0])

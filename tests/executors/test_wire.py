@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.executors import wire
+from rayfed.executors import ray_host, wire
 from rayfed.executors.wire import Lost, Socket, Wire, wait
 
 LARGE = 3 * 2**20  # bytes, many times what a socket takes at once
@@ -145,3 +145,14 @@ def test_a_long_path_of_temporary_files_is_avoided(monkeypatch, tmp_path):
     end = Wire(at.start().address)
     assert values_of(end.send(7)) == [7]
     end.close()
+
+
+def test_drivers_elsewhere_and_systems_without_such_sockets_get_no_address(monkeypatch, tmp_path):
+    monkeypatch.setattr(ray_host, "end_with_parent", lambda: None)
+    monkeypatch.setattr(ray_host, "this_node", lambda: "here")
+    monkeypatch.setattr(wire.tempfile, "tempdir", str(tmp_path))
+    actor = ray_host.HostActor([(0, 1)])
+    assert actor.listen("there") is None
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert actor.listen("here") is None
+    assert not list(tmp_path.iterdir())
