@@ -116,7 +116,7 @@ class Wire:
             return
         try:
             self._unsent = _written(self._socket, self._unsent)
-            while receive and (found := next(self._messages)) is not None:
+            while receive and self._asked and (found := next(self._messages)) is not None:
                 number, value = found
                 reply = self._asked.pop(number, None)
                 if reply is not None:  # else nobody wants it any more
