@@ -52,6 +52,10 @@ class Raised:
 
     def __init__(self, error: Exception) -> None:
         self.error, self.trace = error, traceback.format_exc()
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            self.error = RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class Reply:

@@ -63,15 +63,22 @@ def test_actors_answer_at_the_same_time_and_replies_nobody_wants_are_dropped(con
 
 
 def test_an_error_is_raised_where_the_answer_is_wanted(connected):
+    class StaysHere(Exception):
+        """Cannot be pickled."""
+
     def answer(x):
+        if x == 1:
+            raise StaysHere("one")
         return 1 / x
 
     end = connected(answer)
-    failed, fine = end.send(0), end.send(4)
-    wait([failed])
+    failed, other, fine = (end.send(x) for x in (0, 1, 4))
+    wait([failed, other])
     with pytest.raises(ZeroDivisionError) as error:
         failed.value()
     assert "in answer" in str(error.value.__cause__)
+    with pytest.raises(RuntimeError, match="StaysHere: one"):
+        other.value()
     assert values_of(fine) == [0.25]
 
 
