@@ -14,9 +14,11 @@ import ray
 import yaml
 
 import rayfed
+from rayfed.executors.warm import agent
 from rayfed.runs import ray_node
 from rayfed.runs.listening import found
 from rayfed.runs.ray import RayStudy
+from rayfed.runs.ray_lean import is_known
 from tests.contract.test_placement import wait_for
 
 HERE = SimpleNamespace(address_info={"session_dir": "nowhere"})
@@ -106,6 +108,8 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
         me = psutil.Process()
         processes = [me, *me.children(recursive=True)]
         assert actor in [process.pid for process in processes]
+        if is_known():  # then it was forked
+            assert agent.__file__ in psutil.Process(actor).parent().cmdline()
         sockets = [
             c.laddr.ip for p in processes for c in p.net_connections() if c.status == "LISTEN"
         ]
