@@ -17,7 +17,7 @@ MANIFESTS = ("checkpoint/manifest.json", "checkpoint/previous.json")
 """Files of a run that say which of the others count."""
 _SEALED = re.compile(r"(^|/)(\w+\.parquet/part-[^/]+|checkpoint/[^/]+\.npz)$")
 _STAND_IN = re.compile(r"^(?P<stem>.*)\.(?P<digest>[0-9a-f]{32})(?P<suffix>\.\w+)$")
-_PASSING = re.compile(r"(^|/)(\.[^/]*|[^/]+\.parquet\.(new|old))(/|$)")
+_PASSING = re.compile(r"(^|/)(\.[^/]*|\w+\.(new|old))(/|$)")
 
 
 def is_sealed(name: str) -> bool:
@@ -36,7 +36,7 @@ def is_passing(name: str) -> bool:
 
     Examples
     --------
-    >>> is_passing("a/.lock"), is_passing("a/rounds.parquet.new/part-0"), is_passing("a/run.json")
+    >>> is_passing("a/.lock"), is_passing("a/rounds.new/part-0"), is_passing("a/run.json")
     (True, True, False)
     """
     return bool(_PASSING.search(name))
