@@ -58,7 +58,7 @@ class Measured:
         From reading the scenario to the first Ask of the workload's first run.
     memory_gb : float
         Largest sum of the resident memory of this process and its children during a run, in
-        10^9 bytes; memory that processes share counts for each of them.
+        10^9 bytes. On Linux a page that several of them share counts once.
     growth : float
         ``round_s`` over that of the workload's first case.
     ratio : float
@@ -225,10 +225,17 @@ def resident_memory() -> Iterator[list[int]]:
 
 
 def _resident() -> int:
-    """Return the resident bytes of this process and its children; what two share counts twice."""
+    """Return the resident bytes of this process and its children.
+
+    On Linux each has its part of a page that it shares, with the others as well (PSS), so that the
+    sum counts the page once. Elsewhere it counts for each.
+    """
     me = psutil.Process()
     total = 0
     for process in (me, *me.children(recursive=True)):
         with suppress(psutil.Error):  # it ended while we were looking
-            total += process.memory_info().rss
+            if psutil.LINUX:
+                total += process.memory_full_info().pss
+            else:
+                total += process.memory_info().rss
     return total

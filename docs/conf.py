@@ -28,6 +28,7 @@ extensions = [
     "commands",
     "gallery",
     "interface",
+    "navigation",
     "scenario_reference",
     "studies",
 ]

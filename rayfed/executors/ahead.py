@@ -22,7 +22,7 @@ class Ahead:
     ----------
     prepared : list of (Request, mapping of str to array)
         What they are given after the next exchange.
-    begun : list of object references
+    begun : list of Reply or object reference
         Calls of which nobody has asked yet how they ended.
     known : set of int
         The pieces of work that were in such calls.

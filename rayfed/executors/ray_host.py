@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from rayfed.clients.host import Host, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
-from rayfed.clients.request import Failure, Partial
+from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
 from rayfed.executors.orphan import end_with_parent
+from rayfed.executors.wire import PROTOCOL, Address, Socket
 
 Answered = TypeVar("Answered")
 Refusal: TypeAlias = UnknownRun | ScratchError | NotKept
 """Errors that are sent back as values: Ray would wrap them."""
 Answer: TypeAlias = Partial | Failure | Refusal
+Method: TypeAlias = Literal["exchange", "timed", "work_ahead"]
+"""What drivers ask for in messages, by Ray or by wire."""
 
 BY_VALUE = 2**20
 """Bytes up to which arrays travel within a call: the object store costs two milliseconds more."""
-PROTOCOL = 5
 
 _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a millisecond
 
 
 class HostActor:
     """A client actor: a `Host` in a process of its own, with one BLAS thread.
+
+    It does one thing at a time, whoever asks for it: Ray's calls come in one thread, the messages
+    of each driver of this node in another.
 
     Parameters
     ----------
@@ -55,10 +61,32 @@ class HostActor:
         threadpool_limits(1)
         end_with_parent()
         self.host = Host(owned, state_bytes(memory_gb) // neighbours)
+        self.alone = threading.Lock()
 
     def ready(self) -> int:
         """Return the process id."""
         return os.getpid()
+
+    def listen(self, node: str) -> Address | None:
+        """Wait for a driver to connect, which may then send messages without Ray.
+
+        Parameters
+        ----------
+        node : str
+            Ray's name of the driver's node.
+
+        Returns
+        -------
+        (path, key) or None
+            Where it can connect; None if it cannot, from another node or on a system without Unix
+            sockets.
+        """
+        if node != this_node():
+            return None
+        try:
+            return Socket(self.answer, self.alone).start().address
+        except (OSError, AttributeError):
+            return None
 
     def open(self, key: str, setup: Setup, *tables: Any) -> None:
         """Begin a run; its tables come from the object store, shared without copies.
@@ -72,11 +100,13 @@ class HostActor:
             The tables that its views travel without, in the order of their names there.
         """
         named = dict(zip(setup.views.tables, tables, strict=True))
-        self.host.open(key, setup.with_tables(named))
+        with self.alone:
+            self.host.open(key, setup.with_tables(named))
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
-        return _or_refusal(lambda: self.host.restore(key, rows))
+        with self.alone:
+            return _or_refusal(lambda: self.host.restore(key, rows))
 
     def exchange(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
         """Answer an Ask for the clients that live here, pickled where the answer is small.
@@ -88,34 +118,49 @@ class HostActor:
         send : mapping of str to array, optional
             Large broadcast arrays, shared through the object store.
         """
-        return _small_packed(self._answer(packed, send))
+        return _small_packed(self._unpacked("exchange", packed, send))
 
     def timed(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
         """Answer an Ask as `exchange` does, and say how long that took."""
-        begun = time.perf_counter()
-        answer = self._answer(packed, send)
-        if isinstance(answer, Partial):
-            answer = replace(answer, seconds=time.perf_counter() - begun)
-        return _small_packed(answer)
-
-    def _answer(self, packed: bytes, send: Mapping[str, Array] | None) -> Answer:
-        key, request, inside = pickle.loads(packed)
-        shared = inside if send is None else send
-        return _or_refusal(lambda: self.host.exchange(key, request, shared, Kept()))
+        return _small_packed(self._unpacked("timed", packed, send))
 
     def work_ahead(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer:
         """Run client halves ahead of the Ask that wants their uploads; see `exchange`."""
+        return self._unpacked("work_ahead", packed, send)
+
+    def _unpacked(self, method: Method, packed: bytes, send: Mapping[str, Array] | None) -> Answer:
+        """Answer a message that came by Ray."""
         key, request, inside = pickle.loads(packed)
-        shared = inside if send is None else send
-        return _or_refusal(lambda: self.host.work_ahead(key, request, shared, Kept()))
+        with self.alone:
+            return self.answer(method, key, request, inside if send is None else send)
+
+    def answer(
+        self, method: Method, key: str, request: Request, send: Mapping[str, Array]
+    ) -> Answer:
+        """Answer a message, while nothing else is done here."""
+        begun = time.perf_counter()
+        call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
+        answer: Answer = _or_refusal(lambda: call(key, request, send, Kept()))
+        if method == "timed" and isinstance(answer, Partial):
+            answer = replace(answer, seconds=time.perf_counter() - begun)
+        return answer
 
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
-        return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
+        with self.alone:
+            return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
 
     def close(self, key: str) -> None:
         """Forget a run."""
-        self.host.close(key)
+        with self.alone:
+            self.host.close(key)
+
+
+def this_node() -> str:
+    """Return Ray's name of the node where this process runs; empty without Ray."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
 
 def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 import numpy as np
 import ray
@@ -24,9 +24,14 @@ from rayfed.core.tree import balanced
 from rayfed.executors.ahead import Ahead, needed, numbers
 from rayfed.executors.base import Gathered, HostLost, gather, merged, share
 from rayfed.executors.profile import Profile
-from rayfed.executors.ray_host import BY_VALUE, PROTOCOL
+from rayfed.executors.ray_host import BY_VALUE, Method, this_node
+from rayfed.executors.wire import PROTOCOL, Address, Lost, Reply, Wire, wait
+
+Part: TypeAlias = tuple[int, Request, Mapping[str, Array]]
+"""An actor, the request for its clients, and what they download."""
 
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
+_BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 _UNEQUAL = 1.1  # load of the busiest actor over the mean, above which clients are dealt anew
 
 
@@ -55,6 +60,8 @@ class Layout:
 class RayExecutor:
     """The executor that a driver uses: calls the client actors of the pool.
 
+    Requests go to actors of its own node by wire, to others by Ray, as does all else.
+
     Parameters
     ----------
     actors : list of actor handles
@@ -78,6 +85,7 @@ class RayExecutor:
         works_ahead: bool = False,
     ) -> None:
         self.actors, self.tables, self.tell = list(actors), dict(tables), tell
+        self.wires: list[Wire | None] = [None] * len(self.actors)
         self.fine, self.owner = layout.owner()
         self.stateless: set[str] = set()
         self.works_ahead = works_ahead
@@ -91,15 +99,24 @@ class RayExecutor:
         shared = ray.put(setup)
         tables = [self.tables[name] for name in setup.views.tables]
         self._wait_for_all()
-        _get([actor.open.remote(key, shared, *tables) for actor in self.actors])
+        self._connect()
+        self._get([actor.open.remote(key, shared, *tables) for actor in self.actors])
         for rows in pieces:
             owner = self.owner[rows["ids"] % self.fine]
-            _get(
+            self._get(
                 [
                     self.actors[a].restore.remote(key, share(rows, owner == a))
                     for a in np.unique(owner).tolist()
                 ]
             )
+
+    def _connect(self) -> None:
+        """Connect with the actors of this node that it is not connected with."""
+        missing = [a for a, wire in enumerate(self.wires) if wire is None or wire.lost]
+        here = this_node()
+        addresses = self._get([self.actors[a].listen.remote(here) for a in missing])
+        for a, address in zip(missing, addresses, strict=True):
+            self.wires[a] = _connected(address)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client halves of an Ask on the actors that own the clients."""
@@ -111,12 +128,17 @@ class RayExecutor:
         """Return what each actor answered, with the indices of its clients."""
         ahead = self.ahead[key]
         parts = self._split(key, request)
-        refs = self._call("exchange", key, [(a, part, send) for a, _, part in parts], ahead.known)
+        whole = [(a, part, send) for a, _, part in parts]
+        wanted = [(a, *needed(part, send, ahead.known)) for a, part, send in whole]
         begun = ahead.begun
+        if len({isinstance(call, Reply) for call in begun} | set(map(self._by_wire, wanted))) > 1:
+            self._get(begun)  # only what goes the same way arrives in order
+        calls = self._call("exchange", key, wanted)
         self._begin(key, ahead)
-        answers, earlier = _get(refs), _get(begun)  # what began earlier is done by now
+        answers, earlier = self._get(calls), self._get(begun)  # what began earlier is done by now
         if any(isinstance(answer, NotKept) for answer in answers):
-            answers = _get(self._call("exchange", key, [(a, part, send) for a, _, part in parts]))
+            anew = [(a, *needed(part, send, ())) for a, part, send in whole]
+            answers = self._get(self._call("exchange", key, anew))
         ahead.known -= numbers(request)
         if self.profiled is not None:
             self.profiled.computed([a.seconds for a in answers if isinstance(a, Partial)])
@@ -138,36 +160,31 @@ class RayExecutor:
             ahead.known |= numbers(request)
         ahead.prepared = []
 
-    def _call(
-        self,
-        method: Literal["exchange", "work_ahead"],
-        key: str,
-        parts: Sequence[tuple[int, Request, Mapping[str, Array]]],
-        known: Container[int] | None = None,
-    ) -> list[Any]:
-        """Send requests to actors with what their clients download; return object references.
+    def _call(self, method: Method, key: str, parts: Sequence[Part]) -> list[Any]:
+        """Send requests to actors with what their clients download; return what `_get` takes."""
+        if method == "exchange" and self.profiled is not None:
+            method = "timed"
+        by_ray = [part for part in parts if not self._by_wire(part)]
+        large = sum(_bytes(send) for _, _, send in by_ray) > BY_VALUE
+        stored = {id(send): ray.put(send) for _, _, send in by_ray} if large else {}
+        calls = []
+        for part in parts:
+            a, request, send = part
+            wire = self.wires[a]
+            if wire is not None and self._by_wire(part):
+                calls.append(wire.send(method, key, request, send))
+                continue
+            packed = pickle.dumps((key, request, None if large else send), PROTOCOL)
+            shared = [stored[id(send)]] if large else []
+            calls.append(getattr(self.actors[a], method).remote(packed, *shared))
+        for wire in {call.wire for call in calls if isinstance(call, Reply)}:
+            wire.move(receive=False)  # all at once: an actor that begins may take the processor
+        return calls
 
-        Parameters
-        ----------
-        method : str
-            Of the actor.
-        parts : sequence of (actor, request, send)
-        known : container of int, optional
-            Pieces of work that actors compute ahead; if None the requests are sent as they are.
-        """
-        call: str = method
-        if method == "exchange":
-            parts = [(a, *needed(part, send, known or ())) for a, part, send in parts]
-            call = "exchange" if self.profiled is None else "timed"
-        large = sum(v.nbytes for _, _, send in parts for v in send.values()) > BY_VALUE
-        stored = {id(send): ray.put(send) for _, _, send in parts} if large else {}
-        return [
-            getattr(self.actors[a], call).remote(
-                pickle.dumps((key, part, None if large else send), PROTOCOL),
-                *([stored[id(send)]] if large else []),
-            )
-            for a, part, send in parts
-        ]
+    def _by_wire(self, part: Part) -> bool:
+        """Return whether a request goes by wire."""
+        a, _, send = part
+        return self.wires[a] is not None and _bytes(send) <= _BY_WIRE
 
     def _split(self, key: str, request: Request) -> list[tuple[int, Ints, Request]]:
         """Return the parts of a request: an actor, the indices of its clients, and its request.
@@ -198,14 +215,14 @@ class RayExecutor:
         All actors are asked at once for what makes one piece together, then one after the other.
         """
         fair = PIECE // len(self.actors)
-        first = _get([actor.snapshot.remote(key, fair, 0) for actor in self.actors])
+        first = self._get([actor.snapshot.remote(key, fair, 0) for actor in self.actors])
         yield merged([rows for rows, _ in first])
         waiting = [actor for actor, (_, more) in zip(self.actors, first, strict=True) if more]
         del first
         for actor in waiting:
             more = True
             while more:
-                ((rows, more),) = _get([actor.snapshot.remote(key, PIECE, 1)])
+                ((rows, more),) = self._get([actor.snapshot.remote(key, PIECE, 1)])
                 yield rows
 
     def close(self, key: str) -> None:
@@ -213,12 +230,49 @@ class RayExecutor:
         self.ahead.pop(key, None)
         for actor in self.actors:
             actor.close.remote(key)
+        if not self.ahead:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Let actors drop what they have not begun with: a run may be opened anew."""
+        for wire in self.wires:
+            if wire is not None:
+                wire.close()
 
     def profile(self, profile: Profile) -> None:
         """Measure exchanges from now on."""
         self.profiled = profile
         profile.watch(self, "exchange", "adding up")
         profile.watch(self, "_answers", "sending")
+
+    def _get(self, calls: Sequence[Any]) -> list[Any]:
+        """Get the results of calls to actors, replies on wires or references of Ray's.
+
+        Raises
+        ------
+        HostLost
+            If an actor died, or has come back empty.
+        ScratchError
+            If client state fits neither the memory nor the disk of an actor.
+        """
+        replies = [call for call in calls if isinstance(call, Reply)]
+        refs = [call for call in calls if not isinstance(call, Reply)]
+        try:
+            wait(replies)
+            answers = iter(ray.get(refs) if refs else [])
+            results = [
+                _result(call if isinstance(call, Reply) else next(answers)) for call in calls
+            ]
+        except (Lost, RayActorError) as error:
+            self._hang_up()
+            raise HostLost(f"a client actor was lost ({first_line(error)})") from error
+        for result in results:
+            if isinstance(result, UnknownRun):
+                self._hang_up()
+                raise HostLost("a client actor was started anew and must be restored")
+            if isinstance(result, ScratchError):
+                raise result
+        return results
 
     def _wait_for_all(self) -> None:
         """Wait until every actor answers; Ray may be starting some of them anew.
@@ -243,27 +297,23 @@ class RayExecutor:
                 time.sleep(0.2)
 
 
-def _get(refs: Sequence[Any]) -> list[Any]:
-    """Get the results of calls to actors.
-
-    Raises
-    ------
-    HostLost
-        If an actor died, or has come back empty.
-    ScratchError
-        If client state fits neither the memory nor the disk of an actor.
-    """
+def _connected(address: Address | None) -> Wire | None:
+    """Return a wire to an address; None if there is none, or nobody is there."""
     try:
-        answers: list[Any] = ray.get(list(refs))
-    except RayActorError as error:
-        raise HostLost(f"a client actor was lost ({first_line(error)})") from error
-    results = [pickle.loads(item) if isinstance(item, bytes) else item for item in answers]
-    for result in results:
-        if isinstance(result, UnknownRun):
-            raise HostLost("a client actor was started anew and must be restored")
-        if isinstance(result, ScratchError):
-            raise result
-    return results
+        return None if address is None else Wire(address)
+    except OSError:
+        return None
+
+
+def _result(answer: Any) -> Any:
+    """Return what an actor answered, of a reply or of what Ray brought."""
+    if isinstance(answer, Reply):
+        return answer.value()
+    return pickle.loads(answer) if isinstance(answer, bytes) else answer
+
+
+def _bytes(send: Mapping[str, Array]) -> int:
+    return sum(values.nbytes for values in send.values())
 
 
 def first_line(error: Exception) -> str:

@@ -104,6 +104,8 @@ class RayStudy:
         Memory that client state may take on each node, in 10^9 bytes.
     gpus : float
         GPUs, or the share of one, of each client actor.
+    runs : int
+        How many runs there will be: their drivers start together with the client actors.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class RayStudy:
         by_value: Sequence[Any] = (),
         memory_gb: float | None = None,
         gpus: float = 0.0,
+        runs: int = 0,
     ) -> None:
         if address is not None and address.startswith("ray://"):
             raise RayfedError(
@@ -123,6 +126,7 @@ class RayStudy:
             )
         self.out = out
         self.drivers: list[Any] = []
+        self.idle: list[Any] = []
         self.actors: list[Any] = []
         self.started = not ray.is_initialized()
         if self.started:
@@ -131,6 +135,7 @@ class RayStudy:
             self.node = joined()
         try:
             self._start_actors(clients, clients_per_actor, by_value, memory_gb, gpus)
+            self.idle += [self._start_driver() for _ in range(min(runs, self.cpus))]
         except BaseException:
             self.close()
             raise
@@ -227,6 +232,10 @@ class RayStudy:
             self._end_drivers()
 
     def driver(self) -> Any:
+        """Return a driver actor, one that was started early if there is one."""
+        return self.idle.pop() if self.idle else self._start_driver()
+
+    def _start_driver(self) -> Any:
         """Start a driver actor on this node, where the records land."""
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
@@ -246,6 +255,7 @@ class RayStudy:
 
     def _end_drivers(self) -> None:
         """End the drivers: each holds 200 MB, and a later study starts its own."""
+        self.idle.clear()
         while self.drivers:
             self._end(self.drivers.pop())
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,7 @@ from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import BY_VALUE
 from rayfed.executors.ray_pool import first_line
 from rayfed.runs.listening import AUTH_MODE, found, listened
+from rayfed.runs.ray_lean import is_known, lean
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _SERVERS = ("gcs_server", "raylet")
@@ -42,6 +44,8 @@ class RayNode:
         That this process listened on before.
     logs : Path, optional
         Folder of Ray's logs; None where its servers are not ours to watch.
+    held : ExitStack
+        What is given back in the end.
 
     Attributes
     ----------
@@ -50,9 +54,13 @@ class RayNode:
     """
 
     def __init__(
-        self, before: set[psutil.Process], sockets: set[tuple[str, int]], logs: Path | None
+        self,
+        before: set[psutil.Process],
+        sockets: set[tuple[str, int]],
+        logs: Path | None,
+        held: ExitStack,
     ) -> None:
-        self.before, self.sockets, self.logs = before, sockets, logs
+        self.before, self.sockets, self.logs, self.held = before, sockets, logs, held
         self.messages: list[str] = []
         ours = [] if logs is None else _rays_processes(before)
         self.servers = {name: p for p in ours if (name := _name(p)) in _SERVERS}
@@ -89,6 +97,7 @@ class RayNode:
         ray.shutdown()
         _, left = psutil.wait_procs(ours, timeout=_END_S)
         _kill(left)
+        self.held.close()
         ray_worker.print_to_stdstream = self.print
 
 
@@ -110,26 +119,30 @@ def start(address: str | None, actors: int) -> RayNode:
         If Ctrl-C or SIGTERM came meanwhile; whatever had been started has ended then.
     """
     before, sockets = set(psutil.Process().children()), listened([psutil.Process()])
+    kept = ExitStack()
     try:
         with ExitStack() as held:
             held.enter_context(_without_interrupts())
             if address is None:
                 held.enter_context(_on_loopback())
+            if address is None and is_known():
+                folder = kept.enter_context(TemporaryDirectory(prefix="rayfed-"))
+                held.enter_context(lean(Path(folder)))
             context = _init(address, actors)
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         raise RayfedError(f"--address {address}: cannot join Ray: {first_line(error)}") from error
     except BaseException:
-        RayNode(before, sockets, None).end()
+        RayNode(before, sockets, None, kept).end()
         raise
     logs = None if address else Path(context.address_info["session_dir"]) / "logs"
-    node = RayNode(before, sockets, logs)
+    node = RayNode(before, sockets, logs, kept)
     node.keep_messages()
     return node
 
 
 def joined() -> RayNode:
     """Return the Ray that this process is connected to already; it is not ours to end."""
-    return RayNode(set(), set(), None)
+    return RayNode(set(), set(), None, ExitStack())
 
 
 def _init(address: str | None, actors: int) -> Any:

@@ -13,6 +13,7 @@ import yaml
 
 import rayfed
 from rayfed.core.plugins import find
+from rayfed.runs import ray_lean
 
 pytestmark = pytest.mark.ray
 
@@ -79,6 +80,17 @@ def serial(study, tmp_path_factory):
 def test_actors_give_the_bytes_of_no_actors(study, serial, tmp_path, assert_same, placed):
     overrides = {f"executor.{name}": value for name, value in placed.items()}
     rayfed.run(study, out=tmp_path / "out", overrides=overrides)
+    assert_same(serial, tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_workers_that_ray_starts_by_itself_give_the_same_bytes(
+    study, serial, tmp_path, assert_same, monkeypatch
+):
+    assert ray_lean.is_known()
+    monkeypatch.setenv(ray_lean.PLAIN, "1")
+    assert not ray_lean.is_known()
+    rayfed.run(study, out=tmp_path / "out", overrides=["executor.clients_per_actor=3"])
     assert_same(serial, tmp_path / "out")
 
 

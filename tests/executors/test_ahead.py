@@ -20,13 +20,17 @@ COUNT = 12
 
 @pytest.fixture
 def pool(monkeypatch):
-    """Return a function that makes an executor of actors whose calls run at once."""
+    """Return a function that makes an executor of actors whose calls run at once.
+
+    They are of another node, unless the executor is to reach them by wire.
+    """
     monkeypatch.setattr(ray_host, "threadpool_limits", lambda limits: None)
     monkeypatch.setattr(ray_host, "end_with_parent", lambda: None)
     monkeypatch.setattr(ray_pool.ray, "get", lambda refs, timeout=None: list(refs))
     monkeypatch.setattr(ray_pool.ray, "put", lambda value: value)
 
-    def make(tables, *, works_ahead=True):
+    def make(tables, *, works_ahead=True, wires=False):
+        monkeypatch.setattr(ray_pool, "this_node", lambda: "" if wires else "another")
         owned = classes(COUNT, 3)
         actors = [Called(ray_host.HostActor(of_actor)) for of_actor in owned]
         return RayExecutor(actors, Layout(owned), tables, works_ahead=works_ahead)
@@ -38,14 +42,17 @@ class Called:
     """An actor handle: ``handle.method.remote(...)`` returns what the method returns."""
 
     def __init__(self, actor):
-        self.actor, self.calls = actor, []
+        self.actor, self.answered = actor, []
+        whole = actor.answer
+
+        def answer(method, *message):
+            self.answered.append(method)
+            return whole(method, *message)
+
+        actor.answer = answer
 
     def __getattr__(self, method):
-        def remote(*args):
-            self.calls.append(method)
-            return getattr(self.actor, method)(*args)
-
-        return SimpleNamespace(remote=remote)
+        return SimpleNamespace(remote=getattr(self.actor, method))
 
 
 def run_of(name, **settings):
@@ -74,22 +81,22 @@ def rows_of(run, executor, between=lambda: None):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("name", "settings", "wires"),
     [
-        ("fedbuff", {"buffer": 3, "concurrency": 8}),
-        ("fedbuff", {"buffer": 3, "concurrency": 8, "local": LOCAL | {"lr_decay": 0.9}}),
-        ("fedat", {}),
+        ("fedbuff", {"buffer": 3, "concurrency": 8}, False),
+        ("fedbuff", {"buffer": 3, "concurrency": 8, "local": LOCAL | {"lr_decay": 0.9}}, True),
+        ("fedat", {}, True),
     ],
 )
-def test_actors_that_work_ahead_give_the_same_bits(pool, name, settings):
+def test_actors_that_work_ahead_give_the_same_bits(pool, name, settings, wires):
     run, tables = run_of(name, **settings)
     wanted, wanted_after = rows_of(run, SerialExecutor(tables))
-    executor = pool(tables)
+    executor = pool(tables, wires=wires)
     found, after = rows_of(run, executor)
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
-    calls = [call for actor in executor.actors for call in actor.calls]
-    assert "work_ahead" in calls
+    assert [wire is not None for wire in executor.wires] == [wires] * 3
+    assert "work_ahead" in [method for actor in executor.actors for method in actor.answered]
     kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.actors]
     under_way = [*after.flight.queue, *after.flight.buffer]
     assert sum(kept) <= len(under_way)  # the others were used
@@ -130,4 +137,4 @@ def test_actors_on_all_processors_do_not_work_ahead(pool):
     found, _ = rows_of(run, executor)
     wanted, _ = rows_of(run, SerialExecutor(tables))
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-    assert not any("work_ahead" in actor.calls for actor in executor.actors)
+    assert not any("work_ahead" in actor.answered for actor in executor.actors)

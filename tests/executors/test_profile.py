@@ -1,5 +1,6 @@
 """A profile gives each moment to the innermost step that is watched."""
 
+import threading
 import time
 
 import numpy as np
@@ -134,7 +135,7 @@ class Actor:
 
     def __init__(self, owned, tables):
         actor = HostActor.__new__(HostActor)
-        actor.host, self.tables = Host(owned), tables
+        actor.host, actor.alone, self.tables = Host(owned), threading.Lock(), tables
         self.host, self.exchange, self.timed = actor.host, Call(actor.exchange), Call(actor.timed)
 
 
