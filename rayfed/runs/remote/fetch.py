@@ -13,7 +13,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.runs import store
 from rayfed.runs.folder import LOCK
 from rayfed.runs.remote.names import MANIFESTS, RUN, file_of, is_passing
-from rayfed.runs.remote.objects import Gone, Objects
+from rayfed.runs.remote.objects import Gone, Objects, batches
 from rayfed.runs.remote.staging import Staging
 
 _TRIES = 5  # of a folder that somebody writes meanwhile
@@ -67,14 +67,17 @@ def _bring(
     }
     shutil.rmtree(staging.passing, ignore_errors=True)
     staging.passing.mkdir(parents=True)
-    places = {name: staging.passing / str(k) for k, name in enumerate(needed.values())}
-    objects.get(places)
-    for file, name in needed.items():
-        target = staging.folder / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(places[name], target)
-        held[file] = versions[name]
-    staging.write_note(versions=held)
+    try:
+        for files in batches(needed):
+            places = {needed[file]: staging.passing / str(k) for k, file in enumerate(files)}
+            objects.get(places)
+            for file in files:
+                target = staging.folder / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(places[needed[file]], target)
+                held[file] = versions[needed[file]]
+    finally:  # what has come need not come again
+        staging.write_note(versions=held)
 
 
 def _chosen(versions: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ MANIFESTS = ("checkpoint/manifest.json", "checkpoint/previous.json")
 _SEALED = re.compile(r"(^|/)(\w+\.parquet/part-[^/]+|checkpoint/[^/]+\.npz)$")
 _STAND_IN = re.compile(r"^(?P<stem>.*)\.(?P<digest>[0-9a-f]{32})(?P<suffix>\.\w+)$")
 _PASSING = re.compile(r"(^|/)(\.[^/]*|\w+\.(new|old))(/|$)")
+_NO_FILE = re.compile(r"^$|^/|//|/$|\\")
 
 
 def is_sealed(name: str) -> bool:
@@ -32,14 +33,18 @@ def is_sealed(name: str) -> bool:
 
 
 def is_passing(name: str) -> bool:
-    """Return whether a file is none of the results: a draft, a lock, a table being replaced.
+    """Return whether a name is none of the results: a draft, a lock, a table being replaced.
+
+    Neither is what would not be inside of a folder.
 
     Examples
     --------
     >>> is_passing("a/.lock"), is_passing("a/rounds.new/part-0"), is_passing("a/run.json")
     (True, True, False)
+    >>> is_passing("../run.json"), is_passing("/run.json"), is_passing("a//run.json")
+    (True, True, True)
     """
-    return bool(_PASSING.search(name))
+    return bool(_PASSING.search(name) or _NO_FILE.search(name))
 
 
 def stand_in(name: str, digest: str) -> str:

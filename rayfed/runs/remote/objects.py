@@ -99,7 +99,7 @@ class Objects:
     def put(self, files: Mapping[str, Path]) -> None:
         """Replace objects by the content of files, in any order."""
         with _said("cannot be written"):
-            for names in _batches(files):
+            for names in batches(files):
                 sources = [str(files[name]) for name in names]
                 self.fs.put(sources, [self._path(name) for name in names])
 
@@ -112,7 +112,7 @@ class Objects:
             If one is not there.
         """
         with _said("cannot be read"):
-            for names in _batches(files):
+            for names in batches(files):
                 targets = [str(files[name]) for name in names]
                 self.fs.get([self._path(name) for name in names], targets)
 
@@ -124,7 +124,7 @@ class Objects:
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; that one is gone already is no error."""
         with _said("cannot be deleted"):
-            for some in _batches(names):
+            for some in batches(names):
                 try:
                     self.fs.rm([self._path(name) for name in some])
                 except FileNotFoundError:
@@ -136,7 +136,8 @@ class Objects:
         return f"{self.root}/{name}"
 
 
-def _batches(names: Iterable[str]) -> Iterator[Sequence[str]]:
+def batches(names: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Yield names, `BATCH` at a time."""
     left = list(names)
     for start in range(0, len(left), BATCH):
         yield left[start : start + BATCH]

@@ -85,6 +85,7 @@ def test_what_differs_alone_is_brought(held, elsewhere, monkeypatch):
     elsewhere()
     rayfed.load(URL)
     Objects(URL).write("summary.csv", b"new")
+    Objects(URL).write("../outside", b"never")
     brought = []
     get = Objects.get
     monkeypatch.setattr(
