@@ -76,11 +76,13 @@ class Mirror:
             self.owner.leave()
         except (RayfedError, OSError, Unsettled) as error:
             self.owner.stop()
-            again = f"rayfed resume {self.staging.url}"
-            raise RayfedError(
+            text = (
                 f"{self.staging.url}: not everything was uploaded ({_why(error)}); all of it is in "
-                f"{self.staging.folder}, upload it from this machine by: {again}"
-            ) from error
+                f"{self.staging.folder}"
+            )
+            if not isinstance(error, Taken):
+                text += f", upload it from this machine by: rayfed resume {self.staging.url}"
+            raise RayfedError(text) from error
         known = self.uploads.known
         held = {name: version for name, version in versions.items() if known.get(name)}
         self.staging.write_note(sent=True, versions=held)
@@ -114,7 +116,7 @@ class Mirror:
             raise Unsettled(f"the checkpoint of {left_out[0]} is not whole")
 
     def _run(self) -> None:
-        wait = EVERY_S
+        wait = 0.0
         while not self._closing.wait(wait):
             try:
                 self.upload()

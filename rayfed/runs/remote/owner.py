@@ -57,7 +57,8 @@ class Owner:
         Parameters
         ----------
         before : str
-            The session that was the last here: if it still is, nobody is waited for.
+            The session of the last process that wrote the folder on this machine, which has ended:
+            if it was the last of all, nobody is waited for.
         tell : callable
             Is given a line where somebody is.
 

@@ -104,7 +104,7 @@ def _started(staging: Staging, tell: Tell) -> Mirror:
     objects = Objects(staging.url)
     owner, before = Owner(objects, uuid4().hex), staging.note()
     with _refused(staging.url), _alone(staging):
-        last = owner.take(before.session, tell)
+        last = owner.take(before.session if before.mine else "", tell)
         try:
             if before.new and last != before.session:
                 raise ScenarioError(staging.url, "another process has begun a study there")

@@ -149,8 +149,22 @@ def test_one_process_writes_at_a_time(held):
     assert len(lines) == 1
     assert "waiting 0.3 s for a sign of life" in lines[0]
     first.leave()
-    assert Owner(Objects(URL), "third").take("", lines.append) == "first"
+    third = Owner(Objects(URL), "third")
+    assert third.take("", lines.append) == "first"
+    third.stop()
     assert len(lines) == 1
+
+
+def test_a_study_that_is_running_elsewhere_is_read_but_not_resumed(held, elsewhere):
+    rayfed.run(STUDY, out=URL)
+    other = Owner(Objects(URL), "other")
+    other.take(other.session, print)
+    elsewhere()
+    rayfed.load(URL)
+    with pytest.raises(ScenarioError, match=r"study: is being written by process \d+"):
+        rayfed.resume(URL)
+    other.leave()
+    assert rayfed.resume(URL).outcome == {RUN: "finished"}
 
 
 def test_an_owner_without_a_sign_of_life_is_replaced_and_notices(held):
