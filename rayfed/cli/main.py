@@ -24,7 +24,14 @@ from rayfed.cli import (
     start,
     tables,
 )
-from rayfed.cli.arguments import Address, Folder, Overrides, ScenarioFile, ScenarioFiles
+from rayfed.cli.arguments import (
+    Address,
+    Folder,
+    Overrides,
+    ScenarioFile,
+    ScenarioFiles,
+    returned,
+)
 from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import estimates, headline, prepared, swept
@@ -255,7 +262,8 @@ def report(
 
     result = load(folder)
     aim = None if target is None else Aim.of(Results.read(folder), None, None, target)
-    page = result.report() if aim is None else result.report(aim.column, aim.target)
+    with returned(folder):
+        page = result.report() if aim is None else result.report(aim.column, aim.target)
     say(f"page: {page}")
     for line in damaged(folder, result.outcome):
         say(f"warning: {line}; rayfed resume mends it", err, style="yellow")

@@ -36,6 +36,7 @@ from rayfed.runs.logger import LogLine, forward, level
 from rayfed.runs.ray_crew import Crew, alive
 from rayfed.runs.ray_node import joined, start
 from rayfed.runs.records import log
+from rayfed.runs.remote.place import shown
 from rayfed.runs.run_json import record_failure
 
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
@@ -214,7 +215,7 @@ class RayStudy:
         if server is not None:
             raise RayfedError(
                 f"Ray's {server} has ended; was it killed, or is the memory exhausted? What was "
-                f"recorded is kept, go on with it by: rayfed resume {shlex.quote(str(self.out))}"
+                f"recorded is kept, go on with it by: rayfed resume {shlex.quote(shown(self.out))}"
             )
 
     def follow(self) -> list[str]:

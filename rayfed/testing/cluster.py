@@ -11,7 +11,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -19,6 +19,7 @@ from unittest import mock
 from ray.exceptions import RayActorError
 
 from rayfed.clients.host import Host
+from rayfed.clients.prints import Prints
 from rayfed.executors.combiner import Combiner
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool
@@ -177,9 +178,12 @@ def no_ray(*, wires: bool = False) -> Iterator[None]:
     wires : bool
         Whether all hosts are taken for those of the driver's node, which are reached by wire.
     """
-    name = "" if wires else "elsewhere"
-    here = mock.patch("rayfed.executors.calls.this_node", return_value=name)
-    with here, mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait):
+    with ExitStack() as patched:
+        name = "" if wires else "elsewhere"
+        patched.enter_context(mock.patch("rayfed.executors.calls.this_node", return_value=name))
+        if wires:  # in threads, which share one stdout
+            patched.enter_context(mock.patch("rayfed.executors.ray_host.Kept", Prints))
+        patched.enter_context(mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait))
         yield
 
 
