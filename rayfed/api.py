@@ -570,7 +570,7 @@ def _run_all(
 def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> Iterator[Backend]:
     """Start what executes the runs of a plan."""
     with watch:
-        backend = _backend(plan, folder, debug)
+        backend = _backend(plan, folder, debug, watch)
         try:
             backend.wait(watch.actors)
             listens = backend.listens()
@@ -581,7 +581,7 @@ def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> I
             backend.close()
 
 
-def _backend(plan: Plan, folder: Path, debug: bool) -> Backend:
+def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> Backend:
     """Return what the scenario's executor names; Ray is imported only here."""
     executor = plan.executor
     if executor.name == "serial" or debug:
@@ -599,12 +599,12 @@ def _backend(plan: Plan, folder: Path, debug: bool) -> Backend:
 
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
-        own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs),
+        own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
     )  # fmt: skip
 
 
-def cluster_cpus(address: str) -> int:
-    """Return the CPUs of a Ray cluster that this machine belongs to; it is left again.
+def cluster_cpus(address: str) -> list[int]:
+    """Return the CPUs of each node of a Ray cluster that this machine belongs to; it is left again.
 
     Raises
     ------

@@ -96,7 +96,8 @@ def check(
     from rayfed.cli import forecasts
 
     plan = prepared(scenarios, set_, address)
-    cpus = api.cpus() if address is None else api.cluster_cpus(address)
+    nodes = [api.cpus()] if address is None else api.cluster_cpus(address)
+    cpus = sum(nodes)
     plan = plan.placed(cpus)
     say(swept(plan) if plan.study.search else headline(plan, cpus))
     if plan.choice is not None:
@@ -106,7 +107,7 @@ def check(
         out.print(tables.cases(plan.study.cases))
     cost = plan.cost(cpus)
     say(
-        f"{cost.actors} client actors, {cost.drivers} driver actors; about "
+        f"{cost.actors} client actors{tables.on_nodes(nodes)}, {cost.drivers} driver actors; about "
         f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
         f"{tables.mib(cost.state)}, copies of models {tables.mib(cost.copies)}, processes "
         f"{tables.mib(cost.processes)})"

@@ -158,7 +158,7 @@ def test_drivers_elsewhere_and_systems_without_such_sockets_get_no_address(monke
     monkeypatch.setattr(ray_host, "end_with_parent", lambda: None)
     monkeypatch.setattr(ray_host, "this_node", lambda: "here")
     monkeypatch.setattr(wire.tempfile, "tempdir", str(tmp_path))
-    actor = ray_host.HostActor([(0, 1)])
+    actor = ray_host.HostActor()
     assert actor.listen("there") is None
     monkeypatch.delattr(socket, "AF_UNIX")
     assert actor.listen("here") is None
