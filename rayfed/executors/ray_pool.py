@@ -146,7 +146,8 @@ class RayExecutor:
         if any(isinstance(answer, NotKept) for answer in answers):
             assert request.serials is not None
             anew = replace(request, serials=np.zeros_like(request.serials))
-            parts, answers, _ = self.ask(key, anew, send, timed=timed)
+            parts, answers, later = self.ask(key, anew, send, timed=timed)
+            earlier += later
         if self.profiled is not None:
             taken = [s for a in answers if isinstance(a, Partial) for s in a.seconds]
             self.profiled.computed(taken)
@@ -269,17 +270,21 @@ class RayExecutor:
         ConnectionError
             If one does not come back; a resume may find it.
         """
-        end, why = time.monotonic() + _RESTART_S, "no answer"
+        end, why = time.monotonic() + _RESTART_S, "no node has any"
         while time.monotonic() < end:
             if self.offered is not None:
                 offered, self.offered = self.offered, None
                 self.calls.hang_up()
                 self._use(offered)
+            if not self.pool.hosts:
+                time.sleep(0.2)
+                continue
             waiting = [host.ready.remote() for host in self.pool.hosts]
             try:
                 while waiting and self.offered is None and time.monotonic() < end:
                     done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_S)
                     ray.get(done)
+                why = "no answer"
             except LOST as error:
                 why = first_line(error)
                 time.sleep(0.2)

@@ -89,7 +89,7 @@ class DriverActor:
         """Use other hosts from the next checkpoint on, or at once where one was lost."""
         with self.changing:
             newest = self._newest(pool)
-            if self.executor is not None:
+            if self.executor is not None and self.executor.pool.version < newest.version:
                 self.executor.offer(newest)
 
     def _newest(self, pool: Pool) -> Pool:
@@ -161,7 +161,7 @@ class RayStudy:
         try:
             for module in by_value:  # a user's own code travels with the values that need it
                 ray.cloudpickle.register_pickle_by_value(module)
-            self.crew.start(alive())
+            self.crew.begin(alive())
             self.idle += [self._start_driver() for _ in range(min(runs, self.crew.cpus))]
         except BaseException:
             self.close()

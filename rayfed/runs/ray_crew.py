@@ -127,19 +127,32 @@ class Crew:
 
     # -- what changes ----------------------------------------------------------------------------
 
-    def start(self, nodes: Mapping[str, Node]) -> None:
-        """Start the actors that are wanted on nodes that have none yet, and combiners.
+    def begin(self, nodes: Mapping[str, Node]) -> None:
+        """Start the actors of a study on the nodes that are there.
 
         Raises
         ------
         RayfedError
-            If the nodes that are there at the beginning lack GPUs.
+            If they lack GPUs.
         """
+        there = sum(node.gpus for node in nodes.values())
+        count = self._wanted(sum(node.cpus for node in nodes.values()))
+        if count * self.gpus > there:
+            raise RayfedError(
+                f"executor.gpus_per_actor: {count} client actors need {count * self.gpus:g} GPUs, "
+                f"but there are {there:g}; use a smaller share, or a larger "
+                "executor.clients_per_actor"
+            )
+        self.start(nodes)
+
+    def _wanted(self, cpus: float) -> int:
+        return actor_count(self.clients, self.clients_per_actor, max(1, int(cpus)))
+
+    def start(self, nodes: Mapping[str, Node]) -> None:
+        """Start the actors that are wanted on nodes that have none yet, and combiners."""
         cpus = {key: node.cpus for key, node in nodes.items() if key not in self.refused}
         here = {key: len(station.actors) for key, station in self.stations.items()}
-        count = actor_count(self.clients, self.clients_per_actor, max(1, int(sum(cpus.values()))))
-        if not here:
-            self._check_gpus(count, nodes)
+        count = self._wanted(sum(cpus.values()))
         most = {key: int(node.gpus / self.gpus) for key, node in nodes.items()} if self.gpus else {}
         if self.clients_per_actor == "auto":
             most = {key: min(max(1, int(n)), most.get(key, count)) for key, n in cpus.items()}
@@ -222,16 +235,6 @@ class Crew:
             if station.combiner is not None:
                 yield station.combiner
         self.stations.clear()
-
-    def _check_gpus(self, count: int, nodes: Mapping[str, Node]) -> None:
-        """Refuse to wait for GPUs that the cluster does not have."""
-        there = sum(node.gpus for node in nodes.values())
-        if count * self.gpus > there:
-            raise RayfedError(
-                f"executor.gpus_per_actor: {count} client actors need {count * self.gpus:g} GPUs, "
-                f"but there are {there:g}; use a smaller share, or a larger "
-                "executor.clients_per_actor"
-            )
 
 
 _RESTARTED = {"max_restarts": -1, "max_task_retries": 0}

@@ -11,7 +11,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -178,10 +178,12 @@ def no_ray(*, wires: bool = False) -> Iterator[None]:
     wires : bool
         Whether all hosts are taken for those of the driver's node, which are reached by wire.
     """
-    name = "" if wires else "elsewhere"
-    here = mock.patch("rayfed.executors.calls.this_node", return_value=name)
-    prints = mock.patch("rayfed.executors.ray_host.Kept", Prints)  # all actors share one stdout
-    with here, prints, mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait):
+    with ExitStack() as patched:
+        name = "" if wires else "elsewhere"
+        patched.enter_context(mock.patch("rayfed.executors.calls.this_node", return_value=name))
+        if wires:  # in threads, which share one stdout
+            patched.enter_context(mock.patch("rayfed.executors.ray_host.Kept", Prints))
+        patched.enter_context(mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait))
         yield
 
 

@@ -8,7 +8,7 @@ from rayfed import api
 from rayfed.clients.request import uncharged
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loops import loop_of
-from rayfed.executors.ray_pool import RayExecutor
+from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing.cluster import Node, Stored, no_ray, pool, stored
 from rayfed.testing.studies import LOCAL, mixed
@@ -177,3 +177,18 @@ def test_a_client_that_fails_is_named_through_a_combiner(monkeypatch):
     ):  # fmt: skip
         with pytest.raises(RunFailed, match="client 5, 'train' failed: ValueError: no batteries"):
             rows_of(run, executor)
+
+
+def test_a_run_waits_for_a_node_where_there_is_none(monkeypatch):
+    """It takes the pool that is offered meanwhile, and gives up after a while without one."""
+    run, tables = prepared(8, algorithms=[METHODS[0]])
+    executor = RayExecutor(Pool([], []), 8, stored(tables))
+    monkeypatch.setattr("time.sleep", lambda s: executor.offer(pool([Node(2, 8)])))
+    executor.open(run.folder, run.setup())
+    assert executor.pool.sizes == [2]
+    assert not executor.moves
+    monkeypatch.setattr("time.sleep", lambda s: None)
+    monkeypatch.setattr("rayfed.executors.ray_pool._RESTART_S", 0.01)
+    alone = RayExecutor(Pool([], []), 8, stored(tables))
+    with pytest.raises(ConnectionError, match="no node has any"):
+        alone.open(run.folder, run.setup())

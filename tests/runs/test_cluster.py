@@ -132,7 +132,7 @@ for _ in range(NODES):
     cluster.add_node(num_cpus=EACH)
 ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
 crew = Crew(clients, "auto")
-crew.start(alive())
+crew.begin(alive())
 ray.get(crew.starting)
 crew.started()
 tables = {name: ray.put(table) for name, table in plan.tables.items()}

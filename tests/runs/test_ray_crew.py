@@ -57,7 +57,7 @@ def nodes(**cpus):
 
 
 def begun(crew, **cpus):
-    crew.start(nodes(**cpus))
+    crew.begin(nodes(**cpus))
     crew.started()
 
 
@@ -149,7 +149,7 @@ def test_a_node_where_actors_cannot_start_is_left_alone(started):
 def test_gpus_decide_where_actors_are(started):
     there = {"a": Node("a", 8.0, 0.0), "b": Node("b", 2.0, 1.0), "c": Node("c", 2.0, 2.0)}
     with pytest.raises(RayfedError, match="4 client actors need 4 GPUs, but there are 3"):
-        Crew(4, 1, gpus=1.0).start(there)
-    Crew(3, 1, gpus=1.0).start(there)
+        Crew(4, 1, gpus=1.0).begin(there)
+    Crew(3, 1, gpus=1.0).begin(there)
     found = sorted(actor.node for actor in started if actor.kind == "HostActor")
     assert found == ["b", "c", "c"]
