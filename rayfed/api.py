@@ -189,6 +189,7 @@ def run(
     watch: ProgressDisplay | None = None,
     debug: bool = False,
     profile: bool = False,
+    page: bool = True,
 ) -> Result:
     """Run a scenario and return what it recorded.
 
@@ -213,6 +214,9 @@ def run(
     profile : bool
         Whether it is measured what the wall-clock time of rounds goes into: `Result.profile`. It
         does not change a result either.
+    page : bool
+        Whether ``report.html`` and ``summary.csv`` are written at the end, which takes seconds
+        where there are many runs; `Result.report` writes them at any time.
 
     Raises
     ------
@@ -228,7 +232,8 @@ def run(
     """
     study = unsearched(read(scenario, overrides, address))
     plan, watch = prepare(study), watch or Silent()
-    return execute(plan, begin(plan, out, watch=watch), watch=watch, debug=debug, profile=profile)
+    folder = begin(plan, out, watch=watch)
+    return execute(plan, folder, watch=watch, debug=debug, profile=profile, page=page)
 
 
 def sweep(
@@ -368,6 +373,7 @@ def resume(
     address: str | None = None,
     watch: ProgressDisplay | None = None,
     debug: bool = False,
+    page: bool = True,
 ) -> Result:
     """Continue the runs of a result folder that have not ended, from their last checkpoints.
 
@@ -381,7 +387,7 @@ def resume(
         Of the Ray cluster to use, "local" for Ray on this machine; that of before if None.
     watch : ProgressDisplay, optional
         Shows the progress; nothing is shown if None.
-    debug : bool
+    debug, page : bool
         As in `run`.
 
     Raises
@@ -395,7 +401,8 @@ def resume(
     """
     folder = local_copy(folder, watch)
     plan = recorded(folder, address)
-    return execute(plan, folder, resume=True, failed=failed, watch=watch or Silent(), debug=debug)
+    shown = watch or Silent()
+    return execute(plan, folder, resume=True, failed=failed, watch=shown, debug=debug, page=page)
 
 
 def recorded(folder: Path, address: str | None = None) -> Plan:
@@ -480,6 +487,7 @@ def execute(
     watch: ProgressDisplay,
     debug: bool = False,
     profile: bool = False,
+    page: bool = True,
 ) -> Result:
     """Run the runs of a plan that have not ended, then write the page.
 
@@ -497,6 +505,8 @@ def execute(
         Shows the progress.
     debug, profile : bool
         As in `run`.
+    page : bool
+        As in `run`; sweeps always write it.
     """
     if not debug:  # all is in this process then
         plan = placed(plan)
@@ -518,7 +528,8 @@ def execute(
                 draw(run, plan.tables, folder / run.folder)
                 labels.count(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
-        result.report()
+        if page:
+            result.report()
     return result
 
 

@@ -143,3 +143,12 @@ Debug = Annotated[
         "tracebacks. Results stay the same.",
     ),
 ]
+
+NoPage = Annotated[
+    bool,
+    typer.Option(
+        "--no-page",
+        help="Do not write the page at the end, which takes seconds where there are many runs; "
+        "rayfed report DIR writes it later.",
+    ),
+]

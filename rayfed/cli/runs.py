@@ -15,6 +15,7 @@ from rayfed.cli.arguments import (
     Address,
     Debug,
     Folder,
+    NoPage,
     Out,
     Overrides,
     ScenarioFile,
@@ -40,6 +41,7 @@ def run(
         bool,
         typer.Option("--profile", help="Measure what the wall-clock time of rounds goes into."),
     ] = False,
+    no_page: NoPage = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -61,8 +63,9 @@ def run(
         display = volume.watch(len(plan.runs), bars=not debug)
         folder = api.begin(plan, out_, watch=display)
         say(headline(plan))
-        go = partial(api.execute, plan, folder, watch=display, debug=debug, profile=profile)
-        status = _end(folder, go, debug, volume)
+        how = {"debug": debug, "profile": profile, "page": not no_page}
+        go = partial(api.execute, plan, folder, watch=display, **how)
+        status = _end(folder, go, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
 
@@ -134,6 +137,7 @@ def resume(
     ] = False,
     address: Address = None,
     debug: Debug = False,
+    no_page: NoPage = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -145,12 +149,14 @@ def resume(
     """
     volume = Volume(quiet, verbose)
     with volume.applied():
-        status = _resumed(folder, failed, address, debug, volume)
+        status = _resumed(folder, failed, address, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
 
 
-def _resumed(folder: Path, failed: bool, address: str | None, debug: bool, volume: Volume) -> int:
+def _resumed(
+    folder: Path, failed: bool, address: str | None, debug: bool, page: bool, volume: Volume
+) -> int:
     """Go on with a study, and return the exit status."""
     from rayfed import api
 
@@ -161,14 +167,14 @@ def _resumed(folder: Path, failed: bool, address: str | None, debug: bool, volum
         runs = sorted(path.parent.name for path in folder.glob("*/run.json"))
     for line in (*differences(folder, runs), *damaged(folder, runs)):
         volume.warn(line)
-    go = partial(api.execute, plan, folder, resume=True, failed=failed, debug=debug)
+    go = partial(api.execute, plan, folder, resume=True, failed=failed, debug=debug, page=page)
     if searched:
         say(swept(plan))
         return _end_sweep(folder, partial(go, watch=volume.watch(plan.search.runs)))
     waiting = len(runs) - len(ended(folder, runs, failed=not failed))
     say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
     display = volume.watch(waiting, bars=not debug)
-    return _end(folder, partial(go, watch=display), debug, volume)
+    return _end(folder, partial(go, watch=display), debug, page, volume)
 
 
 def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
@@ -182,7 +188,7 @@ def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
     return result, [name for name, status in result.outcome.items() if status == "failed"]
 
 
-def _end(folder: Path, go: Callable[[], Any], debug: bool, volume: Volume) -> int:
+def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: Volume) -> int:
     """Run, print the comparison and the page, and return 1 if a run failed, else 0."""
     result, failed = _executed(folder, go)
     out.print(tables.comparison(result))
@@ -197,7 +203,10 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, volume: Volume) -> in
         w for name in result.outcome for w in warnings(result.folder / name)
     ):
         volume.warn(warning)
-    say(f"page: {result.folder / 'report.html'}")
+    if page:
+        say(f"page: {result.folder / 'report.html'}")
+    else:
+        say(f"no page; write it by: rayfed report {shlex.quote(str(folder))}")
     _say_remote(folder)
     return 1 if failed else 0
 

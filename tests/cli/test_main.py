@@ -71,8 +71,12 @@ class TestRun:
 
     def test_resume_and_report_of_what_is_finished(self, shell, tmp_path):
         changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]"]
-        shell("run", "small.yaml", "--out", "out", *changes)
-        (tmp_path / "out" / "report.html").unlink()
+        unseen = "no page; write it by: rayfed report out"
+        status, out, _ = shell("run", "small.yaml", "--out", "out", "--no-page", *changes)
+        assert (status, out.splitlines()[-1]) == (0, unseen)
+        assert not (tmp_path / "out" / "report.html").exists()
+        status, out, _ = shell("resume", "out", "--no-page")
+        assert (status, out.splitlines()[-1]) == (0, unseen)
         status, out, _ = shell("resume", "out")
         assert status == 0
         assert out.startswith("small [bold]: 0 of 1 runs to go on with\n")

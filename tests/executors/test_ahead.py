@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from rayfed import api
+from rayfed.clients.prints import Prints
 from rayfed.core.errors import RunFailed
 from rayfed.core.tree import classes
 from rayfed.engine.loops import loop_of
@@ -26,6 +27,7 @@ def pool(monkeypatch):
     """
     monkeypatch.setattr(ray_host, "threadpool_limits", lambda limits: None)
     monkeypatch.setattr(ray_host, "end_with_parent", lambda: None)
+    monkeypatch.setattr(ray_host, "Kept", Prints)  # there is one stdout for all actors here
     monkeypatch.setattr(ray_pool.ray, "get", lambda refs, timeout=None: list(refs))
     monkeypatch.setattr(ray_pool.ray, "put", lambda value: value)
 

@@ -14,9 +14,11 @@ import ray
 import yaml
 
 import rayfed
+from rayfed.executors.warm import agent
 from rayfed.runs import ray_node
 from rayfed.runs.listening import found
 from rayfed.runs.ray import RayStudy
+from rayfed.runs.ray_lean import is_known
 from tests.contract.test_placement import wait_for
 
 HERE = SimpleNamespace(address_info={"session_dir": "nowhere"})
@@ -106,6 +108,8 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
         me = psutil.Process()
         processes = [me, *me.children(recursive=True)]
         assert actor in [process.pid for process in processes]
+        if is_known():  # then it was forked
+            assert agent.__file__ in psutil.Process(actor).parent().cmdline()
         sockets = [
             c.laddr.ip for p in processes for c in p.net_connections() if c.status == "LISTEN"
         ]
@@ -204,8 +208,10 @@ def test_where_ray_dies_the_study_ends_and_goes_on_later(long, tmp_path, victim,
     assert "Raylet is terminated" not in out + said
     assert f"Ray's {victim} has ended" in (manifest.parents[1] / "log.txt").read_text()
     assert psutil.wait_procs(everything, timeout=5)[1] == []
-    assert rayfed.resume(tmp_path / "out").outcome == {"scaffold-seed0": "finished"}
-    calm = rayfed.run(LONG | {"executor": "serial", "clock": "virtual"}, out=tmp_path / "calm")
+    assert rayfed.resume(tmp_path / "out", page=False).outcome == {"scaffold-seed0": "finished"}
+    calm = rayfed.run(
+        LONG | {"executor": "serial", "clock": "virtual"}, out=tmp_path / "calm", page=False
+    )
     assert_same(calm.folder, tmp_path / "out")
 
 
