@@ -205,7 +205,7 @@ def w4_actors(size: Size) -> Workload:
 
 def w5(size: Size) -> Workload:
     """Return W5: rows made on demand, for populations of which few are ever asked."""
-    counts = [size.of(n) for n in (1_000, 100_000, 1_000_000)]
+    counts = [size.of(n) for n in (1_000, 1_000_000, 10_000_000)]
     cohort, rounds = size.of(100), size.timed(60)
 
     def bare(population: int) -> Callable[[], Bare]:
@@ -218,7 +218,7 @@ def w5(size: Size) -> Workload:
     scenario = _scenario(problem, algorithm, counts[-1], rounds, 2, "float32", cohort)
     return Workload(
         name="W5",
-        text="softmax 60x10, 1,000 to 1,000,000 x 20 on demand, cohort 100, 10 x batch 10",
+        text="softmax 60x10, 1,000 to 10,000,000 x 20 on demand, cohort 100, 10 x batch 10",
         scenario={**scenario, "grid": {"clients.count": counts}},
         cohort=cohort,
         actors=2,

@@ -16,9 +16,11 @@ from rayfed.cli.arguments import (
     Debug,
     Folder,
     NoPage,
+    Out,
     Overrides,
     ScenarioFile,
     ScenarioFiles,
+    returned,
 )
 from rayfed.cli.best import print_best
 from rayfed.cli.console import err, out, say
@@ -26,20 +28,13 @@ from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.errors import clipped
 from rayfed.runs.outcome import damaged, differences, ended, reason, trace, warnings
+from rayfed.runs.remote.place import read_note, shown
 
 
 def run(
     scenarios: ScenarioFiles,
     set_: Overrides = None,
-    out_: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Result folder; results/<name> if not given. "
-            "Earlier results there are moved aside.",
-        ),
-    ] = None,
+    out_: Out = None,
     address: Address = None,
     debug: Debug = False,
     profile: Annotated[
@@ -98,10 +93,7 @@ def sweep(
         ),
     ] = False,
     set_: Overrides = None,
-    out_: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Result folder; results/<name> if not given."),
-    ] = None,
+    out_: Out = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -191,7 +183,7 @@ def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
         result = go()
     except KeyboardInterrupt:
         kept = "interrupted; what was recorded is kept, go on with it by: "
-        say(f"{kept}rayfed resume {shlex.quote(str(folder))}", err)
+        say(f"{kept}rayfed resume {shlex.quote(shown(folder))}", err)
         raise typer.Exit(130) from None
     return result, [name for name, status in result.outcome.items() if status == "failed"]
 
@@ -205,7 +197,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     for name in failed:
         _say_failed(result.folder / name, debug)
     if failed:
-        again = f"rayfed resume --failed {shlex.quote(str(folder))}"
+        again = f"rayfed resume --failed {shlex.quote(shown(folder))}"
         say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
     for warning in dict.fromkeys(
         w for name in result.outcome for w in warnings(result.folder / name)
@@ -215,19 +207,27 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
         say(f"page: {result.folder / 'report.html'}")
     else:
         say(f"no page; write it by: rayfed report {shlex.quote(str(folder))}")
+    _say_remote(folder)
     return 1 if failed else 0
 
 
 def _end_sweep(folder: Path, go: Callable[[], Any]) -> int:
     """Sweep, print the best settings and the page, and return 1 if an algorithm has none."""
     result, failed = _executed(folder, go)
-    choice = print_best(folder)
+    with returned(folder):
+        choice = print_best(folder)
     if failed:
         why = f"{failed[0]}: {reason(folder / failed[0])}"
         say(f"{len(failed)} of {len(result.outcome)} runs failed, the first {why}", err, "yellow")
     say(f"trials: {folder / 'trials.csv'}")
     say(f"page: {folder / 'report.html'}")
     return 1 if any(winner.best.failed for winner in choice.winners) else 0
+
+
+def _say_remote(folder: Path) -> None:
+    """Say where the results of a remote folder are, of which the page is in the local copy."""
+    if read_note(folder):
+        say(f"results: {shown(folder)}")
 
 
 def _say_failed(run: Path, debug: bool) -> None:

@@ -17,7 +17,7 @@ from rayfed.datasets.shards import PARTS, Shards, on_grid
 from rayfed.datasets.sizes import Samples, few, sizes
 from rayfed.datasets.split import held_out
 
-_CHUNK = 65536
+_CHUNK = 2**14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +120,13 @@ class DrawnShards(Shards):
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,)."""
+        return self._sizes(ids)[part]
+
+    def _sizes(self, ids: Ints) -> dict[str, Ints]:
+        """Return the number of rows of each client (K,) by part."""
         total = sizes(self.source.samples, Key(self.seed, "samples"), ids)
         tested, held = held_out(total, self.test, self.validation)
-        return {"train": total - held, "test": tested, "validation": held - tested}[part]
+        return {"train": total - held, "test": tested, "validation": held - tested}
 
     def widths(self, ids: Ints, part: str = "train") -> Ints:
         """Return the padded widths (K,): the sizes themselves if few are possible."""
@@ -151,14 +155,22 @@ class DrawnShards(Shards):
         """Return the number n of rows over all clients."""
         return self._totals[part]
 
+    @property
+    def totals(self) -> tuple[int, float]:
+        """The number n of training rows over all clients, which is their mass."""
+        return self.total(), float(self.total())
+
     @cached_property
     def _totals(self) -> dict[str, int]:
         if isinstance(self.source.samples, int):
             one = np.zeros(1, dtype=np.int64)
             return {part: self.clients * int(self.sizes(one, part)[0]) for part in PARTS}
-        starts = range(0, self.clients, _CHUNK)
-        chunks = [np.arange(first, min(first + _CHUNK, self.clients)) for first in starts]
-        return {part: sum(int(self.sizes(ids, part).sum()) for ids in chunks) for part in PARTS}
+        sums = dict.fromkeys(PARTS, 0)
+        for first in range(0, self.clients, _CHUNK):  # memory stays that of a chunk
+            drawn = self._sizes(np.arange(first, min(first + _CHUNK, self.clients)))
+            for part in PARTS:
+                sums[part] += int(drawn[part].sum())
+        return sums
 
     def _held(self, ids: Ints) -> tuple[Array, Array]:
         """Return the training rows of clients, cached from one minibatch to the next."""

@@ -18,11 +18,12 @@ from rayfed.executors.serial import SerialExecutor
 
 Placement: TypeAlias = Literal["serial", "workers", "ray"]
 
-EXCHANGE_S = 1.5e-3
-"""Of an Ask to two actors and back, with small arrays."""
-BYTE_S = 8e-9
+EXCHANGE_S = 0.5e-3
+"""Of an Ask to two actors and back, with small arrays; measured, as all of these, on two cores by
+``python -m benchmarks.placing``."""
+BYTE_S = 1e-9
 """Of each byte of a model that goes to two actors and comes back."""
-WORKER_S, RAY_S, ACTOR_S = 1.0, 4.0, 0.4
+WORKER_S, RAY_S, ACTOR_S = 0.8, 2.0, 0.2
 """Until workers compute; until Ray itself does; of each actor and driver."""
 _UNKNOWN = 1000  # rounds of a run that a rule ends
 _ROUNDS, _WARM_S = 3, 1.0  # rounds and seconds of a measurement: the first loads what it needs

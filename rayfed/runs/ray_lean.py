@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from unittest.mock import patch
 
@@ -25,6 +26,7 @@ _ENVIRONMENTS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK", "RAY_RUN
 """Variables that ask for an environment of workers, which Ray's own agent makes."""
 PLAIN = "RAYFED_PLAIN_RAY"
 """Variable that lets Ray start as it does by itself, should workers not start otherwise."""
+_LONGEST = 80  # of a folder's path: that of a socket has at most 107 characters
 _FOLDERS = ("algorithms", "clients", "datasets", "engine", "problems", "selection", "topology")
 
 
@@ -41,7 +43,8 @@ class _Params(parameter.RayParams):  # type: ignore[misc]  # Ray has no types
 def is_known() -> bool:
     """Return whether Ray can be started so: its version is known, and workers can be forked."""
     known = sys.platform == "linux" and ray.__version__.startswith(_KNOWN)
-    return known and not any(name in os.environ for name in (PLAIN, *_ENVIRONMENTS))
+    fits = len(gettempdir()) < _LONGEST
+    return known and fits and not any(name in os.environ for name in (PLAIN, *_ENVIRONMENTS))
 
 
 @contextmanager
@@ -68,6 +71,8 @@ def lean(folder: Path) -> Iterator[None]:
         held.enter_context(patch.object(services, name, replaced))
         held.enter_context(patch.object(parameter, "RayParams", _Params))
         held.enter_context(patch.object(node.Node, "start_api_server", lambda self, **_: None))
+        # workers are started as this process was, under `uv run`, too
+        held.enter_context(patch.object(ray_constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", False))
         told = {agent.SOCKET: str(folder / "workers"), agent.MODULES: ",".join(_imported())}
         os.environ |= told  # inherited by all that Ray starts
         for variable in told:

@@ -10,6 +10,7 @@ from rayfed.core.arrays import Floats, Ints
 from rayfed.core.rng import Key
 from rayfed.selection.base import View
 
+_PIECE = 2**16
 _TRIES = 8  # chunks of draws by mass before the available clients are listed
 
 
@@ -96,7 +97,11 @@ def redrawn(view: View, count: int, draws: int) -> Ints:
 def cumulative(view: View) -> Floats:
     """Return the cumulative masses of all clients (N,), made once a run."""
     if "cumulative" not in view.cache:
-        view.cache["cumulative"] = np.cumsum(view.mass(np.arange(view.count)))
+        sums = np.empty(view.count)
+        for first in range(0, view.count, _PIECE):  # no more than the sums is held for all
+            ids = np.arange(first, min(first + _PIECE, view.count))
+            sums[ids] = view.mass(ids)
+        view.cache["cumulative"] = np.cumsum(sums, out=sums)
     held: Floats = view.cache["cumulative"]
     return held
 

@@ -16,7 +16,7 @@ from rayfed.study.cost import Cost
 from rayfed.study.parts import Executor
 
 _MEASURED_S = 2.0  # after so long, what is left of the algorithms is taken for like the others
-_BETTER = 0.9  # of the time in this process: for less, nothing else is started
+_BETTER = 0.95  # of the time in this process: for less, nothing else is started
 
 
 @dataclass(frozen=True)

@@ -147,11 +147,15 @@ class TestCheck:
         assert out.splitlines()[0].endswith("2 rounds; serial")
 
     def test_counts_the_cpus_of_a_cluster(self, shell, monkeypatch):
-        monkeypatch.setattr(rayfed.api, "cluster_cpus", {"head:6379": 5}.__getitem__)
+        nodes = {"head:6379": [5], "big:6379": [2, 1, 2]}
+        monkeypatch.setattr(rayfed.api, "cluster_cpus", nodes.__getitem__)
         ray = "executor={name: ray}"
         out = shell("check", "small.yaml", "--set", ray, "--address", "head:6379")[1]
         assert "5 client actors, 4 driver actors" in out  # 4 runs
         assert "; 5 client actors (about " in out.splitlines()[0]
+        out = shell("check", "small.yaml", "--set", ray, "--address", "big:6379")[1]
+        told = "5 client actors on 3 nodes (where there are several, under a combiner), 4 driver"
+        assert told in out
 
     def test_forecasts_the_first_rounds_and_warns_of_empty_ones(self, shell):
         out, err = shell("check", "small.yaml")[1:]

@@ -12,7 +12,7 @@ import rayfed
 from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
-from rayfed.executors.ray_pool import Layout, RayExecutor
+from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.outcome import reason
 from rayfed.runs.ray import RayStudy
 
@@ -157,8 +157,8 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
                 rayfed.run(made, out=tmp_path / "full", page=False)
             # an actor that has died and finds no room again: its run must not wait for ever
             patch.setattr("rayfed.executors.ray_pool._RESTART_S", 1.0)
-            waits = ray.remote(num_cpus=1)(HostActor).remote([(0, 1)])
-            executor = RayExecutor([waits], Layout([[(0, 1)]]), {})
+            waits = ray.remote(num_cpus=1)(HostActor).remote()
+            executor = RayExecutor(Pool([waits], [1]), 1, {})
             views = DataViews(View(None, None), View(None, None))
             with pytest.raises(ConnectionError, match="did not come back in 1 s"):
                 executor.open("run", Setup({}, views, None, (), {}, 0, 1, 1))

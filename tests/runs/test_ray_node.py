@@ -14,9 +14,11 @@ import ray
 import yaml
 
 import rayfed
+from rayfed.executors.warm import agent
 from rayfed.runs import ray_node
 from rayfed.runs.listening import found
 from rayfed.runs.ray import RayStudy
+from rayfed.runs.ray_lean import is_known
 from tests.contract.test_placement import wait_for
 
 HERE = SimpleNamespace(address_info={"session_dir": "nowhere"})
@@ -100,12 +102,14 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # which is for clusters
     study = RayStudy(2, 2, None, tmp_path)
     try:
-        actor = ray.get(study.actors[0].ready.remote())
+        actor = ray.get(study.crew.actors[0].ready.remote())
         mine, its = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, actor))
         assert mine == its
         me = psutil.Process()
         processes = [me, *me.children(recursive=True)]
         assert actor in [process.pid for process in processes]
+        if is_known():  # then it was forked
+            assert agent.__file__ in psutil.Process(actor).parent().cmdline()
         sockets = [
             c.laddr.ip for p in processes for c in p.net_connections() if c.status == "LISTEN"
         ]

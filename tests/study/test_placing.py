@@ -65,8 +65,8 @@ def test_short_runs_stay_in_this_process(takes):
     choice = takes(1e-3, 1e-3)
     assert choice.executor.name == "serial"
     assert choice.why == (
-        "a round takes 1 ms here; forecast: 200 ms in one process, 1.1 s as whole runs in workers, "
-        "6 s with actors"
+        "a round takes 1 ms here; forecast: 200 ms in one process, 900 ms as whole runs in "
+        "workers, 3 s with actors"
     )
 
 

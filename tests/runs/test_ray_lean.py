@@ -1,0 +1,59 @@
+"""What Ray is told to start for a study on one machine."""
+
+import os
+import sys
+
+import pytest
+import ray
+from ray._private import node, parameter, ray_constants, services
+
+import rayfed.algorithms.fedavg  # noqa: F401
+from rayfed.executors.warm import agent, idle, worker
+from rayfed.runs import ray_lean
+
+
+def parts():
+    """Return what is replaced for the time of a start."""
+    command = services._build_python_executable_command_memory_profileable
+    uv = ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
+    return command, parameter.RayParams, node.Node.start_api_server, uv, dict(os.environ)
+
+
+def test_what_a_study_does_not_need_is_left_out_and_all_is_as_before_afterwards(tmp_path):
+    before = parts()
+    with ray_lean.lean(tmp_path):
+        command = services._build_python_executable_command_memory_profileable
+        kinds = ("PROCESS_TYPE_DASHBOARD_AGENT", "PROCESS_TYPE_RUNTIME_ENV_AGENT")
+        started = [command(getattr(ray_constants, kind), str(tmp_path)) for kind in kinds]
+        assert started == [[sys.executable, agent.__file__], [sys.executable, idle.__file__]]
+        assert command("raylet_monitor", str(tmp_path)) == before[0]("raylet_monitor", "")
+        given = parameter.RayParams(num_cpus=3)
+        assert (given.num_cpus, given.no_monitor, given.include_log_monitor) == (3, True, False)
+        assert given.setup_worker_path == worker.__file__
+        assert node.Node.start_api_server(None, include_dashboard=False) is None
+        assert not ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
+        assert os.environ[agent.SOCKET] == str(tmp_path / "workers")
+        assert "rayfed.algorithms.fedavg" in os.environ[agent.MODULES].split(",")
+    assert parts() == before
+
+
+def test_a_ray_that_is_not_known_starts_as_it_does(monkeypatch):
+    monkeypatch.setattr(ray, "__version__", "2.60.0")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert ray_lean.is_known()
+    with monkeypatch.context() as other:
+        other.setattr(ray, "__version__", "3.1.0")
+        assert not ray_lean.is_known()
+    with monkeypatch.context() as other:
+        other.setenv("RAY_RUNTIME_ENV_HOOK", "mine.hook")
+        assert not ray_lean.is_known()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not ray_lean.is_known()
+
+
+@pytest.mark.parametrize("length", [20, 200])
+def test_the_path_of_a_socket_is_short(monkeypatch, length):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(ray, "__version__", "2.60.0")
+    monkeypatch.setattr(ray_lean, "gettempdir", lambda: "/" + length * "t")
+    assert ray_lean.is_known() == (length == 20)
