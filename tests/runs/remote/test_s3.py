@@ -7,7 +7,6 @@ import sys
 import time
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 import rayfed
 from rayfed.cli import main
@@ -33,6 +32,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server():
+    from moto.server import ThreadedMotoServer  # here: it takes long, also where no test runs
+
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     yield "http://{}:{}".format(*server.get_host_and_port())

@@ -49,7 +49,7 @@ def each_operation(do):
 
 @pytest.mark.parametrize(
     ("run", "step", "least"),
-    [(by_rounds, 3, 40), pytest.param(by_operations, 1, 60, marks=pytest.mark.slow)],
+    [(by_rounds, 3, 30), pytest.param(by_operations, 1, 45, marks=pytest.mark.slow)],
 )
 def test_a_run_goes_on_from_what_an_interrupted_upload_left(
     run, step, least, plan, calm, tmp_path, assert_same
