@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from rayfed.runs.folder import create, locked
 from rayfed.runs.logger import logger
 from rayfed.runs.modules import own_modules
 from rayfed.runs.outcome import ended, outcomes
+from rayfed.runs.remote.place import is_url, read_note, shown
 from rayfed.runs.store import publish_text
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
@@ -45,6 +46,7 @@ __all__ = [
     "default_folder",
     "execute",
     "load",
+    "local_copy",
     "placed",
     "prepare",
     "read",
@@ -145,20 +147,37 @@ def load(folder: str | Path) -> Result:
 
     Parameters
     ----------
-    folder : path
-        The folder that ``rayfed run`` or `run` wrote.
+    folder : path or URL
+        The folder that ``rayfed run`` or `run` wrote. Of a URL, such as ``"s3://bucket/study"``,
+        what differs is copied into the user's cache folder; the result's ``folder`` is there.
 
     Raises
     ------
     ScenarioError
-        If the folder holds no runs.
+        If the folder holds no runs, or the URL cannot be read.
 
     Examples
     --------
     >>> result = rayfed.load("results/quickstart")  # doctest: +SKIP
     >>> result.summary()  # doctest: +SKIP
     """
-    return Result(Path(folder), outcomes(Path(folder)))
+    place = local_copy(folder)
+    return Result(place, outcomes(place))
+
+
+def local_copy(folder: str | Path, watch: ProgressDisplay | None = None) -> Path:
+    """Return the local folder of results: of a URL the copy that is brought here.
+
+    Raises
+    ------
+    ScenarioError
+        If nothing is at the URL, or it cannot be read.
+    """
+    if not is_url(folder):
+        return Path(folder)
+    from rayfed.runs.remote.session import bring  # here: it imports fsspec
+
+    return bring(str(folder), (watch or Silent()).note)
 
 
 def run(
@@ -170,6 +189,7 @@ def run(
     watch: ProgressDisplay | None = None,
     debug: bool = False,
     profile: bool = False,
+    page: bool = True,
 ) -> Result:
     """Run a scenario and return what it recorded.
 
@@ -179,8 +199,9 @@ def run(
         A scenario file, the name of one that comes with rayfed (such as "quickstart"), or what one
         holds; of several files, one study with the runs of all of them. In a mapping, an algorithm,
         a problem and so on may be a class or a value of the user's own.
-    out : path, optional
-        Result folder; ``results/<name>`` if None. Earlier results there are moved aside.
+    out : path or URL, optional
+        Result folder; ``results/<name>`` if None. Earlier results there are moved aside. At a URL,
+        such as ``"s3://bucket/study"``, nothing may be; what is recorded goes there meanwhile.
     overrides : mapping, or iterable of str
         Values for dotted keys, or texts ``dotted.key=value``.
     address : str, optional
@@ -193,6 +214,9 @@ def run(
     profile : bool
         Whether it is measured what the wall-clock time of rounds goes into: `Result.profile`. It
         does not change a result either.
+    page : bool
+        Whether ``report.html`` and ``summary.csv`` are written at the end, which takes seconds
+        where there are many runs; `Result.report` writes them at any time.
 
     Raises
     ------
@@ -208,7 +232,8 @@ def run(
     """
     study = unsearched(read(scenario, overrides, address))
     plan, watch = prepare(study), watch or Silent()
-    return execute(plan, begin(plan, out, watch=watch), watch=watch, debug=debug, profile=profile)
+    folder = begin(plan, out, watch=watch)
+    return execute(plan, folder, watch=watch, debug=debug, profile=profile, page=page)
 
 
 def sweep(
@@ -278,16 +303,22 @@ def searched(study: Study) -> Study:
 def begin(
     plan: Plan, out: str | Path | None = None, *, watch: ProgressDisplay | None = None
 ) -> Path:
-    """Make the result folder of a plan, with its scenario, and return its path.
+    """Make the result folder of a plan, with its scenario, and return its path, which is local.
 
     Raises
     ------
     ScenarioError
         If the folder cannot be written or holds something else, or its disk is too small.
     """
-    folder = Path(out) if out is not None else default_folder(plan.study)
+    note = (watch or Silent()).note
+    if out is not None and is_url(out):
+        from rayfed.runs.remote.session import begin as begin_remote  # here: it imports fsspec
+
+        folder = begin_remote(str(out), note)
+    else:
+        folder = Path(out) if out is not None else default_folder(plan.study)
     plan.cost(cpus()).check_disk(folder)
-    create(folder, (watch or Silent()).note)
+    create(folder, note)
     try:
         publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
     except OSError as error:
@@ -342,12 +373,13 @@ def resume(
     address: str | None = None,
     watch: ProgressDisplay | None = None,
     debug: bool = False,
+    page: bool = True,
 ) -> Result:
     """Continue the runs of a result folder that have not ended, from their last checkpoints.
 
     Parameters
     ----------
-    folder : path
+    folder : path or URL
         The result folder.
     failed : bool
         Whether runs that failed are tried again, too: after a bug in a plug-in was mended.
@@ -355,7 +387,7 @@ def resume(
         Of the Ray cluster to use, "local" for Ray on this machine; that of before if None.
     watch : ProgressDisplay, optional
         Shows the progress; nothing is shown if None.
-    debug : bool
+    debug, page : bool
         As in `run`.
 
     Raises
@@ -367,9 +399,10 @@ def resume(
     --------
     >>> result = rayfed.resume("results/quickstart")  # doctest: +SKIP
     """
-    folder = Path(folder)
+    folder = local_copy(folder, watch)
     plan = recorded(folder, address)
-    return execute(plan, folder, resume=True, failed=failed, watch=watch or Silent(), debug=debug)
+    shown = watch or Silent()
+    return execute(plan, folder, resume=True, failed=failed, watch=shown, debug=debug, page=page)
 
 
 def recorded(folder: Path, address: str | None = None) -> Plan:
@@ -388,7 +421,7 @@ def recorded(folder: Path, address: str | None = None) -> Plan:
         If the folder holds no scenario.
     """
     if not (folder / "scenario.yaml").is_file():
-        raise ScenarioError(str(folder), "is no result folder; it has no scenario.yaml")
+        raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
     return prepare(read(folder / "scenario.yaml", (), address))
 
 
@@ -454,6 +487,7 @@ def execute(
     watch: ProgressDisplay,
     debug: bool = False,
     profile: bool = False,
+    page: bool = True,
 ) -> Result:
     """Run the runs of a plan that have not ended, then write the page.
 
@@ -471,10 +505,12 @@ def execute(
         Shows the progress.
     debug, profile : bool
         As in `run`.
+    page : bool
+        As in `run`; sweeps always write it.
     """
     if not debug:  # all is in this process then
         plan = placed(plan)
-    with locked(folder, watch.note):
+    with locked(folder, watch.note), _mirrored(folder, watch):
         if plan.study.search:
             if failed:
                 text = "a failed trial counts as the worst, and later ones were chosen by that"
@@ -492,8 +528,18 @@ def execute(
                 draw(run, plan.tables, folder / run.folder)
                 labels.count(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
-        result.report()
+        if page:
+            result.report()
     return result
+
+
+def _mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
+    """Upload what is recorded, if the folder is the copy of a URL."""
+    if not read_note(folder):
+        return nullcontext()
+    from rayfed.runs.remote.session import owned  # here: it imports fsspec
+
+    return owned(folder, watch.note)
 
 
 def _conduct(plan: Plan, folder: Path, resume: bool, watch: ProgressDisplay, debug: bool) -> Result:
@@ -524,7 +570,7 @@ def _run_all(
 def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> Iterator[Backend]:
     """Start what executes the runs of a plan."""
     with watch:
-        backend = _backend(plan, folder, debug)
+        backend = _backend(plan, folder, debug, watch)
         try:
             backend.wait(watch.actors)
             listens = backend.listens()
@@ -535,7 +581,7 @@ def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> I
             backend.close()
 
 
-def _backend(plan: Plan, folder: Path, debug: bool) -> Backend:
+def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> Backend:
     """Return what the scenario's executor names; Ray is imported only here."""
     executor = plan.executor
     if executor.name == "serial" or debug:
@@ -553,12 +599,12 @@ def _backend(plan: Plan, folder: Path, debug: bool) -> Backend:
 
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
-        own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs),
+        own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
     )  # fmt: skip
 
 
-def cluster_cpus(address: str) -> int:
-    """Return the CPUs of a Ray cluster that this machine belongs to; it is left again.
+def cluster_cpus(address: str) -> list[int]:
+    """Return the CPUs of each node of a Ray cluster that this machine belongs to; it is left again.
 
     Raises
     ------

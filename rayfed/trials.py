@@ -24,6 +24,7 @@ from rayfed.engine.stopping import PRUNED, Pace
 from rayfed.report.read import units
 from rayfed.runs.backend import ProgressDisplay, Report, RunProgress
 from rayfed.runs.outcome import ended, reason, record
+from rayfed.runs.remote.place import shown
 from rayfed.runs.store import publish_text
 from rayfed.study import Study, plain
 from rayfed.study.plan import Plan, Planner
@@ -208,7 +209,7 @@ class _Sweep:
         stopped = [name for name in names if name not in done]
         if stopped:
             why = f"{stopped[0]} was stopped by this machine: {reason(self.folder / stopped[0])}"
-            how = f"go on with it by: rayfed resume {shlex.quote(str(self.folder))}"
+            how = f"go on with it by: rayfed resume {shlex.quote(shown(self.folder))}"
             raise RayfedError(f"{why}; no trial is chosen without it, {how}")
         self.outcome |= done
         self._show(trials)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rayfed.cli import completion
+from rayfed.cli.console import err, say
 from rayfed.core.errors import ScenarioError
+from rayfed.runs.remote.place import is_url, read_note, shown
 
 
 def readable(folder: Path) -> Path:
@@ -21,6 +26,62 @@ def readable(folder: Path) -> Path:
         text = f"cannot be read ({(error.strerror or str(error)).lower()})"
         raise ScenarioError(str(folder), text) from error
     return folder
+
+
+def given(text: str) -> str | Path:
+    """Return a result folder as it is given: a URL stays text."""
+    return text if is_url(text) else Path(text)
+
+
+def known(context: typer.Context, place: str | None) -> str | None:
+    """Return where results go, after a look at whether the protocol of a URL is known."""
+    if place is not None and is_url(place) and not context.resilient_parsing:
+        from rayfed.runs.remote.objects import Objects
+
+        Objects(place)
+    return place
+
+
+def brought(context: typer.Context, folder: str | Path) -> Path | None:
+    """Return the local folder of results; of a URL the copy that is brought here."""
+    if context.resilient_parsing:  # for completion, which takes nothing from anywhere
+        return None
+    return local_copy(folder)
+
+
+def local_copy(folder: str | Path) -> Path:
+    """Return the local folder of results, see `api.local_copy`; what it says goes to the errors."""
+    if not is_url(folder):
+        return readable(Path(folder))
+    from rayfed.runs.remote.session import bring
+
+    return bring(str(folder), partial(say, console=err))
+
+
+@contextmanager
+def returned(folder: Path) -> Iterator[None]:
+    """Upload what a command writes into the local copy of a URL."""
+    if not read_note(folder):
+        yield
+        return
+    from rayfed.runs.remote.session import returned
+
+    with returned(folder):
+        yield
+    say(f"uploaded to {shown(folder)}")
+
+
+def local(text: str) -> Path:
+    """Return a path of this machine.
+
+    Raises
+    ------
+    ScenarioError
+        If it is a URL.
+    """
+    if is_url(text):
+        raise ScenarioError(text, "is a URL; give a path of this machine")
+    return Path(text)
 
 
 ScenarioFile = Annotated[
@@ -40,7 +101,22 @@ ScenarioFiles = Annotated[
         autocompletion=completion.of_scenarios,
     ),
 ]
-Folder = Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR", callback=readable)]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="A result folder, or its URL.", metavar="DIR", parser=given, callback=brought
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Result folder; results/<name> if not given. Earlier results there are moved aside. "
+        "Or a URL, such as s3://bucket/study, at which nothing is.",
+        callback=known,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,5 +141,14 @@ Debug = Annotated[
         "--debug",
         help="Run everything in this process, so that breakpoints work, and print whole "
         "tracebacks. Results stay the same.",
+    ),
+]
+
+NoPage = Annotated[
+    bool,
+    typer.Option(
+        "--no-page",
+        help="Do not write the page at the end, which takes seconds where there are many runs; "
+        "rayfed report DIR writes it later.",
     ),
 ]

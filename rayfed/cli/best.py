@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from rayfed.cli import tables
-from rayfed.cli.arguments import Folder
+from rayfed.cli.arguments import Folder, returned
 from rayfed.cli.console import err, out, say
 from rayfed.core.errors import listed
 from rayfed.runs.outcome import damaged
+from rayfed.runs.remote.place import shown
 
 
 def best(
@@ -51,12 +52,13 @@ def best(
     missing = api.unfinished(folder) if (folder / "scenario.yaml").is_file() else []
     missing = [run for run in missing if not damaged(folder, [run])]  # those have their own line
     if missing:
-        again = f"rayfed resume {shlex.quote(str(folder))}"
+        again = f"rayfed resume {shlex.quote(shown(folder))}"
         text = (
             f"{len(missing)} runs have not ended ({listed(missing)}); go on with them by: {again}"
         )
         say(f"warning: this study is unfinished: {text}", err, style="yellow")
-    choice = print_best(folder, by, at, target)
+    with returned(folder):
+        choice = print_best(folder, by, at, target)
     raise typer.Exit(1 if all(winner.best.failed for winner in choice.winners) else 0)
 
 

@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
-from rayfed.cli.arguments import readable
+from rayfed.cli.arguments import local, local_copy
 from rayfed.cli.console import err, out, say
 
 
 def compare(
     folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR DIR...", help="Result folders, two or more."),
+        list[str],
+        typer.Argument(metavar="DIR DIR...", help="Result folders or their URLs, two or more."),
     ],
     page: Annotated[
-        Path, typer.Option("--out", metavar="PAGE", help="The page, such as page.html.")
+        Path,
+        typer.Option("--out", metavar="PAGE", help="The page, such as page.html.", parser=local),
     ] = Path("compare.html"),
 ) -> None:
     """Write one page over several result folders, and print the comparison.
@@ -31,7 +32,7 @@ def compare(
     from rayfed.cli import tables
     from rayfed.report.page.compare import compare as write
 
-    results = write([readable(folder) for folder in folders], page)
+    results = write([local_copy(folder) for folder in folders], page)
     out.print(tables.compared(results))
     if results.unlike:
         say(f"warning: {results.unlike}", err, style="yellow")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rayfed.cli.arguments import Folder
+from rayfed.cli.arguments import Folder, local, returned
 from rayfed.cli.console import say
 from rayfed.core.errors import ScenarioError
 
@@ -19,6 +20,7 @@ def export(
         typer.Option(
             "--to",
             metavar="PATH",
+            parser=local,
             help="Of a model a file that ends in .safetensors, .npz or .pt. Of the others a folder;"
             " DIR/csv, DIR/tensorboard and so on if not given.",
         ),
@@ -66,8 +68,9 @@ def export(
     if not asked and to is not None:
         result.export(to, run_)
         say(f"model: {to}")
-    for name in asked:
-        place = folder / name if to is None else to
-        then = result.export_runs(name, place, run_)
-        say(f"{name}: {place}")
-        say(f"  {then}")
+    with returned(folder) if to is None else nullcontext():
+        for name in asked:
+            place = folder / name if to is None else to
+            then = result.export_runs(name, place, run_)
+            say(f"{name}: {place}")
+            say(f"  {then}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from rayfed.cli.arguments import Folder
+from rayfed.cli.arguments import Folder, local, returned
 from rayfed.cli.console import err, say
 
 
@@ -19,7 +20,9 @@ def figures(
     ] = "paper",
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Where to; DIR/paper if not given."),
+        typer.Option(
+            "--out", metavar="FOLDER", help="Where to; DIR/paper if not given.", parser=local
+        ),
     ] = None,
     what: Annotated[
         list[str] | None,
@@ -45,7 +48,10 @@ def figures(
 
     result = load(folder)
     place = folder / for_ if out is None else out
-    with err.status("drawing; half a second a file"):
+    with (
+        returned(folder) if out is None else nullcontext(),
+        err.status("drawing; half a second a file"),
+    ):
         paths = result.save_figures(place, what or ())
     for path in paths:
         say(str(path))

@@ -24,7 +24,14 @@ from rayfed.cli import (
     start,
     tables,
 )
-from rayfed.cli.arguments import Address, Folder, Overrides, ScenarioFile, ScenarioFiles
+from rayfed.cli.arguments import (
+    Address,
+    Folder,
+    Overrides,
+    ScenarioFile,
+    ScenarioFiles,
+    returned,
+)
 from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import estimates, headline, prepared, swept
@@ -89,7 +96,8 @@ def check(
     from rayfed.cli import forecasts
 
     plan = prepared(scenarios, set_, address)
-    cpus = api.cpus() if address is None else api.cluster_cpus(address)
+    nodes = [api.cpus()] if address is None else api.cluster_cpus(address)
+    cpus = sum(nodes)
     plan = plan.placed(cpus)
     say(swept(plan) if plan.study.search else headline(plan, cpus))
     if plan.choice is not None:
@@ -99,7 +107,7 @@ def check(
         out.print(tables.cases(plan.study.cases))
     cost = plan.cost(cpus)
     say(
-        f"{cost.actors} client actors, {cost.drivers} driver actors; about "
+        f"{cost.actors} client actors{tables.on_nodes(nodes)}, {cost.drivers} driver actors; about "
         f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
         f"{tables.mib(cost.state)}, copies of models {tables.mib(cost.copies)}, processes "
         f"{tables.mib(cost.processes)})"
@@ -254,7 +262,8 @@ def report(
 
     result = load(folder)
     aim = None if target is None else Aim.of(Results.read(folder), None, None, target)
-    page = result.report() if aim is None else result.report(aim.column, aim.target)
+    with returned(folder):
+        page = result.report() if aim is None else result.report(aim.column, aim.target)
     say(f"page: {page}")
     for line in damaged(folder, result.outcome):
         say(f"warning: {line}; rayfed resume mends it", err, style="yellow")

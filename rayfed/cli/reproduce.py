@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayfed.cli import completion, tables
+from rayfed.cli.arguments import local
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import headline
 from rayfed.cli.volume import Quiet, Verbose, Volume
@@ -28,7 +29,9 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="As long as in the source.")] = False,
     out_: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="results/reproduce/<name> if not given."),
+        typer.Option(
+            "--out", metavar="DIR", help="results/reproduce/<name> if not given.", parser=local
+        ),
     ] = None,
     part: Annotated[
         str | None,

@@ -11,33 +11,37 @@ from typing import Annotated, Any
 import typer
 
 from rayfed.cli import tables
-from rayfed.cli.arguments import Address, Debug, Folder, Overrides, ScenarioFile, ScenarioFiles
+from rayfed.cli.arguments import (
+    Address,
+    Debug,
+    Folder,
+    NoPage,
+    Out,
+    Overrides,
+    ScenarioFile,
+    ScenarioFiles,
+    returned,
+)
 from rayfed.cli.best import print_best
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.errors import clipped
 from rayfed.runs.outcome import damaged, differences, ended, reason, trace, warnings
+from rayfed.runs.remote.place import read_note, shown
 
 
 def run(
     scenarios: ScenarioFiles,
     set_: Overrides = None,
-    out_: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Result folder; results/<name> if not given. "
-            "Earlier results there are moved aside.",
-        ),
-    ] = None,
+    out_: Out = None,
     address: Address = None,
     debug: Debug = False,
     profile: Annotated[
         bool,
         typer.Option("--profile", help="Measure what the wall-clock time of rounds goes into."),
     ] = False,
+    no_page: NoPage = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -59,8 +63,9 @@ def run(
         display = volume.watch(len(plan.runs), bars=not debug)
         folder = api.begin(plan, out_, watch=display)
         say(headline(plan))
-        go = partial(api.execute, plan, folder, watch=display, debug=debug, profile=profile)
-        status = _end(folder, go, debug, volume)
+        how = {"debug": debug, "profile": profile, "page": not no_page}
+        go = partial(api.execute, plan, folder, watch=display, **how)
+        status = _end(folder, go, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
 
@@ -88,10 +93,7 @@ def sweep(
         ),
     ] = False,
     set_: Overrides = None,
-    out_: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Result folder; results/<name> if not given."),
-    ] = None,
+    out_: Out = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -135,6 +137,7 @@ def resume(
     ] = False,
     address: Address = None,
     debug: Debug = False,
+    no_page: NoPage = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -146,12 +149,14 @@ def resume(
     """
     volume = Volume(quiet, verbose)
     with volume.applied():
-        status = _resumed(folder, failed, address, debug, volume)
+        status = _resumed(folder, failed, address, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
 
 
-def _resumed(folder: Path, failed: bool, address: str | None, debug: bool, volume: Volume) -> int:
+def _resumed(
+    folder: Path, failed: bool, address: str | None, debug: bool, page: bool, volume: Volume
+) -> int:
     """Go on with a study, and return the exit status."""
     from rayfed import api
 
@@ -162,14 +167,14 @@ def _resumed(folder: Path, failed: bool, address: str | None, debug: bool, volum
         runs = sorted(path.parent.name for path in folder.glob("*/run.json"))
     for line in (*differences(folder, runs), *damaged(folder, runs)):
         volume.warn(line)
-    go = partial(api.execute, plan, folder, resume=True, failed=failed, debug=debug)
+    go = partial(api.execute, plan, folder, resume=True, failed=failed, debug=debug, page=page)
     if searched:
         say(swept(plan))
         return _end_sweep(folder, partial(go, watch=volume.watch(plan.search.runs)))
     waiting = len(runs) - len(ended(folder, runs, failed=not failed))
     say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
     display = volume.watch(waiting, bars=not debug)
-    return _end(folder, partial(go, watch=display), debug, volume)
+    return _end(folder, partial(go, watch=display), debug, page, volume)
 
 
 def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
@@ -178,12 +183,12 @@ def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
         result = go()
     except KeyboardInterrupt:
         kept = "interrupted; what was recorded is kept, go on with it by: "
-        say(f"{kept}rayfed resume {shlex.quote(str(folder))}", err)
+        say(f"{kept}rayfed resume {shlex.quote(shown(folder))}", err)
         raise typer.Exit(130) from None
     return result, [name for name, status in result.outcome.items() if status == "failed"]
 
 
-def _end(folder: Path, go: Callable[[], Any], debug: bool, volume: Volume) -> int:
+def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: Volume) -> int:
     """Run, print the comparison and the page, and return 1 if a run failed, else 0."""
     result, failed = _executed(folder, go)
     out.print(tables.comparison(result))
@@ -192,26 +197,37 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, volume: Volume) -> in
     for name in failed:
         _say_failed(result.folder / name, debug)
     if failed:
-        again = f"rayfed resume --failed {shlex.quote(str(folder))}"
+        again = f"rayfed resume --failed {shlex.quote(shown(folder))}"
         say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
     for warning in dict.fromkeys(
         w for name in result.outcome for w in warnings(result.folder / name)
     ):
         volume.warn(warning)
-    say(f"page: {result.folder / 'report.html'}")
+    if page:
+        say(f"page: {result.folder / 'report.html'}")
+    else:
+        say(f"no page; write it by: rayfed report {shlex.quote(str(folder))}")
+    _say_remote(folder)
     return 1 if failed else 0
 
 
 def _end_sweep(folder: Path, go: Callable[[], Any]) -> int:
     """Sweep, print the best settings and the page, and return 1 if an algorithm has none."""
     result, failed = _executed(folder, go)
-    choice = print_best(folder)
+    with returned(folder):
+        choice = print_best(folder)
     if failed:
         why = f"{failed[0]}: {reason(folder / failed[0])}"
         say(f"{len(failed)} of {len(result.outcome)} runs failed, the first {why}", err, "yellow")
     say(f"trials: {folder / 'trials.csv'}")
     say(f"page: {folder / 'report.html'}")
     return 1 if any(winner.best.failed for winner in choice.winners) else 0
+
+
+def _say_remote(folder: Path) -> None:
+    """Say where the results of a remote folder are, of which the page is in the local copy."""
+    if read_note(folder):
+        say(f"results: {shown(folder)}")
 
 
 def _say_failed(run: Path, debug: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,13 @@ def profile(frame: Any) -> Table:
     for step in steps:
         table.add_row(step, *(f"{ms:#.3g}".rstrip(".") for ms in means[step]))
     return table
+
+
+def on_nodes(cpus: Sequence[int]) -> str:
+    """Return where client actors are, given the CPUs of each node; nothing if on one."""
+    if len(cpus) < 2:
+        return ""
+    return f" on {len(cpus)} nodes (where there are several, under a combiner)"
 
 
 def mib(size: float) -> str:

@@ -14,6 +14,7 @@ import typer
 
 from rayfed.cli.console import err, say
 from rayfed.core.errors import ScenarioError
+from rayfed.runs.remote.place import shown
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print errors and the result folder alone.")
@@ -70,7 +71,7 @@ class Volume:
     def end(self, folder: Path) -> None:
         """Print the folder of the results where nothing else was printed."""
         if self.quiet:
-            say(str(folder))
+            say(shown(folder))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rayfed.clients.prints import DIRECT, Prints
@@ -21,6 +21,7 @@ from rayfed.clients.task import ClientError, Task
 from rayfed.core.arrays import Array
 from rayfed.core.machine import memory_bytes
 from rayfed.core.plugins import raised
+from rayfed.core.tree import Class
 
 _STATE_SHARE = 0.25
 """Of the memory of a machine, for the state of its clients if nothing else is said."""
@@ -48,6 +49,8 @@ class HostedRun:
     Parameters
     ----------
     setup : Setup
+    classes : sequence of (residue, modulus)
+        Residue classes of the ids of the clients that live here.
     store : Store
         The clients' state.
     stacks : Stacks
@@ -57,6 +60,7 @@ class HostedRun:
     """
 
     setup: Setup
+    classes: Sequence[Class]
     store: Store
     stacks: Stacks = field(default_factory=Stacks)
     kept: dict[int, Mapping[str, Array]] = field(default_factory=dict)
@@ -67,22 +71,19 @@ class Host:
 
     Parameters
     ----------
-    classes : list of (residue, modulus)
-        Residue classes of the ids of the clients that live here.
     memory : int, optional
         Bytes of memory that the clients' state may take, `state_bytes` if None; a state that does
         not fit them is in a scratch file.
     """
 
-    def __init__(self, classes: list[tuple[int, int]], memory: int | None = None) -> None:
-        self.classes = classes
+    def __init__(self, memory: int | None = None) -> None:
         self.room = Room(state_bytes(None) if memory is None else memory)
         self.runs: dict[str, HostedRun] = {}
 
-    def open(self, key: str, setup: Setup) -> None:
-        """Begin a run, or begin it again."""
+    def open(self, key: str, setup: Setup, classes: Sequence[Class]) -> None:
+        """Begin a run, or begin it again, with the clients of some residue classes."""
         self.close(key)
-        self.runs[key] = HostedRun(setup, Store(setup.initial, self.room))
+        self.runs[key] = HostedRun(setup, classes, Store(setup.initial, self.room))
 
     def restore(self, key: str, rows: Mapping[str, Array]) -> None:
         """Take the state of some clients from a checkpoint."""
@@ -144,7 +145,7 @@ class Host:
     ) -> Partial | Failure:
         task = Task(run.setup, run.store, run.stacks, request, send, key, prints, run.kept)
         try:
-            classes = self.classes if request.classes is None else request.classes
+            classes = run.classes if request.classes is None else request.classes
             branches = [b for r, m in classes for b in task.branch(r, m)]
         except ClientError as error:
             return Failure(error.client, error.trace, error.reason, prints.kept)

@@ -135,14 +135,14 @@ def uncharged(
 class Partial:
     """What one host returns: sums over its classes, and scalars in the order of the ids.
 
-    `printed` are the lines that the user's client halves printed in another process; `seconds` is
-    how long they computed there, 0 if nobody asked for that.
+    `printed` are the lines that the user's client halves printed in another process; `seconds` are
+    how long each process computed them, none if nobody asked for that.
     """
 
     branches: list[Branch]
     each: Mapping[str, Array]
     printed: tuple[str, ...] = ()
-    seconds: float = 0.0
+    seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ that owns the residue class r (mod m) computes that branch, and the branches are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -16,8 +16,12 @@ import numpy as np
 from rayfed.core.arrays import Array, Ints
 
 Sums: TypeAlias = Mapping[str, Array]
+Class: TypeAlias = tuple[int, int]
+"""A residue r and a modulus m, a power of two: the ids = r (mod m)."""
 Branch: TypeAlias = tuple[int, int, Sums]
 """A residue r, a modulus m, and the sums over the clients of that class."""
+EVERY: tuple[Class, ...] = ((0, 1),)
+"""The class of all ids."""
 
 _LONG = 2**14  # row size in bytes above which an addition costs more than a Python call
 _CHUNK = 2**16  # numbers of a long row that are added up at once: they stay in the cache
@@ -165,14 +169,44 @@ def join(branches: Iterable[Branch]) -> Sums:
     branches : iterable of (residue, modulus, sums)
         Moduli are powers of two; no class contains another.
     """
-    level: dict[int, dict[int, Sums]] = {}
-    for residue, modulus, sums in branches:
-        level.setdefault(modulus, {})[residue] = sums
-    modulus = max(level)
-    while modulus > 1:
-        half = modulus // 2
+    ((_, _, sums),) = join_within(list(branches), EVERY)
+    return sums
+
+
+def join_within(branches: Sequence[Branch], within: Iterable[Class]) -> list[Branch]:
+    """Join disjoint branches as far as some classes, and return one branch for each.
+
+    Parameters
+    ----------
+    branches : sequence of (residue, modulus, sums)
+        As for `join`; each of a class that is contained in one of these.
+    within : iterable of (residue, modulus)
+        Disjoint classes; those without a branch are left out.
+
+    Examples
+    --------
+    >>> x, y, z = ({"v": np.array(float(i))} for i in (1, 2, 4))
+    >>> join_within([(0, 4, x), (1, 2, y), (2, 4, z)], [(0, 2), (1, 2)])
+    [(0, 2, {'v': np.float64(5.0)}), (1, 2, {'v': array(2.)})]
+    """
+    joined = []
+    for residue, modulus in within:
+        level: dict[int, dict[int, Sums]] = {}
+        for r, m, sums in branches:
+            if m >= modulus and r % modulus == residue:
+                level.setdefault(m, {})[r] = sums
+        if level:
+            joined.append((residue, modulus, _join_to(modulus, level)))
+    return joined
+
+
+def _join_to(modulus: int, level: dict[int, dict[int, Sums]]) -> Sums:
+    """Join the branches of one class of this modulus, given by modulus and residue."""
+    fine = max(level)
+    while fine > modulus:
+        half = fine // 2
         below = level.setdefault(half, {})
-        for residue, sums in level.pop(modulus).items():
+        for residue, sums in level.pop(fine).items():
             parent = residue % half
             if parent not in below:
                 below[parent] = sums
@@ -180,97 +214,6 @@ def join(branches: Iterable[Branch]) -> Sums:
                 below[parent] = add(sums, below[parent])
             else:
                 below[parent] = add(below[parent], sums)
-        modulus = half
-    return level[1][0]
-
-
-def classes(clients: int, hosts: int) -> list[list[tuple[int, int]]]:
-    """Assign residue classes to hosts as evenly as their client counts allow.
-
-    Parameters
-    ----------
-    clients : int
-        Number N of clients.
-    hosts : int
-        Number P of hosts, at most N.
-
-    Returns
-    -------
-    list of P lists of (residue, modulus)
-        Every id is in exactly one class, ids from N on included: the server's own rows are
-        evaluated in pieces, of which there may be more than N. Sibling classes of one host are
-        merged.
-    """
-    fine = 1
-    while fine < min(clients, 16 * hosts) or fine < hosts:
-        fine *= 2
-    order = _sibling_order(fine)
-    order = order[order < clients]
-    counts = (clients - order + fine - 1) // fine
-    owner = np.zeros(fine, dtype=np.int64)
-    owner[order] = np.arange(hosts) if clients == hosts else _assigned(counts, hosts)
-    beyond = np.arange(clients, fine)  # without clients: assigned to the host of their siblings
-    owner[beyond] = owner[beyond - fine // 2]
-    return [_merged([(r, fine) for r in np.flatnonzero(owner == h).tolist()]) for h in range(hosts)]
-
-
-def balanced(ids: Ints, hosts: int, slack: float = 1.1) -> list[list[tuple[int, int]]]:
-    """Assign residue classes to hosts so that each gets about equally many of these clients.
-
-    The classes are as coarse as the slack allows, since each is a sum to be transferred.
-
-    Parameters
-    ----------
-    ids : (K,) array of int
-        Clients of one Ask, K >= 1.
-    hosts : int
-        Number P of hosts.
-    slack : float
-        Clients of the busiest host over the mean that are good enough.
-
-    Returns
-    -------
-    list of P lists of (residue, modulus)
-        As `classes` returns them.
-
-    Examples
-    --------
-    Even ids alone would all belong to one of two hosts; a quarter of all ids is half of them:
-
-    >>> balanced(np.array([0, 2, 4, 6]), 2)
-    [[(0, 4)], [(1, 2), (2, 4)]]
-    """
-    fine = 1 << (hosts - 1).bit_length()
-    while True:
-        order = _sibling_order(fine)
-        counts = np.bincount(ids % fine, minlength=fine)[order]
-        owner = _assigned(counts, hosts)
-        busiest = np.bincount(owner, counts).max()
-        if hosts * busiest <= slack * len(ids) or fine >= 16 * hosts:
-            return [_merged([(int(r), fine) for r in order[owner == h]]) for h in range(hosts)]
-        fine *= 2
-
-
-def _sibling_order(fine: int) -> Ints:
-    """Return the residues modulo `fine` so that those of every coarser class are neighbours."""
-    return np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
-
-
-def _assigned(counts: Ints, hosts: int) -> Ints:
-    """Return the host of each class, given client counts in the order of `_sibling_order`."""
-    middle = np.cumsum(counts) - counts / 2
-    return np.asarray(np.minimum((middle * hosts / counts.sum()).astype(int), hosts - 1))
-
-
-def _merged(owned: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Replace sibling classes by their parent until none are left to merge."""
-    merged = set(owned)
-    for modulus in sorted({m for _, m in owned}, reverse=True):
-        while modulus > 1:
-            half = modulus // 2
-            for residue in [r for r, m in merged if m == modulus and r < half]:
-                if (residue + half, modulus) in merged:
-                    merged -= {(residue, modulus), (residue + half, modulus)}
-                    merged.add((residue, half))
-            modulus = half
-    return sorted(merged, key=lambda c: (c[1], c[0]))
+        fine = half
+    (sums,) = level[modulus].values()
+    return sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +13,7 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import RayfedError
-from rayfed.core.tree import Sums, join
+from rayfed.core.tree import EVERY, Class, Sums, join_within
 from rayfed.executors.profile import Profile
 
 
@@ -114,6 +114,16 @@ class WorksAhead(Protocol):
         ...
 
 
+@runtime_checkable
+class Moves(Protocol):
+    """An executor whose hosts change while runs go on."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether a run that is opened again, from a checkpoint, gets other hosts."""
+        ...
+
+
 def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failure]]) -> Gathered:
     """Put together what the hosts returned.
 
@@ -121,12 +131,42 @@ def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failu
     ----------
     parts : sequence of (index, partial)
         Which of the request's clients each host had; None where one host had them all.
+
+    Raises
+    ------
+    ClientFailed
+        If a client half raised.
+    """
+    whole = combined(request, parts, EVERY)
+    if isinstance(whole, Failure):
+        raise ClientFailed(whole.client, whole.trace, whole.reason)
+    ((_, _, sums),) = whole.branches
+    return Gathered(sums, whole.each)
+
+
+def combined(
+    request: Request,
+    parts: Sequence[tuple[Array | None, Partial | Failure]],
+    within: Sequence[Class],
+    printed: Iterable[str] = (),
+) -> Partial | Failure:
+    """Return what one host would have returned that had the clients of all hosts.
+
+    Parameters
+    ----------
+    parts : sequence of (index, partial)
+        As for `gather`.
+    within : sequence of (residue, modulus)
+        The classes of the request; their branches are joined.
+    printed : iterable of str
+        What client halves had printed before.
     """
     branches = []
     each: dict[str, Array] = {}
+    printed = (*printed, *(line for _, part in parts for line in part.printed))
     for index, part in parts:
         if isinstance(part, Failure):
-            raise ClientFailed(part.client, part.trace, part.reason)
+            return replace(part, printed=printed)
         branches.extend(part.branches)
         for name, rows in part.each.items():
             if index is None:
@@ -135,7 +175,8 @@ def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failu
             if name not in each:
                 each[name] = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
             each[name][index] = rows
-    return Gathered(join(branches), each)
+    seconds = tuple(s for _, part in parts if isinstance(part, Partial) for s in part.seconds)
+    return Partial(join_within(branches, within), each, printed, seconds)
 
 
 def merged(rows: Iterable[Mapping[str, Array]]) -> StateRows:

@@ -6,20 +6,21 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
+import ray
 from threadpoolctl import threadpool_limits
 
 from rayfed.clients.host import Host, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
-from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
+from rayfed.core.tree import Class
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.wire import PROTOCOL, Address, Socket
 
@@ -44,23 +45,16 @@ class HostActor:
 
     Parameters
     ----------
-    owned : list of (residue, modulus)
-        Residue classes of the ids of its clients.
     memory_gb : float, optional
         Memory that client state may take on its node; see `state_bytes`.
     neighbours : int
         Client actors on a node, itself included, which share that memory.
     """
 
-    def __init__(
-        self,
-        owned: list[tuple[int, int]],
-        memory_gb: float | None = None,
-        neighbours: int = 1,
-    ) -> None:
+    def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
         threadpool_limits(1)
         end_with_parent()
-        self.host = Host(owned, state_bytes(memory_gb) // neighbours)
+        self.host = Host(state_bytes(memory_gb) // neighbours)
         self.alone = threading.Lock()
 
     def ready(self) -> int:
@@ -81,58 +75,56 @@ class HostActor:
             Where it can connect; None if it cannot, from another node or on a system without Unix
             sockets.
         """
-        if node != this_node():
-            return None
-        try:
-            return Socket(self.answer, self.alone).start().address
-        except (OSError, AttributeError):
-            return None
+        return listening(node, self.answer, self.alone)
 
-    def open(self, key: str, setup: Setup, *tables: Any) -> None:
-        """Begin a run; its tables come from the object store, shared without copies.
+    def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
+        """Begin a run; what it needs comes from the object store, shared without copies.
 
         Parameters
         ----------
         key : str
             Of the run.
-        setup : Setup
-        *tables : Rows
-            The tables that its views travel without, in the order of their names there.
+        owned : sequence of (residue, modulus)
+            Residue classes of the ids of the clients that live here.
+        stored : sequence of object references
+            The setup, and the tables that its views travel without, in the order of their names
+            there.
         """
+        setup, *tables = ray.get(list(stored))
         named = dict(zip(setup.views.tables, tables, strict=True))
         with self.alone:
-            self.host.open(key, setup.with_tables(named))
+            self.host.open(key, setup.with_tables(named), owned)
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
         with self.alone:
             return _or_refusal(lambda: self.host.restore(key, rows))
 
-    def exchange(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
+    def exchange(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask for the clients that live here, pickled where the answer is small.
 
         Parameters
         ----------
         packed : bytes
-            Pickled (key, request, send); its send is None where it comes beside it.
-        send : mapping of str to array, optional
-            Large broadcast arrays, shared through the object store.
+            Pickled (key, request, send); see `unpacked`.
+        stored : sequence of object references
+            One, of large broadcast arrays, where these are in the object store.
         """
-        return _small_packed(self._unpacked("exchange", packed, send))
+        return small_packed(self._unpacked("exchange", packed, stored))
 
-    def timed(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer | bytes:
+    def timed(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask as `exchange` does, and say how long that took."""
-        return _small_packed(self._unpacked("timed", packed, send))
+        return small_packed(self._unpacked("timed", packed, stored))
 
-    def work_ahead(self, packed: bytes, send: Mapping[str, Array] | None = None) -> Answer:
+    def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer:
         """Run client halves ahead of the Ask that wants their uploads; see `exchange`."""
-        return self._unpacked("work_ahead", packed, send)
+        return self._unpacked("work_ahead", packed, stored)
 
-    def _unpacked(self, method: Method, packed: bytes, send: Mapping[str, Array] | None) -> Answer:
+    def _unpacked(self, method: Method, packed: bytes, stored: Sequence[Any]) -> Answer:
         """Answer a message that came by Ray."""
-        key, request, inside = pickle.loads(packed)
+        key, request, send = unpacked(packed, stored)
         with self.alone:
-            return self.answer(method, key, request, inside if send is None else send)
+            return self.answer(method, key, request, send)
 
     def answer(
         self, method: Method, key: str, request: Request, send: Mapping[str, Array]
@@ -142,7 +134,7 @@ class HostActor:
         call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
         answer: Answer = _or_refusal(lambda: call(key, request, send, Kept()))
         if method == "timed" and isinstance(answer, Partial):
-            answer = replace(answer, seconds=time.perf_counter() - begun)
+            answer = replace(answer, seconds=(time.perf_counter() - begun,))
         return answer
 
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
@@ -158,9 +150,31 @@ class HostActor:
 
 def this_node() -> str:
     """Return Ray's name of the node where this process runs; empty without Ray."""
-    import ray
-
     return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
+def listening(node: str, answer: Callable[..., Any], alone: threading.Lock) -> Address | None:
+    """Let a driver of a node connect by wire, if that is this node; see `Socket`."""
+    if node != this_node():
+        return None
+    try:
+        return Socket(answer, alone).start().address
+    except (OSError, AttributeError):
+        return None
+
+
+def unpacked(packed: bytes, stored: Sequence[Any]) -> tuple[str, Request, Mapping[str, Array]]:
+    """Return the key of a run, a request, and what its clients download.
+
+    Parameters
+    ----------
+    packed : bytes
+        Pickled (key, request, send).
+    stored : sequence of object references
+        One, which takes the place of `send`, or none.
+    """
+    key, request, send = pickle.loads(packed)
+    return key, request, ray.get(stored[0]) if stored else send
 
 
 def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
@@ -170,12 +184,12 @@ def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
         return error
 
 
-def _small_packed(answer: Answer) -> Answer | bytes:
+def small_packed(answer: Answered) -> Answered | bytes:
     """Return an answer, pickled if it is small."""
     return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 
 
-def _bytes(answer: Answer) -> int:
+def _bytes(answer: object) -> int:
     """Return the bytes of the arrays in an answer."""
     if not isinstance(answer, Partial):
         return 0

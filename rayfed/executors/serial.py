@@ -11,6 +11,7 @@ from rayfed.clients.request import Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
 from rayfed.core.arrays import Array
+from rayfed.core.tree import EVERY
 from rayfed.executors.base import Gathered, gather
 from rayfed.executors.profile import Profile
 
@@ -32,12 +33,12 @@ class SerialExecutor:
     def __init__(
         self, tables: Mapping[str, Any], memory_gb: float | None = None, debug: bool = False
     ) -> None:
-        self.host = Host([(0, 1)], state_bytes(memory_gb))
+        self.host = Host(state_bytes(memory_gb))
         self.tables, self.prints = tables, DIRECT if debug else Labelled()
 
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run, or begin it again from the client state of a checkpoint."""
-        self.host.open(key, setup.with_tables(self.tables))
+        self.host.open(key, setup.with_tables(self.tables), EVERY)
         for rows in pieces:
             self.host.restore(key, rows)
 

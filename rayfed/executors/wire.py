@@ -52,6 +52,10 @@ class Raised:
 
     def __init__(self, error: Exception) -> None:
         self.error, self.trace = error, traceback.format_exc()
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            self.error = RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class Reply:
@@ -116,7 +120,7 @@ class Wire:
             return
         try:
             self._unsent = _written(self._socket, self._unsent)
-            while receive and (found := next(self._messages)) is not None:
+            while receive and self._asked and (found := next(self._messages)) is not None:
                 number, value = found
                 reply = self._asked.pop(number, None)
                 if reply is not None:  # else nobody wants it any more
@@ -169,14 +173,16 @@ class Socket:
     Raises
     ------
     OSError
-        If there are no such sockets here.
+        If there is no place for it.
+    AttributeError
+        On systems without such sockets.
     """
 
     def __init__(self, answer: Callable[..., Any], alone: threading.Lock) -> None:
         self._answer, self._alone = answer, alone
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._folder = _private_folder()
         self._key = secrets.token_bytes(_KEY)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.address: Address = (str(self._folder / "wire"), self._key)
         try:
             self._listener.bind(self.address[0])

@@ -315,8 +315,10 @@ class Result:
         return Results.read(self.folder)
 
     def _check_column(self, y: str | None) -> None:
+        if y is None:
+            return
         known = self._results.rounds.select_dtypes("number").columns
-        if y is not None and y not in known:
+        if y not in known:
             raise ScenarioError("", unknown("column", y, map(str, known)))
 
     def _frame(self, what: str) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from rayfed.engine.loops import loop_of
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import PRUNED
-from rayfed.executors.base import Executor, HostLost
+from rayfed.executors.base import Executor, HostLost, Moves
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
 from rayfed.runs.logger import log_round, logger
@@ -183,6 +183,9 @@ class Driver:
             rule = self._stop_rule(run_state, row)
             if time.monotonic() - self.saved >= self.run.checkpoint_s:
                 self._checkpoint(run_state)
+                if rule is None and isinstance(self.executor, Moves) and self.executor.moves:
+                    self.records.log(f"after round {run_state.round} clients are dealt anew")
+                    run_state, row = self._open()
         return run_state, rule or "rounds"
 
     def _stop_rule(self, run_state: RunState, row: Row) -> str | None:

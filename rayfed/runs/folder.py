@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rayfed.core.errors import ScenarioError
 from rayfed.runs import store
+from rayfed.runs.remote.place import shown
 
 LOCK = ".lock"
 """File of a result folder, and of a run's folder in it, that who writes there locks."""
@@ -60,7 +61,7 @@ def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
             held.enter_context(store.lease(folder / LOCK))
         except store.Leased as error:
             text = "another process is running this study; wait for it or choose another folder"
-            raise ScenarioError(str(folder), text) from error
+            raise ScenarioError(shown(folder), text) from error
         _wait_for_drivers(folder, tell)
         yield
 
@@ -91,8 +92,8 @@ def _wait_for_drivers(folder: Path, tell: Tell) -> None:
     if not left:
         return
     tell(
-        f"drivers of an earlier process still write {len(left)} runs of {folder}; waiting for "
-        f"them, at most {WAIT_S:g} s"
+        f"drivers of an earlier process still write {len(left)} runs of {shown(folder)}; waiting "
+        f"for them, at most {WAIT_S:g} s"
     )
     end = time.monotonic() + WAIT_S
     for lock in left:
@@ -101,7 +102,7 @@ def _wait_for_drivers(folder: Path, tell: Tell) -> None:
                 pass
         except store.Leased as error:
             text = f"a driver of an earlier process still writes {lock.parent.name}"
-            raise ScenarioError(str(folder), f"{text}; end it, or wait for it") from error
+            raise ScenarioError(shown(folder), f"{text}; end it, or wait for it") from error
 
 
 def _move_aside(folder: Path, tell: Tell) -> None:
@@ -112,12 +113,13 @@ def _move_aside(folder: Path, tell: Tell) -> None:
         text = "holds files that are no results; choose another folder"
         raise ScenarioError(f"--out {folder}", text)
     with locked(folder, tell):
-        aside = _free_name(folder)
+        aside = free_name(folder)
         store.move(folder, aside)
     tell(f"earlier results moved aside to {aside}")
 
 
-def _free_name(folder: Path) -> Path:
+def free_name(folder: Path) -> Path:
+    """Return the first name beside a folder, of those with a number, that nothing has."""
     number = 1
     while folder.with_name(f"{folder.name}.{number}").exists():
         number += 1

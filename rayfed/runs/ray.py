@@ -3,13 +3,15 @@
 One pool of client actors serves all runs of a study; each actor is a `Host` that owns residue
 classes of client ids. Driver actors, on the machine that submitted, take one run after the other
 and write its records there. Ray starts a dead client actor anew under the same handle, but empty
-and without repeating any call: the drivers roll back and replay.
+and without repeating any call: the drivers roll back and replay. As nodes come and go, drivers are
+given another pool.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,47 +23,53 @@ import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayfed.core.errors import RayfedError
-from rayfed.core.tree import classes
+from rayfed.core.errors import RayfedError, clipped
 from rayfed.engine.run import Run
+from rayfed.executors.calls import first_line
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.placement import actor_count
-from rayfed.executors.ray_host import HostActor
-from rayfed.executors.ray_pool import Layout, RayExecutor, first_line
+from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.folder import writing
 from rayfed.runs.logger import LogLine, forward, level
+from rayfed.runs.ray_crew import Crew, alive
 from rayfed.runs.ray_node import joined, start
 from rayfed.runs.records import log
+from rayfed.runs.remote.place import shown
 from rayfed.runs.run_json import record_failure
 
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
 _DRIVERS = 3  # that a run may lose
 _LINES = 10_000  # of client halves and of the log that a driver keeps until they are fetched
 _LOOK_S = 0.25  # between looks at Ray itself, and at the runs
+_NODES_S = 1.0  # between looks at the nodes of a cluster
 
 
 class DriverActor:
     """Runs one run after the other; answers about its progress meanwhile."""
 
-    def __init__(self, out: str, actors: list[Any], layout: Layout, level: int) -> None:
+    def __init__(self, out: str, clients: int, level: int) -> None:
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(1)
         end_with_parent()
-        self.out, self.actors, self.layout = Path(out), actors, layout
+        self.out, self.clients = Path(out), clients
+        self.pool: Pool | None = None
         self.driver: Driver | None = None
+        self.executor: RayExecutor | None = None
+        self.changing = threading.Lock()
         self.stopped = False
         self.lines: deque[str | LogLine] = deque(maxlen=_LINES)
         forward(level, self.lines.append)
 
-    def execute(self, run: Run, tables: Mapping[str, Any], resume: bool) -> str:
+    def execute(self, run: Run, tables: Mapping[str, Any], resume: bool, pool: Pool) -> str:
         """Run to the end: "finished", "failed" or "interrupted"."""
-        spare = ray.cluster_resources().get("CPU", 0) > len(self.actors)
-        executor = RayExecutor(self.actors, self.layout, tables, self.lines.append, spare)
         with writing(self.out / run.folder):
-            self.driver = Driver(run, self.out, executor)
+            with self.changing:
+                pool = self._newest(pool)
+                self.executor = RayExecutor(pool, self.clients, tables, self.lines.append)
+            self.driver = Driver(run, self.out, self.executor)
             if self.stopped:
                 self.driver.stop()
             try:
@@ -76,6 +84,19 @@ class DriverActor:
         """
         lines = [self.lines.popleft() for _ in range(len(self.lines))]
         return None if self.driver is None else self.driver.progress, lines
+
+    def use(self, pool: Pool) -> None:
+        """Use other hosts from the next checkpoint on, or at once where one was lost."""
+        with self.changing:
+            newest = self._newest(pool)
+            if self.executor is not None and self.executor.pool.version < newest.version:
+                self.executor.offer(newest)
+
+    def _newest(self, pool: Pool) -> Pool:
+        """Return the newest pool of those that were given."""
+        if self.pool is None or pool.version > self.pool.version:
+            self.pool = pool
+        return self.pool
 
     def stop(self) -> None:
         """Checkpoint and end the current run."""
@@ -105,6 +126,8 @@ class RayStudy:
         GPUs, or the share of one, of each client actor.
     runs : int
         How many runs there will be: their drivers start together with the client actors.
+    say : callable
+        Is given a line when the nodes of the cluster have changed.
     """
 
     def __init__(
@@ -117,51 +140,32 @@ class RayStudy:
         memory_gb: float | None = None,
         gpus: float = 0.0,
         runs: int = 0,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         if address is not None and address.startswith("ray://"):
             raise RayfedError(
                 f"--address {address}: records land on this machine, so it must be a node of the "
                 "cluster; run `ray start --address=<head>` here and pass --address auto"
             )
-        self.out = out
+        self.out, self.say = out, say
         self.drivers: list[Any] = []
         self.idle: list[Any] = []
-        self.actors: list[Any] = []
+        self.crew = Crew(clients, clients_per_actor, memory_gb, gpus)
+        self.looked, self.version = time.monotonic(), self.crew.version
         self.started = not ray.is_initialized()
+        self.alone = self.started and address is None  # no node comes or goes
         if self.started:
             self.node = start(address, actor_count(clients, clients_per_actor, os.cpu_count() or 1))
         else:
             self.node = joined()
         try:
-            self._start_actors(clients, clients_per_actor, by_value, memory_gb, gpus)
-            self.idle += [self._start_driver() for _ in range(min(runs, self.cpus))]
+            for module in by_value:  # a user's own code travels with the values that need it
+                ray.cloudpickle.register_pickle_by_value(module)
+            self.crew.begin(alive())
+            self.idle += [self._start_driver() for _ in range(min(runs, self.crew.cpus))]
         except BaseException:
             self.close()
             raise
-
-    def _start_actors(
-        self,
-        clients: int,
-        clients_per_actor: int | str,
-        by_value: Sequence[Any],
-        memory_gb: float | None,
-        gpus: float,
-    ) -> None:
-        for module in by_value:  # a user's own code travels with the values that need it
-            ray.cloudpickle.register_pickle_by_value(module)
-        self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        count = actor_count(clients, clients_per_actor, self.cpus)
-        self.layout = Layout(classes(clients, count))
-        self.share = 1.0 if count <= self.cpus else int(1e4 * self.cpus / count) / 1e4
-        _check_gpus(count, gpus)
-        host = ray.remote(num_cpus=self.share, num_gpus=gpus, max_restarts=-1, max_task_retries=0)(
-            HostActor
-        )
-        neighbours = -(-count // _nodes())  # they are spread evenly
-        self.actors += [
-            host.options(scheduling_strategy="SPREAD").remote(classes, memory_gb, neighbours)
-            for classes in self.layout.owned
-        ]
 
     def wait(self, report: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Wait until all client actors have started.
@@ -171,8 +175,8 @@ class RayStudy:
         RayfedError
             If one cannot start, or others hold the CPUs that they wait for.
         """
-        waiting = [actor.ready.remote() for actor in self.actors]
-        total = len(waiting)
+        waiting = self.crew.starting
+        total = len(self.crew.actors)
         while waiting:
             done, waiting = self._first(waiting)
             if not done:
@@ -180,9 +184,21 @@ class RayStudy:
             try:
                 ray.get(done)
             except RayError as error:
-                text = f"a client actor cannot start: {first_line(error)}"
-                raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
-            report(total - len(waiting), total)
+                self._drop_nodes(error)
+                waiting, total = self.crew.starting, len(self.crew.actors)
+            report(max(0, total - len(waiting)), total)  # combiners start last
+        self.crew.started()
+
+    def _drop_nodes(self, error: RayError) -> None:
+        """Do without nodes that have gone meanwhile; without one, a client actor cannot start."""
+        nodes = alive()
+        if self.crew.stations.keys() <= nodes.keys():
+            text = f"a client actor cannot start: {first_line(error)}"
+            raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
+        for line in self.crew.look(nodes):
+            self.say(line)
+        if not self.crew.stations:
+            raise RayfedError("executor: no node is left to start client actors on") from error
 
     def _first(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the first reference that is ready, none after `_START_S`, and the others."""
@@ -199,8 +215,21 @@ class RayStudy:
         if server is not None:
             raise RayfedError(
                 f"Ray's {server} has ended; was it killed, or is the memory exhausted? What was "
-                f"recorded is kept, go on with it by: rayfed resume {shlex.quote(str(self.out))}"
+                f"recorded is kept, go on with it by: rayfed resume {shlex.quote(shown(self.out))}"
             )
+
+    def follow(self) -> list[str]:
+        """Follow the nodes of a cluster, give drivers the pool that there is, say what changed."""
+        if self.alone or time.monotonic() - self.looked < _NODES_S:
+            return []
+        lines = list(self.crew.look(alive()))
+        self.looked = time.monotonic()
+        pool = self.crew.pool()
+        if self.version != self.crew.version and pool.hosts:
+            self.version = self.crew.version
+            for driver in self.drivers:
+                driver.use.remote(pool)
+        return lines
 
     def listens(self) -> str:
         """Return on which addresses Ray listens, in one line."""
@@ -209,10 +238,10 @@ class RayStudy:
     def _check_room(self, waiting: int) -> None:
         """Refuse to wait for CPUs that others hold."""
         free = ray.available_resources().get("CPU", 0.0)
-        if free < self.share:
+        if free < self.crew.share:
             raise RayfedError(
-                f"executor: {waiting} client actors wait for {self.share:g} CPU each, but of "
-                f"{self.cpus} CPUs {free:g} are free; end what holds them, or use a larger "
+                f"executor: {waiting} client actors wait for {self.crew.share:g} CPU each, but of "
+                f"{self.crew.cpus} CPUs {free:g} are free; end what holds them, or use a larger "
                 "executor.clients_per_actor"
             )
 
@@ -239,7 +268,7 @@ class RayStudy:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
         handle = actor.options(scheduling_strategy=here).remote(
-            str(self.out.resolve()), self.actors, self.layout, level()
+            str(self.out.resolve()), self.crew.clients, level()
         )
         self.drivers.append(handle)
         return handle
@@ -247,8 +276,8 @@ class RayStudy:
     def close(self) -> None:
         """End the actors, and Ray where it was started here."""
         self._end_drivers()
-        while self.actors:
-            self._end(self.actors.pop())
+        for actor in self.crew.end():
+            self._end(actor)
         if self.started:
             self.node.end()
 
@@ -261,16 +290,6 @@ class RayStudy:
     def _end(self, actor: Any) -> None:
         if not self.node.lost():  # without Ray it ends by itself
             ray.kill(actor)
-
-
-def _check_gpus(actors: int, gpus: float) -> None:
-    """Refuse to wait for GPUs that the cluster does not have."""
-    there = float(ray.cluster_resources().get("GPU", 0.0))
-    if actors * gpus > there:
-        raise RayfedError(
-            f"executor.gpus_per_actor: {actors} client actors need {actors * gpus:g} GPUs, but "
-            f"there are {there:g}; use a smaller share, or a larger executor.clients_per_actor"
-        )
 
 
 class _Queue:
@@ -287,7 +306,7 @@ class _Queue:
 
     def run(self, report: Report) -> dict[str, str]:
         """Run everything and return the outcome of each run by folder."""
-        wanted = min(len(self.waiting), max(1, self.study.cpus))
+        wanted = min(len(self.waiting), self.study.crew.cpus)
         for driver in [self.study.driver() for _ in range(wanted)]:
             self._deal(driver)
         try:
@@ -307,11 +326,15 @@ class _Queue:
         """Log what Ray says, and see whether it is still there."""
         node = self.study.node
         while node.messages:
-            self._log(f"Ray: {node.messages.pop(0)}")
+            first, *_ = *node.messages.pop(0).splitlines(), ""  # dozens of lines of its log follow
+            self._log(f"Ray: {clipped(first)}")
         server = node.lost()
         if server is not None:
             self._log(f"Ray's {server} has ended. {node.last_lines(server)}")
             self.study.check()
+        for line in self.study.follow():
+            self._log(line)
+            self.study.say(line)
 
     def _log(self, line: str) -> None:
         for _, run, _ in self.busy.values():
@@ -324,7 +347,8 @@ class _Queue:
             if not self.waiting:
                 return
             run = self.waiting.pop(0)
-        ref = driver.execute.remote(run, self.tables, self.resume or tries > 0)
+        pool = self.study.crew.pool()
+        ref = driver.execute.remote(run, self.tables, self.resume or tries > 0, pool)
         self.busy[ref] = (driver, run, tries)
 
     def _settle(self, ref: Any) -> None:
@@ -365,8 +389,8 @@ class _Queue:
         ray.wait(list(self.busy), num_returns=len(self.busy), timeout=60)
 
 
-def cluster_cpus(address: str) -> int:
-    """Return the CPUs of an existing cluster, which is joined and left again.
+def cluster_cpus(address: str) -> list[int]:
+    """Return the CPUs of each node of an existing cluster, which is joined and left again.
 
     Raises
     ------
@@ -375,7 +399,7 @@ def cluster_cpus(address: str) -> int:
     """
     node = start(address, 0)
     try:
-        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+        return [max(1, int(node.cpus)) for node in alive().values()] or [1]
     finally:
         node.end()
 
@@ -393,9 +417,3 @@ def _news(ref: Any) -> RunProgress | None:
         else:
             print(line, flush=True)
     return progress
-
-
-def _nodes() -> int:
-    """Return the number of nodes that have CPUs."""
-    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    return max(1, len(alive))

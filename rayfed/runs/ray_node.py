@@ -20,8 +20,8 @@ from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
 from rayfed.core.errors import RayfedError
+from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
-from rayfed.executors.ray_pool import first_line
 from rayfed.runs.listening import AUTH_MODE, found, listened
 from rayfed.runs.ray_lean import is_known, lean
 

@@ -110,7 +110,7 @@ def test_quadratics_with_weights_of_their_own_end_at_the_optimum_of_f(method, se
         "algorithms": [{**method, "local": {"steps": 5, "lr": 0.02, "batch": "full"}}],
         "executor": "serial",
     }
-    result = rayfed.run(scenario, out=tmp_path / "out")
+    result = rayfed.run(scenario, out=tmp_path / "out", page=False)
     (run,) = result.outcome
     table = Quadratics(clients=10, features=3, seed=seed).load(None, 0)
     best = table.mass @ table.X / (table.mass @ table.y)

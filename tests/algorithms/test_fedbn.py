@@ -59,7 +59,7 @@ def test_rounds_are_those_of_a_torch_script(rows, scenario, tmp_path):
     client, X, y = rows
     local = {"steps": STEPS, "batch": "full", "lr": LR}
     result = rayfed.run(
-        scenario | {"algorithms": [{"name": "fedbn", "local": local}]}, out=tmp_path
+        scenario | {"algorithms": [{"name": "fedbn", "local": local}]}, out=tmp_path, page=False
     )
     training = api.recorded(tmp_path).runs[0].training
     modules = [training.problem.module(training.x0) for _ in range(3)]

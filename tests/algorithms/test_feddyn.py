@@ -103,7 +103,7 @@ def test_rounds_are_those_of_the_papers_pseudo_code(tmp_path):
             "algorithms": [feddyn(0.05, 4, alpha=0.3)],
             "executor": "serial",
         },
-        out=tmp_path / "out",
+        out=tmp_path / "out", page=False,
     )  # fmt: skip
     cohorts = result.events.groupby("round").client.apply(lambda ids: sorted(set(ids)))
     expected = pseudo_code(A, y, cohorts, [4, 9, 4, 4, 9], 0.05, 0.3)

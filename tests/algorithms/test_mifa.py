@@ -27,7 +27,7 @@ def study(algorithms, rounds, availability="always", weighting="size", seed=0, *
 
 
 def models(scenario, out):
-    result = rayfed.run(scenario, out=out)
+    result = rayfed.run(scenario, out=out, page=False)
     return {name.rpartition("-")[0]: result.model(name) for name in result.outcome}
 
 

@@ -42,7 +42,7 @@ def run(rows, tmp_path_factory):
             "algorithms": [{"local": local, **algorithm} for algorithm in algorithms],
             "executor": "serial",
         }
-        return rayfed.run(scenario, out=tmp_path_factory.mktemp("out"))
+        return rayfed.run(scenario, out=tmp_path_factory.mktemp("out"), page=False)
 
     return of
 

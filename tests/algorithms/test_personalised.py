@@ -46,7 +46,9 @@ def study(table, tmp_path):
             "algorithms": [{"local": LOCAL, **one} for one in algorithms],
             "executor": "serial",
         } | keys  # fmt: skip
-        return rayfed.run(scenario, out=tmp_path / f"out{len(list(tmp_path.iterdir()))}")
+        return rayfed.run(
+            scenario, out=tmp_path / f"out{len(list(tmp_path.iterdir()))}", page=False
+        )
 
     return run
 

@@ -131,7 +131,7 @@ def test_option_1_pays_for_its_gradient_of_all_rows(tmp_path):
             ],
             "executor": {"name": "serial"},
         },
-        out=tmp_path / "out",
+        out=tmp_path / "out", page=False,
     )  # fmt: skip
     seconds = result.events.groupby("label").compute_s.sum()
     assert seconds["option 1"] == pytest.approx(6 + 2 * 65 / 32, rel=1e-12)

@@ -56,7 +56,9 @@ def result(scenario, tmp_path_factory):
         {"name": "fedrep", "local": LOCAL, "head": head},
         {"name": "fedavg", "local": LOCAL},
     ]
-    return rayfed.run(scenario | {"algorithms": algorithms}, out=tmp_path_factory.mktemp("out"))
+    return rayfed.run(
+        scenario | {"algorithms": algorithms}, out=tmp_path_factory.mktemp("out"), page=False
+    )
 
 
 class Perceptron:
@@ -128,7 +130,7 @@ def test_the_steps_of_the_head_take_time(scenario, tmp_path):
     local = {"steps": 3, "batch": 4}
     fedrep = {"name": "fedrep", "local": local, "head": {"steps": 2, "batch": 8}}
     made = scenario | {"clients": clients, "algorithms": [fedrep], "rounds": 1}
-    result = rayfed.run(made, out=tmp_path)
+    result = rayfed.run(made, out=tmp_path, page=False)
     np.testing.assert_allclose(result.events.compute_s, 7.0, rtol=1e-12)
 
 

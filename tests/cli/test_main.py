@@ -71,8 +71,12 @@ class TestRun:
 
     def test_resume_and_report_of_what_is_finished(self, shell, tmp_path):
         changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]"]
-        shell("run", "small.yaml", "--out", "out", *changes)
-        (tmp_path / "out" / "report.html").unlink()
+        unseen = "no page; write it by: rayfed report out"
+        status, out, _ = shell("run", "small.yaml", "--out", "out", "--no-page", *changes)
+        assert (status, out.splitlines()[-1]) == (0, unseen)
+        assert not (tmp_path / "out" / "report.html").exists()
+        status, out, _ = shell("resume", "out", "--no-page")
+        assert (status, out.splitlines()[-1]) == (0, unseen)
         status, out, _ = shell("resume", "out")
         assert status == 0
         assert out.startswith("small [bold]: 0 of 1 runs to go on with\n")
@@ -143,11 +147,15 @@ class TestCheck:
         assert out.splitlines()[0].endswith("2 rounds; serial")
 
     def test_counts_the_cpus_of_a_cluster(self, shell, monkeypatch):
-        monkeypatch.setattr(rayfed.api, "cluster_cpus", {"head:6379": 5}.__getitem__)
+        nodes = {"head:6379": [5], "big:6379": [2, 1, 2]}
+        monkeypatch.setattr(rayfed.api, "cluster_cpus", nodes.__getitem__)
         ray = "executor={name: ray}"
         out = shell("check", "small.yaml", "--set", ray, "--address", "head:6379")[1]
         assert "5 client actors, 4 driver actors" in out  # 4 runs
         assert "; 5 client actors (about " in out.splitlines()[0]
+        out = shell("check", "small.yaml", "--set", ray, "--address", "big:6379")[1]
+        told = "5 client actors on 3 nodes (where there are several, under a combiner), 4 driver"
+        assert told in out
 
     def test_forecasts_the_first_rounds_and_warns_of_empty_ones(self, shell):
         out, err = shell("check", "small.yaml")[1:]

@@ -16,8 +16,8 @@ SMALL = {
     "executor": "serial",
 }
 HEAVY = """{
-    "jinja2", "matplotlib", "networkx", "optuna", "pandas", "plotly", "ray", "scipy.linalg",
-    "scipy.optimize", "scipy.sparse", "scipy.stats", "torch",
+    "fsspec", "jinja2", "matplotlib", "networkx", "optuna", "pandas", "plotly", "ray",
+    "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats", "torch",
 }"""
 
 

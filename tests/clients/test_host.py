@@ -66,8 +66,8 @@ def host_with(sizes, block=100):
         2,
         block,
     )
-    host = Host([(0, 1)])
-    host.open("run", setup)
+    host = Host()
+    host.open("run", setup, [(0, 1)])
     return host, setup
 
 
@@ -141,7 +141,7 @@ def test_state_is_committed_and_given_back_as_it_changes():
     assert changed["ids"].tolist() == [0, 2, 4]
     assert changed["calls"].ravel().tolist() == [2, 2, 1]
     assert host.snapshot("run")[0]["ids"].size == 0
-    host.open("run", setup)
+    host.open("run", setup, [(0, 1)])
     host.restore("run", changed)
     host.exchange("run", request([0]), {"x": np.ones(2)})
     again, _ = host.snapshot("run")

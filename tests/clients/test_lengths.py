@@ -116,7 +116,7 @@ def run(tmp_path, local, rounds=6, **more):
             "algorithms": [{"name": "fedavg", "local": {"batch": "full", **local}}],
             "executor": {"name": "serial"},
         },
-        out=tmp_path / "out",
+        out=tmp_path / "out", page=False,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(
     made["checkpoint"] = {"every_s": 0.05}
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(made))
-    rayfed.run(file, out=tmp_path / "calm")
+    rayfed.run(file, out=tmp_path / "calm", page=False)
     command = [sys.executable, "-m", "rayfed", "run", str(file), "--out", str(tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     third = tmp_path / "killed" / f"{some[2]}-seed3" / "checkpoint" / "manifest.json"
@@ -46,7 +46,7 @@ def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(
     statuses = outcomes(tmp_path / "killed")
     assert statuses[f"{some[0]}-seed3"] == "finished"
     assert f"{some[4]}-seed3" not in statuses
-    rayfed.resume(tmp_path / "killed")
+    rayfed.resume(tmp_path / "killed", page=False)
     assert_same(tmp_path / "calm", tmp_path / "killed")
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pandas as pd
 import psutil
@@ -16,6 +17,8 @@ from rayfed.core.plugins import find
 from rayfed.runs import ray_lean
 
 pytestmark = pytest.mark.ray
+
+run, resume = partial(rayfed.run, page=False), partial(rayfed.resume, page=False)
 
 LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
 
@@ -65,7 +68,7 @@ def study(tmp_path_factory):
 @pytest.fixture(scope="module")
 def serial(study, tmp_path_factory):
     out = tmp_path_factory.mktemp("serial") / "out"
-    rayfed.run(study, out=out, overrides=["executor.name=serial"])
+    run(study, out=out, overrides=["executor.name=serial"])
     return out
 
 
@@ -79,7 +82,7 @@ def serial(study, tmp_path_factory):
 )
 def test_actors_give_the_bytes_of_no_actors(study, serial, tmp_path, assert_same, placed):
     overrides = {f"executor.{name}": value for name, value in placed.items()}
-    rayfed.run(study, out=tmp_path / "out", overrides=overrides)
+    run(study, out=tmp_path / "out", overrides=overrides)
     assert_same(serial, tmp_path / "out")
 
 
@@ -90,7 +93,7 @@ def test_workers_that_ray_starts_by_itself_give_the_same_bytes(
     assert ray_lean.is_known()
     monkeypatch.setenv(ray_lean.PLAIN, "1")
     assert not ray_lean.is_known()
-    rayfed.run(study, out=tmp_path / "out", overrides=["executor.clients_per_actor=3"])
+    run(study, out=tmp_path / "out", overrides=["executor.clients_per_actor=3"])
     assert_same(serial, tmp_path / "out")
 
 
@@ -99,8 +102,8 @@ def test_actors_give_the_bytes_of_no_actors_where_candidates_are_asked(
     study, tmp_path, assert_same
 ):
     how = ["rounds=6", "participation.select.name=cpow-d"]
-    rayfed.run(study, out=tmp_path / "serial", overrides=[*how, "executor.name=serial"])
-    rayfed.run(study, out=tmp_path / "actors", overrides=[*how, "executor.clients_per_actor=3"])
+    run(study, out=tmp_path / "serial", overrides=[*how, "executor.name=serial"])
+    run(study, out=tmp_path / "actors", overrides=[*how, "executor.clients_per_actor=3"])
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
@@ -112,8 +115,8 @@ def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path,
     made |= {"rounds": 4, "algorithms": [{"name": name, "local": LOCAL} for name in layered]}
     made["problem"] = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}
     made["evaluate"] = {"every": 4, "layers": True}
-    rayfed.run(made | {"executor": "serial"}, out=tmp_path / "serial")
-    rayfed.run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
+    run(made | {"executor": "serial"}, out=tmp_path / "serial")
+    run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
@@ -131,8 +134,8 @@ def arrivals(study):
 
 
 def test_actors_give_the_bytes_of_no_actors_without_rounds(arrivals, tmp_path, assert_same):
-    rayfed.run(arrivals | {"executor": "serial"}, out=tmp_path / "serial")
-    rayfed.run(arrivals | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
+    run(arrivals | {"executor": "serial"}, out=tmp_path / "serial")
+    run(arrivals | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
@@ -141,8 +144,8 @@ def test_actors_give_the_bytes_of_no_actors_where_late_work_is_used(study, tmp_p
     made = yaml.safe_load(study.read_text())
     made |= {"rounds": 8, "algorithms": [{"name": "ditto", "local": LOCAL}]}
     made["participation"] = {"select": "oort", "cohort": 5, "deadline_s": 20, "late": "stale"}
-    rayfed.run(made | {"executor": "serial"}, out=tmp_path / "serial")
-    rayfed.run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
+    run(made | {"executor": "serial"}, out=tmp_path / "serial")
+    run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")
     events = pd.concat(map(pd.read_parquet, (tmp_path / "actors").glob("*/events.parquet")))
     assert (events["staleness"] > 0).any()
@@ -160,14 +163,14 @@ def test_actors_give_the_bytes_of_no_actors_in_the_span_of_the_rows(study, tmp_p
     made["participation"] = {"cohort": 4}
     made["evaluate"] = {"every": 3}
     del made["partition"]
-    rayfed.run(made | {"executor": "serial"}, out=tmp_path / "serial")
-    rayfed.run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
+    run(made | {"executor": "serial"}, out=tmp_path / "serial")
+    run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
 def command(study, out):
     return [
-        sys.executable, "-m", "rayfed", "run", str(study), "--out", str(out),
+        sys.executable, "-m", "rayfed", "run", str(study), "--out", str(out), "--no-page",
         "--set", "executor.clients_per_actor=4",
     ]  # fmt: skip
 
@@ -212,7 +215,7 @@ def test_after_kill_9_of_everything_resume_ends_with_the_same_bytes(
 ):
     out = tmp_path / "out"
     kill_in_the_middle(study, out, checkpoints=3)
-    rayfed.resume(out)
+    resume(out)
     assert_same(serial, out)
 
 
@@ -220,9 +223,9 @@ def test_after_kill_9_of_everything_resume_ends_with_the_same_bytes(
 def test_so_does_resume_without_rounds(arrivals, tmp_path, assert_same):
     file = tmp_path / "arrivals.yaml"
     file.write_text(yaml.safe_dump(arrivals | {"rounds": 400}))
-    rayfed.run(file, out=tmp_path / "serial", overrides=["executor.name=serial"])
+    run(file, out=tmp_path / "serial", overrides=["executor.name=serial"])
     kill_in_the_middle(file, tmp_path / "out", checkpoints=2)
-    rayfed.resume(tmp_path / "out")
+    resume(tmp_path / "out")
     assert_same(tmp_path / "serial", tmp_path / "out")
 
 
@@ -251,9 +254,9 @@ def test_one_cpu_and_two_nodes_give_the_same_bytes(study, serial, tmp_path, asse
         "from ray.cluster_utils import Cluster\n"
         "study, out = sys.argv[1:]\n"
         "cluster = Cluster(initialize_head=True, head_node_args={'num_cpus': 1})\n"
-        "rayfed.run(study, out=out + '/one', address=cluster.address)\n"
+        "rayfed.run(study, out=out + '/one', address=cluster.address, page=False)\n"
         "cluster.add_node(num_cpus=1)\n"
-        "rayfed.run(study, out=out + '/two', address=cluster.address)\n"
+        "rayfed.run(study, out=out + '/two', address=cluster.address, page=False)\n"
         "cluster.shutdown()\n"
     )
     command = [sys.executable, str(script), str(study), str(tmp_path)]
@@ -310,7 +313,7 @@ def network(tmp_path_factory):
 @pytest.fixture(scope="module")
 def network_serial(network, tmp_path_factory):
     out = tmp_path_factory.mktemp("network-serial") / "out"
-    rayfed.run(network, out=out, overrides=["executor.name=serial"])
+    run(network, out=out, overrides=["executor.name=serial"])
     return out
 
 
@@ -322,7 +325,7 @@ def test_actors_give_a_network_the_bytes_of_no_actors(
     network, network_serial, tmp_path, assert_same, clients_per_actor
 ):
     how = [f"executor.clients_per_actor={clients_per_actor}"]
-    rayfed.run(network, out=tmp_path / "out", overrides=how)
+    run(network, out=tmp_path / "out", overrides=how)
     assert_same(network_serial, tmp_path / "out")
 
 
@@ -345,5 +348,5 @@ def test_what_is_killed_changes_nothing_in_a_network(
     finally:
         process.kill()
     if everything:
-        rayfed.resume(out)
+        resume(out)
     assert_same(network_serial, out)

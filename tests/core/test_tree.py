@@ -2,7 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed.core.tree import bit_reverse, class_sums, classes, join, tree_sum
+from rayfed.core.classes import classes
+from rayfed.core.tree import bit_reverse, class_sums, join, tree_sum
 
 IDS = st.lists(st.integers(0, 5000), min_size=1, max_size=60, unique=True)
 
@@ -73,33 +74,6 @@ def test_any_number_of_hosts_gives_the_same_bits(clients, data):
                 leaf = lambda some: {"v": tree_sum(some, table[some])}  # noqa: E731
                 branches.append((residue, modulus, class_sums(mine, leaf, 3, residue, modulus)))
     assert join(branches)["v"].tobytes() == tree_sum(ids, table[ids]).tobytes()
-
-
-@given(st.integers(1, 300), st.data())
-@settings(max_examples=60)
-def test_every_client_has_one_host(clients, data):
-    hosts = data.draw(st.integers(1, clients))
-    owned = classes(clients, hosts)
-    assert len(owned) == hosts
-    counts = [sum(any(i % m == r for r, m in own) for i in range(clients)) for own in owned]
-    assert sum(counts) == clients
-    assert min(counts) >= 1
-
-
-@given(st.integers(1, 300), st.data())
-@settings(max_examples=60)
-def test_every_piece_of_the_servers_rows_has_one_host(clients, data):
-    """There may be more pieces than clients: MNIST's test rows are 20."""
-    owned = classes(clients, data.draw(st.integers(1, clients)))
-    for i in range(4 * clients + 20):
-        assert sum(i % m == r for own in owned for r, m in own) == 1
-
-
-def test_as_many_hosts_as_clients_gives_each_one():
-    counts = [
-        len([i for i in range(20) if any(i % m == r for r, m in own)]) for own in classes(20, 20)
-    ]
-    assert counts == [1] * 20
 
 
 def test_bits_are_reversed():

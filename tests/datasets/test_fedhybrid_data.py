@@ -38,6 +38,7 @@ def first(dataset, problem, tmp_path):
             "executor": "serial",
         },
         out=tmp_path / "o",
+        page=False,
     )
     start = result.rounds.iloc[0]
     return start.loss, start.loss - start.loss_gap

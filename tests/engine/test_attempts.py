@@ -166,7 +166,7 @@ def scenario(mixed, participation, **clients):
 
 
 def tables(made, folder):
-    rayfed.run(made, out=folder)
+    rayfed.run(made, out=folder, page=False)
     (run,) = [path.parent for path in folder.glob("*/run.json")]
     return [pd.read_parquet(run / f"{name}.parquet") for name in ("rounds", "events")]
 

@@ -146,7 +146,7 @@ def test_intervals_are_in_the_checkpoint(mixed, tmp_path):
     made = scenario(mixed, {"select": "uniform", "cohort": 2, "correct": "intervals"})
     made |= {"checkpoint": {"every_s": 0}, "executor": "serial"}
     plan = api.prepare(api.read(made))
-    rayfed.run(made, out=tmp_path / "whole")
+    rayfed.run(made, out=tmp_path / "whole", page=False)
     stop_after(plan, tmp_path / "part", rounds=4)
     held = np.load(next((tmp_path / "part").glob("*/checkpoint/server-4.npz")))
     assert len(held["correction.client"]) > 0

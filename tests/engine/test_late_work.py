@@ -207,7 +207,7 @@ TABLES = ("rounds", "events", "clients")
 
 def run_in(folder, made, **participation):
     made = {**made, "participation": {**made["participation"], **participation}}
-    rayfed.run({**made, "executor": "serial"}, out=folder)
+    rayfed.run({**made, "executor": "serial"}, out=folder, page=False)
     return folder
 
 
@@ -268,7 +268,7 @@ def test_work_under_way_is_resumed_to_the_byte(mixed, tmp_path, assert_same):
         driver.execute(report=lambda seen: driver.stop() if seen.round == 5 else None)
     held = next(out.glob("*/checkpoint/server-5.npz"))
     assert len(np.load(held)["pending.work.client"]) > 0
-    rayfed.resume(out)
+    rayfed.resume(out, page=False)
     assert_same(whole, out)
 
 

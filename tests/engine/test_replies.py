@@ -38,9 +38,9 @@ def hosts(classes, block):
     setup = Setup(
         {"algorithm": ToyHalf()}, DataViews(view, view), problem, (SGD(),), {}, 0, 2, block
     )
-    made = [Host(owned) for owned in classes]
-    for host in made:
-        host.open("run", setup)
+    made = [Host() for _ in classes]
+    for host, owned in zip(made, classes, strict=True):
+        host.open("run", setup, owned)
     return made
 
 

@@ -201,9 +201,9 @@ def test_a_wall_clock_sleeps_and_decides_nothing(mixed, tmp_path, assert_same):
     made["clients"] |= {"delay": {"name": "constant", "mean_s": 1.0}, "network": {}, "groups": []}
     made["clients"]["stragglers"] = {}
     made["participation"] = {"cohort": 4}
-    rayfed.run(made, out=tmp_path / "virtual")
+    rayfed.run(made, out=tmp_path / "virtual", page=False)
     began = time.monotonic()
-    rayfed.run(made | {"clock": {"name": "wall", "scale": 0.02}}, out=tmp_path / "wall")
+    rayfed.run(made | {"clock": {"name": "wall", "scale": 0.02}}, out=tmp_path / "wall", page=False)
     assert time.monotonic() - began >= 3 * 5 * 0.02  # three rounds of five steps of 1 s
     assert_same(tmp_path / "virtual", tmp_path / "wall")
 

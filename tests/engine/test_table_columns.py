@@ -73,7 +73,7 @@ def test_plug_ins_declare_columns(kind):
 
 def test_a_run_writes_the_columns_that_are_declared(mixed, tmp_path):
     ditto = {"name": "ditto", "local": {"steps": 2, "batch": 4, "lr": 0.1}}
-    rayfed.run(mixed(algorithms=[ditto]), out=tmp_path / "out")
+    rayfed.run(mixed(algorithms=[ditto]), out=tmp_path / "out", page=False)
     run = next((tmp_path / "out").glob("*/run.json")).parent
     for name, declared in TABLES.items():
         table = pq.read_table(run / f"{name}.parquet")
@@ -104,7 +104,7 @@ def test_what_cannot_be_a_diagnostic_is_refused(declared, error, said):
 
 
 def test_frames_have_the_types_that_are_declared(mixed, tmp_path):
-    rayfed.run(mixed(), out=tmp_path / "out")
+    rayfed.run(mixed(), out=tmp_path / "out", page=False)
     run = next((tmp_path / "out").glob("*/run.json")).parent
     kinds = {
         "string": is_string_dtype, "category": lambda dtype: dtype == "category",

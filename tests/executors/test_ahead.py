@@ -1,6 +1,6 @@
 """Actors that work ahead, as objects in this process: what they give is the same to the bit."""
 
-from types import SimpleNamespace
+from contextlib import ExitStack
 
 import numpy as np
 import pandas as pd
@@ -8,51 +8,29 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import RunFailed
-from rayfed.core.tree import classes
 from rayfed.engine.loops import loop_of
-from rayfed.executors import ray_host, ray_pool
-from rayfed.executors.ray_pool import Layout, RayExecutor
+from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
+from rayfed.testing.cluster import Node, no_ray, pool, stored
 from rayfed.testing.studies import LOCAL, mixed
 
 COUNT = 12
 
 
 @pytest.fixture
-def pool(monkeypatch):
-    """Return a function that makes an executor of actors whose calls run at once.
+def actors():
+    """Return a function that makes an executor of three actors whose calls run at once.
 
     They are of another node, unless the executor is to reach them by wire.
     """
-    monkeypatch.setattr(ray_host, "threadpool_limits", lambda limits: None)
-    monkeypatch.setattr(ray_host, "end_with_parent", lambda: None)
-    monkeypatch.setattr(ray_pool.ray, "get", lambda refs, timeout=None: list(refs))
-    monkeypatch.setattr(ray_pool.ray, "put", lambda value: value)
+    with ExitStack() as patched:
 
-    def make(tables, *, works_ahead=True, wires=False):
-        monkeypatch.setattr(ray_pool, "this_node", lambda: "" if wires else "another")
-        owned = classes(COUNT, 3)
-        actors = [Called(ray_host.HostActor(of_actor)) for of_actor in owned]
-        return RayExecutor(actors, Layout(owned), tables, works_ahead=works_ahead)
+        def make(tables, *, works_ahead=True, wires=False):
+            patched.enter_context(no_ray(wires=wires))
+            nodes = [Node(1, COUNT) for _ in range(3)]
+            return RayExecutor(pool(nodes, works_ahead=works_ahead), COUNT, stored(tables))
 
-    return make
-
-
-class Called:
-    """An actor handle: ``handle.method.remote(...)`` returns what the method returns."""
-
-    def __init__(self, actor):
-        self.actor, self.answered = actor, []
-        whole = actor.answer
-
-        def answer(method, *message):
-            self.answered.append(method)
-            return whole(method, *message)
-
-        actor.answer = answer
-
-    def __getattr__(self, method):
-        return SimpleNamespace(remote=getattr(self.actor, method))
+        yield make
 
 
 def run_of(name, **settings):
@@ -88,31 +66,31 @@ def rows_of(run, executor, between=lambda: None):
         ("fedat", {}, True),
     ],
 )
-def test_actors_that_work_ahead_give_the_same_bits(pool, name, settings, wires):
+def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings, wires):
     run, tables = run_of(name, **settings)
     wanted, wanted_after = rows_of(run, SerialExecutor(tables))
-    executor = pool(tables, wires=wires)
+    executor = actors(tables, wires=wires)
     found, after = rows_of(run, executor)
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
-    assert [wire is not None for wire in executor.wires] == [wires] * 3
-    assert "work_ahead" in [method for actor in executor.actors for method in actor.answered]
-    kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.actors]
+    assert [wire is not None for wire in executor.calls.wires] == [wires] * 3
+    assert "work_ahead" in [method for actor in executor.pool.hosts for method in actor.answered]
+    kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.pool.hosts]
     under_way = [*after.flight.queue, *after.flight.buffer]
     assert sum(kept) <= len(under_way)  # the others were used
 
 
-def test_what_actors_have_lost_is_computed_anew(pool):
+def test_what_actors_have_lost_is_computed_anew(actors):
     run, tables = run_of("fedbuff", buffer=3, concurrency=8)
     wanted, wanted_after = rows_of(run, SerialExecutor(tables))
-    executor = pool(tables)
-    hosts = [actor.actor.host for actor in executor.actors]
+    executor = actors(tables)
+    hosts = [actor.actor.host for actor in executor.pool.hosts]
     found, after = rows_of(run, executor, lambda: hosts[1].runs[run.folder].kept.clear())
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
 
 
-def test_a_failure_ahead_of_time_is_reported_when_the_reply_is_due(pool, monkeypatch):
+def test_a_failure_ahead_of_time_is_reported_when_the_reply_is_due(actors, monkeypatch):
     run, tables = run_of("fedbuff", buffer=3, concurrency=8)
     algorithm = type(run.training.algorithm)
     whole = algorithm.train
@@ -124,17 +102,19 @@ def test_a_failure_ahead_of_time_is_reported_when_the_reply_is_due(pool, monkeyp
 
     monkeypatch.setattr(algorithm, "train", train)
     messages = []
-    for executor in (SerialExecutor(tables), pool(tables)):
+    for executor in (SerialExecutor(tables), actors(tables)):
         with pytest.raises(RunFailed, match="client 5, 'train' failed") as error:
             rows_of(run, executor)
         messages.append(str(error.value))
     assert messages[0] == messages[1]
 
 
-def test_actors_on_all_processors_do_not_work_ahead(pool):
+def test_actors_on_all_processors_do_not_work_ahead(actors):
     run, tables = run_of("fedbuff", buffer=3, concurrency=8)
-    executor = pool(tables, works_ahead=False)
+    executor = actors(tables, works_ahead=False)
     found, _ = rows_of(run, executor)
     wanted, _ = rows_of(run, SerialExecutor(tables))
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-    assert not any("work_ahead" in actor.answered for actor in executor.actors)
+    answered = [method for actor in executor.pool.hosts for method in actor.answered]
+    assert "exchange" in answered
+    assert "work_ahead" not in answered

@@ -1,19 +1,16 @@
 """A profile gives each moment to the innermost step that is watched."""
 
-import threading
 import time
 
 import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.clients.host import Host
-from rayfed.core.tree import classes
 from rayfed.engine.loops import loop_of
 from rayfed.executors.profile import STEPS, Profile
-from rayfed.executors.ray_host import HostActor
-from rayfed.executors.ray_pool import Layout, RayExecutor
+from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
+from rayfed.testing.cluster import Node, no_ray, pool, stored
 
 
 class Steps:
@@ -123,32 +120,15 @@ def plan():
     }))  # fmt: skip
 
 
-class Call:
-    """A method of an actor in this process, called as those of actors are."""
-
-    def __init__(self, method):
-        self.remote = method
-
-
-class Actor:
-    """A client actor in this process."""
-
-    def __init__(self, owned, tables):
-        actor = HostActor.__new__(HostActor)
-        actor.host, actor.alone, self.tables = Host(owned), threading.Lock(), tables
-        self.host, self.exchange, self.timed = actor.host, Call(actor.exchange), Call(actor.timed)
-
-
 @pytest.fixture
-def executor(plan, monkeypatch):
-    """An executor of two actors without Ray."""
-    monkeypatch.setattr("ray.get", lambda answers: answers)
-    layout = Layout(classes(plan.clients, 2))
-    actors = [Actor(owned, plan.tables) for owned in layout.owned]
-    for run in plan.runs:
-        for actor in actors:
-            actor.host.open(run.folder, run.setup().with_tables(plan.tables))
-    return RayExecutor(actors, layout, {})
+def executor(plan):
+    """An executor of an actor and a combiner of two, without Ray."""
+    nodes = [Node(2, plan.clients), Node(1, plan.clients)]
+    with no_ray():
+        made = RayExecutor(pool(nodes), plan.clients, stored(plan.tables))
+        for run in plan.runs:
+            made.open(run.folder, run.setup())
+        yield made
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["fedavg", "fedbuff"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.executors import wire
+from rayfed.executors import ray_host, wire
 from rayfed.executors.wire import Lost, Socket, Wire, wait
 
 LARGE = 3 * 2**20  # bytes, many times what a socket takes at once
@@ -63,15 +63,22 @@ def test_actors_answer_at_the_same_time_and_replies_nobody_wants_are_dropped(con
 
 
 def test_an_error_is_raised_where_the_answer_is_wanted(connected):
+    class StaysHere(Exception):
+        """Cannot be pickled."""
+
     def answer(x):
+        if x == 1:
+            raise StaysHere("one")
         return 1 / x
 
     end = connected(answer)
-    failed, fine = end.send(0), end.send(4)
-    wait([failed])
+    failed, other, fine = (end.send(x) for x in (0, 1, 4))
+    wait([failed, other])
     with pytest.raises(ZeroDivisionError) as error:
         failed.value()
     assert "in answer" in str(error.value.__cause__)
+    with pytest.raises(RuntimeError, match="StaysHere: one"):
+        other.value()
     assert values_of(fine) == [0.25]
 
 
@@ -145,3 +152,14 @@ def test_a_long_path_of_temporary_files_is_avoided(monkeypatch, tmp_path):
     end = Wire(at.start().address)
     assert values_of(end.send(7)) == [7]
     end.close()
+
+
+def test_drivers_elsewhere_and_systems_without_such_sockets_get_no_address(monkeypatch, tmp_path):
+    monkeypatch.setattr(ray_host, "end_with_parent", lambda: None)
+    monkeypatch.setattr(ray_host, "this_node", lambda: "here")
+    monkeypatch.setattr(wire.tempfile, "tempdir", str(tmp_path))
+    actor = ray_host.HostActor()
+    assert actor.listen("there") is None
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert actor.listen("here") is None
+    assert not list(tmp_path.iterdir())

@@ -86,7 +86,9 @@ def test_events_are_the_calculation_by_hand(tmp_path, name, restart_s):
         "algorithms": [{"name": name, "local": {"steps": 2, "batch": "full", "lr": 1e-3}}],
         "executor": "serial",
     }
-    events = rayfed.run(made, out=tmp_path / "out").events.sort_values(["start_s", "client"])
+    events = rayfed.run(made, out=tmp_path / "out", page=False).events.sort_values(
+        ["start_s", "client"]
+    )
     events["number"] = events.groupby("client").cumcount() + 1
     done = events[events.status != "unfinished"]
     assert len(done) >= 12
@@ -108,6 +110,6 @@ def test_who_always_crashes_is_never_used(tmp_path):
         "algorithms": [{"name": "fedavg", "local": {"steps": 1, "batch": "full"}}],
         "executor": "serial",
     }
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     assert set(result.events.status) == {"dropped"}
     assert result.rounds.loss.nunique() == 1

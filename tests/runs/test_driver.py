@@ -144,7 +144,9 @@ class Clumsy(FedAvg):
 
 def test_a_server_half_that_raises_fails_its_run_alone(mixed, tmp_path):
     good = {"name": "fedavg", "local": {"steps": 2}}
-    result = rayfed.run(mixed(algorithms=[Clumsy(label="clumsy"), good]), out=tmp_path / "out")
+    result = rayfed.run(
+        mixed(algorithms=[Clumsy(label="clumsy"), good]), out=tmp_path / "out", page=False
+    )
     assert result.outcome == {"clumsy-seed3": "failed", "fedavg-seed3": "finished"}
     why = reason(tmp_path / "out" / "clumsy-seed3")
     assert re.fullmatch(r"after round 0: KeyError: 'the map' \(test_driver\.py:\d+\)", why)
@@ -394,7 +396,7 @@ def test_what_only_a_later_round_shows_to_be_wrong_is_one_line(mixed, tmp_path):
     made = mixed(topology={"name": "star", "loss": 0.1, "every": 1}, rounds=60)
     made["clients"] = {"count": 5}
     made["participation"] = {"select": "walk"}
-    outcome = api.run(made, out=tmp_path)
+    outcome = api.run(made, out=tmp_path, page=False)
     (run,) = outcome.folder.glob("*/run.json")
     record = json.loads(run.read_text())
     assert record["status"] == "failed"

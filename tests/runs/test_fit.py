@@ -83,7 +83,9 @@ def test_rows_that_are_made_on_demand():
 
 
 def test_every_finished_run_has_a_fit_of_its_own_model(tmp_path):
-    result = rayfed.run(study(LINE, algorithms=("fedavg", "fedprox")), out=tmp_path / "o")
+    result = rayfed.run(
+        study(LINE, algorithms=("fedavg", "fedprox")), out=tmp_path / "o", page=False
+    )
     for run in result.outcome:
         with np.load(tmp_path / "o" / run / "fit.npz", allow_pickle=False) as held:
             slope = np.diff(held["curve"][:, 1]) / np.diff(held["curve"][:, 0])
@@ -92,18 +94,20 @@ def test_every_finished_run_has_a_fit_of_its_own_model(tmp_path):
 
 
 def test_a_run_without_a_global_model_has_none_and_one_with_both_has_that_of_the_global(tmp_path):
-    result = rayfed.run(study(LINE, algorithms=("local-only", "ditto")), out=tmp_path / "o")
+    result = rayfed.run(
+        study(LINE, algorithms=("local-only", "ditto")), out=tmp_path / "o", page=False
+    )
     assert set(result.outcome.values()) == {"finished"}
     assert not (tmp_path / "o" / "local-only-seed0" / "fit.npz").exists()
     assert (tmp_path / "o" / "ditto-seed0" / "fit.npz").exists()
 
 
 def test_a_resume_adds_the_fit_that_a_crash_left_out(tmp_path):
-    rayfed.run(study(LINE), out=tmp_path / "o")
+    rayfed.run(study(LINE), out=tmp_path / "o", page=False)
     path = tmp_path / "o" / "fedavg-seed0" / "fit.npz"
     before = path.read_bytes()
     path.unlink()
-    rayfed.api.resume(tmp_path / "o")
+    rayfed.api.resume(tmp_path / "o", page=False)
     assert path.read_bytes() == before
 
 
@@ -112,13 +116,13 @@ def test_a_picture_that_fails_is_a_line_in_the_log(tmp_path, monkeypatch):
         raise ValueError("no colours left")
 
     monkeypatch.setattr(LeastSquares, "picture", broken)
-    result = rayfed.run(study(LINE), out=tmp_path / "o")
+    result = rayfed.run(study(LINE), out=tmp_path / "o", page=False)
     assert result.outcome == {"fedavg-seed0": "finished"}
     said = (tmp_path / "o" / "fedavg-seed0" / "log.txt").read_text()
     assert "the fit could not be drawn: ValueError: no colours left" in said
 
 
 def test_a_run_tells_what_the_data_calls_its_classes(tmp_path):
-    result = rayfed.run(study("mushroom", "logistic-regression"), out=tmp_path / "o")
+    result = rayfed.run(study("mushroom", "logistic-regression"), out=tmp_path / "o", page=False)
     told = json.loads((result.folder / "fedavg-seed0" / "run.json").read_text())
     assert told["classes"] == ["edible", "poisonous"]

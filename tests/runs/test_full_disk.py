@@ -20,7 +20,9 @@ def full(*args, **how):
 @pytest.fixture
 def study(tmp_path):
     out = tmp_path / "out"
-    rayfed.run(mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2}}]), out=out)
+    rayfed.run(
+        mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2}}]), out=out, page=False
+    )
     return out
 
 
@@ -48,7 +50,7 @@ def test_a_picture_that_does_not_fit_the_disk_ends_nothing(tmp_path, monkeypatch
     made = mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2}}])
     monkeypatch.setattr("rayfed.runs.fit.log", full)
     monkeypatch.setattr("rayfed.problems.base.Problem.picture", full)
-    assert set(rayfed.run(made, out=tmp_path / "out").outcome.values()) == {"finished"}
+    assert set(rayfed.run(made, out=tmp_path / "out", page=False).outcome.values()) == {"finished"}
 
 
 def test_a_folder_without_space_for_its_scenario_is_one_line(tmp_path, monkeypatch):

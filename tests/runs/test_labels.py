@@ -24,7 +24,7 @@ STUDY = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return rayfed.run(STUDY, out=tmp_path_factory.mktemp("labels") / "o").folder
+    return rayfed.run(STUDY, out=tmp_path_factory.mktemp("labels") / "o", page=False).folder
 
 
 def test_the_training_rows_of_those_who_took_part_are_counted(folder):
@@ -53,7 +53,7 @@ def test_what_cannot_be_counted_is_a_line_in_the_log(folder, monkeypatch):
     (run / "labels.npz").unlink()
     with monkeypatch.context() as changed:
         changed.setattr(labels, "label_counts", broken)
-        api.resume(folder)
+        api.resume(folder, page=False)
     assert "the labels could not be counted: ValueError: no room" in (run / "log.txt").read_text()
-    api.resume(folder)
+    api.resume(folder, page=False)
     assert (run / "labels.npz").exists()

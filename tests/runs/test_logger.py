@@ -43,6 +43,6 @@ def test_rounds_in_which_no_work_ends_are_logged_too(tmp_path, caplog):
         "algorithms": [{"name": "fedavg", "local": {"steps": 1}}],
     }  # fmt: skip
     with caplog.at_level(logging.DEBUG, "rayfed"):
-        result = rayfed.run(study, out=tmp_path / "out")
+        result = rayfed.run(study, out=tmp_path / "out", page=False)
     assert result.outcome == {"fedavg-seed0": "finished"}
     assert "round 1: no work ended; loss " in caplog.text

@@ -12,7 +12,7 @@ import rayfed
 from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
-from rayfed.executors.ray_pool import Layout, RayExecutor
+from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.outcome import reason
 from rayfed.runs.ray import RayStudy
 
@@ -133,7 +133,7 @@ def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path,
     names = ("doomed_module:Stays", "doomed_module:Dies", "fedavg")
     made = mixed(algorithms=[{"name": name, "local": {"steps": 2}} for name in names])
     made["executor"] = {"name": "ray", "clients_per_actor": 13}
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     assert result.outcome == {
         "stays-seed3": "failed", "dies-seed3": "failed", "fedavg-seed3": "finished",
     }  # fmt: skip
@@ -154,17 +154,19 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
         with monkeypatch.context() as patch:
             patch.setattr("rayfed.runs.ray._START_S", 1.0)
             with pytest.raises(RayfedError, match="wait for 1 CPU each, but of 1 CPUs 0 are free"):
-                rayfed.run(made, out=tmp_path / "full")
+                rayfed.run(made, out=tmp_path / "full", page=False)
             # an actor that has died and finds no room again: its run must not wait for ever
             patch.setattr("rayfed.executors.ray_pool._RESTART_S", 1.0)
-            waits = ray.remote(num_cpus=1)(HostActor).remote([(0, 1)])
-            executor = RayExecutor([waits], Layout([[(0, 1)]]), {})
+            waits = ray.remote(num_cpus=1)(HostActor).remote()
+            executor = RayExecutor(Pool([waits], [1]), 1, {})
             views = DataViews(View(None, None), View(None, None))
             with pytest.raises(ConnectionError, match="did not come back in 1 s"):
                 executor.open("run", Setup({}, views, None, (), {}, 0, 1, 1))
             ray.kill(waits)
         ray.kill(hog)
-        assert rayfed.run(made, out=tmp_path / "out").outcome == {"fedavg-seed3": "finished"}
+        assert rayfed.run(made, out=tmp_path / "out", page=False).outcome == {
+            "fedavg-seed3": "finished"
+        }
         assert ray.is_initialized()
     finally:
         ray.shutdown()

@@ -102,7 +102,7 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # which is for clusters
     study = RayStudy(2, 2, None, tmp_path)
     try:
-        actor = ray.get(study.actors[0].ready.remote())
+        actor = ray.get(study.crew.actors[0].ready.remote())
         mine, its = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, actor))
         assert mine == its
         me = psutil.Process()
@@ -208,8 +208,10 @@ def test_where_ray_dies_the_study_ends_and_goes_on_later(long, tmp_path, victim,
     assert "Raylet is terminated" not in out + said
     assert f"Ray's {victim} has ended" in (manifest.parents[1] / "log.txt").read_text()
     assert psutil.wait_procs(everything, timeout=5)[1] == []
-    assert rayfed.resume(tmp_path / "out").outcome == {"scaffold-seed0": "finished"}
-    calm = rayfed.run(LONG | {"executor": "serial", "clock": "virtual"}, out=tmp_path / "calm")
+    assert rayfed.resume(tmp_path / "out", page=False).outcome == {"scaffold-seed0": "finished"}
+    calm = rayfed.run(
+        LONG | {"executor": "serial", "clock": "virtual"}, out=tmp_path / "calm", page=False
+    )
     assert_same(calm.folder, tmp_path / "out")
 
 

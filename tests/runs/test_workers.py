@@ -38,7 +38,7 @@ def plan():
 
 @pytest.mark.slow
 def test_the_death_of_a_worker_changes_nothing(plan, tmp_path, assert_same):
-    before = rayfed.run(mixed(seeds=[0, 1, 2, 3]), out=tmp_path / "serial")
+    before = rayfed.run(mixed(seeds=[0, 1, 2, 3]), out=tmp_path / "serial", page=False)
     folder = api.begin(plan, tmp_path / "out")
     study, dead = WorkersStudy(folder, 2), []
 
@@ -79,7 +79,7 @@ def test_a_run_whose_workers_keep_dying_fails_and_the_others_go_on(plan, tmp_pat
 
 @pytest.mark.slow
 def test_a_stop_leaves_checkpoints_to_go_on_from(plan, tmp_path, assert_same):
-    before = rayfed.run(mixed(seeds=[0, 1, 2, 3]), out=tmp_path / "serial")
+    before = rayfed.run(mixed(seeds=[0, 1, 2, 3]), out=tmp_path / "serial", page=False)
     folder = api.begin(plan, tmp_path / "out")
     study = WorkersStudy(folder, 2)
 
@@ -92,7 +92,7 @@ def test_a_stop_leaves_checkpoints_to_go_on_from(plan, tmp_path, assert_same):
             study.execute(plan.runs, plan.tables, False, report)
     finally:
         study.close()
-    rayfed.resume(folder)
+    rayfed.resume(folder, page=False)
     assert_same(before.folder, folder)
 
 

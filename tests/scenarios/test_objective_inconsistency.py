@@ -29,7 +29,7 @@ def test_two_clients_by_hand(tmp_path):
         ],
         "executor": {"name": "serial"},
     }
-    rayfed.run(study, out=tmp_path / "out")
+    rayfed.run(study, out=tmp_path / "out", page=False)
     found = {}
     for name in ("fedavg", "fednova"):
         with np.load(tmp_path / "out" / f"{name}-seed0" / "model.npz") as model:
@@ -45,7 +45,11 @@ def gaps(tmp_path_factory):
     """The gaps at the end of the published study, with ten times its step and fewer rounds."""
     short = ["rounds=400", "evaluate.every=400", "algorithms.*.local.lr=0.001"]
     out = tmp_path_factory.mktemp("nova") / "out"
-    return rayfed.run(SCENARIO, out=out, overrides=short).rounds.groupby("label").loss_gap.last()
+    return (
+        rayfed.run(SCENARIO, out=out, overrides=short, page=False)
+        .rounds.groupby("label")
+        .loss_gap.last()
+    )
 
 
 def closed_form(eta, divide):

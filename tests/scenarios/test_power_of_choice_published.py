@@ -24,7 +24,7 @@ def gaps(tmp_path_factory):
         "[weighted, {name: power-of-d, d: 6}, {name: power-of-d, d: 15}, {name: power-of-d, d: 30}]"
     )
     short = ["rounds=1000", "evaluate.every=500", f"grid={{participation.select: {rules}}}"]
-    rows = rayfed.run(SCENARIO, out=out, overrides=short).rounds
+    rows = rayfed.run(SCENARIO, out=out, overrides=short, page=False).rounds
     return rows.set_index(["setting", "round"]).loss_gap
 
 

@@ -38,7 +38,7 @@ def study(tmp_path):
 
 
 def walked(scenario, tmp_path):
-    result = rayfed.run(scenario, out=tmp_path / f"out{len(list(tmp_path.iterdir()))}")
+    result = rayfed.run(scenario, out=tmp_path / f"out{len(list(tmp_path.iterdir()))}", page=False)
     return result.rounds[result.rounds["round"] > 0], result.events
 
 
@@ -139,7 +139,9 @@ def test_a_wait_without_an_end_ends_the_run_with_a_sentence(study, tmp_path, mon
     monkeypatch.setattr("rayfed.engine.rounds.MOST_CHANGES", 50)
     monkeypatch.setattr(Graphs, "lasts", lambda *given: False)
     clients = taking_turns([6], {"name": "cyclic", "groups": 2, "period_s": 10.0})
-    result = rayfed.run(study({"start": 2}, clients=clients, rounds=9), out=tmp_path / "out")
+    result = rayfed.run(
+        study({"start": 2}, clients=clients, rounds=9), out=tmp_path / "out", page=False
+    )
     assert set(result.outcome.values()) == {"failed"}
     (folder,) = result.outcome
     assert re.fullmatch(

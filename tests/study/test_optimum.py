@@ -234,7 +234,7 @@ def interpolating(tmp_path_factory):
         ],
         "executor": "serial",
     }  # fmt: skip
-    rows = rayfed.run(made, out=tmp_path_factory.mktemp("interpolating") / "out").rounds
+    rows = rayfed.run(made, out=tmp_path_factory.mktemp("interpolating") / "out", page=False).rounds
     return {label: part.reset_index() for label, part in rows.groupby("label")}
 
 

@@ -107,7 +107,7 @@ def test_the_schema_knows_it():
 def test_best_compares_the_settings_of_each_algorithm(tmp_path):
     made = study()
     made["algorithms"].append({"name": "scaffold", "local": {"batch": "full"}})
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     assert len(result.rounds.groupby(["label", "setting"])) == 11
     best = Best(Results.read(tmp_path / "out"), Aim("loss"))
     tried = {winner.best.algorithm: winner.tried for winner in best.winners}
@@ -119,6 +119,6 @@ def test_best_compares_the_settings_of_each_algorithm(tmp_path):
     assert fedavg.best.setting == last["fedavg"].idxmin()
     assert fedavg.edges == ("algorithms.0.local.lr",)  # two values of steps have no edge
     (path,) = best.write()
-    rerun = rayfed.run(path, out=tmp_path / "again").rounds
+    rerun = rayfed.run(path, out=tmp_path / "again", page=False).rounds
     again = rerun[rerun["round"] == 6].set_index("label")["loss"]
     assert again["fedavg"] == fedavg.best.value

@@ -142,8 +142,8 @@ def test_the_scenario_stays_as_it_was(tmp_path, monkeypatch, assert_same):
     """A resume elsewhere chooses anew; the bytes are those of any placement."""
     monkeypatch.setattr(api.Result, "report", lambda result: None)
     short = SCENARIO | {"rounds": 2}
-    result = rayfed.run(short, out=tmp_path / "auto")
-    rayfed.run(short | {"executor": "serial"}, out=tmp_path / "serial")
+    result = rayfed.run(short, out=tmp_path / "auto", page=False)
+    rayfed.run(short | {"executor": "serial"}, out=tmp_path / "serial", page=False)
     assert_same(tmp_path / "auto", tmp_path / "serial")
     assert "name: auto" in (result.folder / "scenario.yaml").read_text()
 

@@ -27,7 +27,7 @@ def networks(tmp_path_factory):
         "algorithms": [{"name": name, "local": local} for name in ("fedavg", "fedexp")],
         "executor": "serial",
     }  # fmt: skip
-    return rayfed.run(scenario, out=out)
+    return rayfed.run(scenario, out=out, page=False)
 
 
 def test_a_network_comes_back_as_its_module(networks):
@@ -70,7 +70,7 @@ def test_running_statistics_are_in_the_file(tmp_path):
         "algorithms": [{"name": "fedbn", "local": {"steps": 1}}],
         "executor": "serial",
     }
-    result = rayfed.run(scenario, out=tmp_path / "out")
+    result = rayfed.run(scenario, out=tmp_path / "out", page=False)
     result.export(tmp_path / "a.safetensors")
     Normed((5,), 3).load_state_dict(load_file(tmp_path / "a.safetensors"))
 

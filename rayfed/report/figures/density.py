@@ -28,7 +28,7 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
     run : Run
         Its events and, where recorded, when clients were away.
     clients : DataFrame
-        Its `clients.clients_by_speed`.
+        Its `Run.clients_by_speed`.
     colour : str
         The algorithm's colour.
     """

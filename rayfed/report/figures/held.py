@@ -7,7 +7,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.read import parts
@@ -54,7 +53,7 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
     few = len(counts) <= SINGLE
     figure = _rows(run, counts, shares) if few else _histograms(counts, shares)
     figure.update_traces(colorscale=scale)
-    asked = len(clients_by_speed(run))
+    asked = len(run.clients_by_speed)
     left = f"{len(counts):,} of {asked:,} clients that took part are counted." * (
         len(counts) < asked
     )
@@ -65,7 +64,7 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
 def counted(run: Run) -> pd.DataFrame:
     """Return the rows of each client and label, the fastest client first, without empty clients."""
     counts = parts.labels(run)
-    order = [client for client in clients_by_speed(run).index if client in counts.index]
+    order = [client for client in run.clients_by_speed.index if client in counts.index]
     counts = counts.loc[order]
     return counts[counts.sum(axis=1) > 0]
 

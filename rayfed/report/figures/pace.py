@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.participation import MOST_DOTS, TENTHS
 from rayfed.report.figures.style import algorithm_styles, canvas, log_ticks, spans_decades, y_range
@@ -53,7 +52,7 @@ def pace(results: Results, name: str, seed: int) -> go.Figure:
 
 def served(run: Run) -> tuple[str, pd.DataFrame]:
     """Return "accuracy", or "loss" without any, and the clients that have it, the fastest first."""
-    clients = clients_by_speed(run)
+    clients = run.clients_by_speed
     measure = "accuracy" if clients["accuracy"].notna().any() else "loss"
     return measure, clients[clients[measure].notna() & (clients["speed_s"] > 0)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -60,6 +61,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@cache
 def readable(colour: str, background: str) -> str:
     """Return the colour, mixed with black or white until it reads well on the background."""
     end = "#000000" if luminance(background) > 0.5 else "#ffffff"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import clients_by_speed, tenths
+from rayfed.report.figures.clients import tenths
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, fade
 from rayfed.report.read.results import Results, Run
@@ -83,7 +83,7 @@ def _by_tenths(shares: pd.DataFrame, colour: str) -> go.Figure:
 
 def client_shares(run: Run) -> pd.DataFrame:
     """Return each client's share of data and of used updates, 0 to 1, the fastest first."""
-    clients = clients_by_speed(run)
+    clients = run.clients_by_speed
     clients = clients[clients["samples"].notna() & clients["used"].notna()]
     return clients.assign(
         data=clients["samples"] / max(1.0, clients["samples"].sum()),
@@ -116,7 +116,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         recorded.
     """
     run = results.run(name, seed)
-    clients = clients_by_speed(run)
+    clients = run.clients_by_speed
     if not len(run.events) or not len(clients):
         return canvas(200, meta={"note": "No events are recorded for this run."})
     many = len(clients) > MOST_DOTS

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.figures.density import density
 from rayfed.report.figures.intervals import waiting_intervals
 from rayfed.report.figures.palette import LIGHT
@@ -63,7 +62,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     """
     run = results.run(name, seed)
     styles = algorithm_styles(results)[name]
-    clients = clients_by_speed(run)
+    clients = run.clients_by_speed
     blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
     if not len(run.events):
         figure = canvas(200, meta={"note": "No events are recorded for this run."})

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import clients_by_speed, tenths
+from rayfed.report.figures.clients import tenths
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
@@ -90,7 +90,7 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
     seconds = run.usage.activity
     if seconds is None:
         return canvas(200, meta={"note": "What the clients did is not recorded for this run."})
-    order = clients_by_speed(run).index
+    order = run.clients_by_speed.index
     seconds = seconds.loc[[client for client in order if client in seconds.index]]
     many = len(seconds) > MOST_ROWS
     note = _never_asked(run)

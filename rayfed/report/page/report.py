@@ -61,15 +61,20 @@ def write(folder: str | Path, y: str | None = None, target: float | None = None)
         If there is no run in the folder.
     """
     results = Results.read(folder)
-    replace(results.folder / "summary.csv", summary(results, y, target).to_csv(index=False))
+    source = Source.of(results, y, target)
+    whole = source.summary if source.results is results else summary(results, y, target)
+    replace(results.folder / "summary.csv", whole.to_csv(index=False))
     report = results.folder / "report.html"
-    replace(report, page(results, y, target))
+    replace(report, _page(source))
     return report
 
 
 def page(results: Results, y: str | None = None, target: float | None = None) -> str:
     """Return the page as HTML; `y` and `target` are as for `write`."""
-    source = Source.of(results, y, target)
+    return _page(Source.of(results, y, target))
+
+
+def _page(source: Source) -> str:
     panels = [panel for panel in (kind(source) for kind in find()) if panel.applies]
     return (
         environment()

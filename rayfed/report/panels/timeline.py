@@ -11,7 +11,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import timeline
-from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.figures.timeline import MOST_ROWS
 from rayfed.report.figures.utilisation import WORDS
 from rayfed.report.panels.base import RunPanel
@@ -76,7 +75,7 @@ class TimelinePanel(RunPanel):
     @property
     def many(self) -> bool:
         """Whether the clients are too many for a row each."""
-        return any(len(clients_by_speed(run)) > MOST_ROWS for run in self.source.runs)
+        return any(len(run.clients_by_speed) > MOST_ROWS for run in self.source.runs)
 
     @property
     def statuses(self) -> list[tuple[str, str, str]]:
@@ -135,8 +134,8 @@ def waiting_share(run: Run) -> float:
 
 
 def with_labels(run: Run) -> pd.DataFrame:
-    """Return `clients_by_speed` with the number of each client's commonest label, and its share."""
-    clients, counts = clients_by_speed(run), parts.labels(run)
+    """Return the clients, fastest first, with the number of their commonest label and its share."""
+    clients, counts = run.clients_by_speed, parts.labels(run)
     if not len(counts):
         return clients
     rows = counts.to_numpy(float)

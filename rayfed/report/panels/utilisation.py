@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from rayfed.report.figures import utilisation, utilisation_of_clients
-from rayfed.report.figures.clients import clients_by_speed, tenths
+from rayfed.report.figures.clients import tenths
 from rayfed.report.figures.utilisation import MOST_ROWS, WORDS, algorithm_shares
 from rayfed.report.panels.base import FigurePanel, RunPanel
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
@@ -100,7 +100,7 @@ def clients_title(run: Run) -> str:
     seconds = run.usage.activity
     if seconds is None:
         return f"What the clients of {quoted(run.name)} did is not compared"
-    order = [client for client in clients_by_speed(run).index if client in seconds.index]
+    order = [client for client in run.clients_by_speed.index if client in seconds.index]
     seconds = seconds.loc[order]
     start = f"With {quoted(run.name)} "
     if len(seconds) > MOST_ROWS:

@@ -24,6 +24,7 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.parquet import columns_in
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.settings import has_cases, short_names, tried
+from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
 from rayfed.report.read.walked import Walked
 
@@ -125,6 +126,11 @@ class Run:
         if "name" not in self.clients:
             return {}
         return dict(zip(self.clients["client"].tolist(), self.clients["name"], strict=True))
+
+    @cached_property
+    def clients_by_speed(self) -> pd.DataFrame:
+        """A row a client that is known of, the fastest first; see `speeds.by_speed`."""
+        return by_speed(self.clients, self.events)
 
     def called(self, clients: Iterable[Any]) -> list[int | str]:
         """Return what clients are called: their names in the data, or their ids."""

@@ -55,13 +55,13 @@ def _go(campaign: Campaign, seeds: range, options: argparse.Namespace) -> None:
     try:
         with threadpool_limits(1), _progress(err) as progress:
             task = progress.add_task("cases", total=len(seeds))
-            for outcome in _outcomes(seeds, options.jobs, options.algorithms):
+            for outcome in _outcomes(seeds, options):
                 campaign.add(outcome)
                 campaign.seconds = time.monotonic() - begun
                 progress.advance(task)
                 if not err.is_terminal and campaign.cases % _SAY_EVERY == 0:
                     err.print(f"{campaign.cases} cases, {campaign.seconds:.0f} s")
-                _say(outcome, err, options.algorithms, whole=options.seed is not None)
+                _say(outcome, err, options, whole=options.seed is not None)
                 if options.for_s is not None and campaign.seconds > options.for_s:
                     break
     except KeyboardInterrupt:
@@ -70,31 +70,33 @@ def _go(campaign: Campaign, seeds: range, options: argparse.Namespace) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def _say(outcome: Outcome, err: Console, algorithms: Sequence[str], *, whole: bool) -> None:
+def _say(outcome: Outcome, err: Console, options: argparse.Namespace, *, whole: bool) -> None:
     """Print the findings of a case, a line for each or all that is known of them."""
     again = f"make chaos SEED={outcome.seed}"
-    if algorithms:
-        again = f"{COMMAND} --seed {outcome.seed} --algorithms {' '.join(algorithms)}"
+    if options.algorithms or options.nodes:
+        named = ["--algorithms", *options.algorithms] if options.algorithms else []
+        nodes = ["--nodes"] if options.nodes else []
+        again = " ".join([COMMAND, "--seed", str(outcome.seed), *nodes, *named])
     for name, text in outcome.findings:
         found = text if whole else clipped(text.partition("\n")[0])
         err.print(f"seed {outcome.seed}: {name}: {found}", markup=False)
         err.print(f"  {again}", markup=False)
 
 
-def _outcomes(seeds: range, jobs: int, algorithms: Sequence[str]) -> Iterator[Outcome]:
+def _outcomes(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
     """Yield what becomes of every seed, in their order."""
     home = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
-    work = partial(_run, home=home, algorithms=algorithms)
-    if jobs == 1:
+    work = partial(_run, home=home, algorithms=options.algorithms, nodes=options.nodes)
+    if options.jobs == 1:
         yield from map(work, seeds)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(work, seeds, chunksize=8)
 
 
-def _run(seed: int, home: Path | None, algorithms: Sequence[str]) -> Outcome:
+def _run(seed: int, home: Path | None, algorithms: Sequence[str], nodes: bool) -> Outcome:
     with np.errstate(all="ignore"):  # runs that diverge are part of it
-        return run_seed(seed, home, algorithms)
+        return run_seed(seed, home, algorithms, nodes=nodes)
 
 
 def _shrink(seed: int, algorithms: Sequence[str]) -> int:
@@ -132,6 +134,10 @@ def _options(given: Sequence[str] | None) -> argparse.Namespace:
         "--for", dest="for_s", type=float, metavar="SECONDS", help="begin no case after so long"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all counts and findings")
+    parser.add_argument(
+        "--nodes", action="store_true",
+        help="run every scenario on a Ray cluster, too, whose nodes come, go and slow down",
+    )  # fmt: skip
     found = find("algorithms")
     parser.add_argument(
         "--algorithms", nargs="+", default=[], metavar="NAME", choices=[*found, "asynchronous"],

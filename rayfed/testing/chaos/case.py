@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 import subprocess
@@ -16,19 +17,23 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from rayfed import api
 from rayfed.core.errors import LONGEST, RayfedError, ScenarioError
+from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Silent
 from rayfed.study.invalid import errors_of
 from rayfed.study.plan import Plan
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.faults import Attempt, Fault, drawn, strike
-from rayfed.testing.chaos.hosts import SeveralHosts, Watched
+from rayfed.testing.chaos.hosts import Watched, divided
 from rayfed.testing.chaos.invariants import Ended, broken
+from rayfed.testing.chaos.nodes import WALL_S, Change, drawn_changes, run_on_nodes
 from rayfed.testing.chaos.scenarios import Scenario, draw
+from rayfed.testing.cluster import no_ray, pool, stored
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.disk import Disk
 
@@ -56,13 +61,15 @@ class Case:
     block : int
         Clients to a stack, in the other placement.
     hosts : float
-        Share in [0, 1) that decides among how many hosts the clients are divided there.
+        Share in [0, 1) that decides among how many actors the clients are divided there.
     faults : tuple of Fault
         One after the other; each begins where the one before left the folder.
     page : bool
         Whether the page is written, too.
     ray : bool
         Whether the scenario runs on Ray, too.
+    changes : tuple of Change
+        What happens to the nodes of a Ray cluster where it also runs; on none if there are none.
     """
 
     seed: int
@@ -72,16 +79,24 @@ class Case:
     faults: tuple[Fault, ...]
     page: bool
     ray: bool
+    changes: tuple[Change, ...] = ()
 
     @classmethod
-    def drawn(cls, seed: int, folder: Path, algorithms: Collection[str] = ()) -> Case:
-        """Return the case of a seed; its scenario may name files in a folder; see `draw`."""
+    def drawn(
+        cls, seed: int, folder: Path, algorithms: Collection[str] = (), *, nodes: bool = False
+    ) -> Case:
+        """Return the case of a seed; its scenario may name files in a folder; see `draw`.
+
+        With `nodes`, it also runs on a Ray cluster whose nodes change; a few cases do anyway.
+        """
         dice = Dice(seed)
         scenario = draw(dice, folder, algorithms)
-        return cls(
+        case = cls(
             seed, scenario, dice.whole(1, 4), dice.share(), drawn(dice),
             dice.chance(_PAGES), dice.chance(_RAY),
         )  # fmt: skip
+        changing = dice.chance(_RAY) or nodes
+        return replace(case, changes=drawn_changes(dice)) if changing else case
 
 
 @dataclass
@@ -114,7 +129,13 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_seed(seed: int, home: Path | None = None, algorithms: Collection[str] = ()) -> Outcome:
+def run_seed(
+    seed: int,
+    home: Path | None = None,
+    algorithms: Collection[str] = (),
+    *,
+    nodes: bool = False,
+) -> Outcome:
     """Return what becomes of the case of a seed.
 
     Parameters
@@ -124,9 +145,11 @@ def run_seed(seed: int, home: Path | None = None, algorithms: Collection[str] = 
         None.
     algorithms : collection of str
         Which algorithms are drawn; any if empty.
+    nodes : bool
+        Whether it also runs on a Ray cluster whose nodes change.
     """
     with tempfile.TemporaryDirectory(dir=home, prefix=f"chaos-{seed}-") as folder:
-        return run_case(Case.drawn(seed, Path(folder), algorithms), Path(folder))
+        return run_case(Case.drawn(seed, Path(folder), algorithms, nodes=nodes), Path(folder))
 
 
 def run_case(case: Case, folder: Path) -> Outcome:
@@ -160,6 +183,8 @@ class _Execution:
         self.compared("placement", calm, lambda: self.placed(plan))
         if self.case.ray:
             self.compared("ray", calm, lambda: self.on_ray())
+        if self.case.changes:
+            self.compared("nodes", calm, lambda: self.on_nodes(calm))
         self.compared("faults", calm, lambda: self.disturbed(plan, operations))
         if self.case.page:
             self.page(calm)
@@ -198,12 +223,17 @@ class _Execution:
         return disk.count
 
     def placed(self, plan: Plan) -> Path:
-        """Run the study with its clients on several hosts and in stacks of another size."""
+        """Run the study with its clients on several nodes and in stacks of another size."""
         attempt = Attempt(plan, api.begin(plan, self.folder / "placed"), 0)
         hosts = 1 + int(self.case.hosts * plan.clients)
         runs = [replace(run, block=self.case.block) for run in plan.runs]
-        with Disk().patched():
-            attempt.execute(lambda tables: SeveralHosts(tables, plan.clients, hosts), runs=runs)
+
+        def executor(tables: Any) -> RayExecutor:
+            nodes = divided(hosts, plan.clients)
+            return RayExecutor(pool(nodes), plan.clients, stored(tables))
+
+        with Disk().patched(), no_ray():
+            attempt.execute(executor, runs=runs)
         return attempt.folder
 
     def on_ray(self) -> Path:
@@ -212,6 +242,19 @@ class _Execution:
         file.write_text(yaml.safe_dump({**self.case.scenario, "executor": "ray"}))
         words = [sys.executable, "-m", "rayfed", "run", str(file), "--out", str(out)]
         subprocess.run(words, capture_output=True, check=False, timeout=_PATIENCE_S)
+        return out
+
+    def on_nodes(self, calm: Attempt) -> Path:
+        """Run the study on a Ray cluster whose nodes change, stretched by a wall clock."""
+        tables = [pd.read_parquet(path) for path in calm.folder.glob("*/rounds.parquet")]
+        simulated_s = max([float(rows["time_s"].max()) for rows in tables if len(rows)], default=0)
+        scale = WALL_S / simulated_s if 0 < simulated_s < math.inf else 1.0
+        made = {**self.case.scenario, "clock": {"name": "wall", "scale": scale}}
+        made |= {"executor": "ray", "checkpoint": {"every_s": 0.5}}
+        file, out = self.folder / "nodes.yaml", self.folder / "nodes"
+        file.write_text(yaml.safe_dump(made))
+        happened = run_on_nodes(file, out, self.case.changes)
+        self.outcome.faults += [f"node: {kind}" for kind in happened]
         return out
 
     def disturbed(self, plan: Plan, operations: int) -> Path:

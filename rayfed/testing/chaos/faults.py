@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
@@ -27,7 +29,8 @@ from rayfed.runs.outcome import ended
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan import Plan
 from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.hosts import LosingHosts
+from rayfed.testing.chaos.hosts import ChangingCluster, LosingHosts
+from rayfed.testing.cluster import no_ray
 from rayfed.testing.disk import Disk, Down, ForgetfulDisk
 
 _KEPT = ("scenario.yaml", LOCK)  # of the user, or without content
@@ -136,6 +139,17 @@ def host(attempt: Attempt, fault: Fault) -> None:
     attempt.execute(lambda tables: LosingHosts(SerialExecutor(tables), lost_at))
 
 
+def nodes(attempt: Attempt, fault: Fault) -> None:
+    """Let nodes of a cluster come and go, and actors start anew, while the study runs."""
+    rounds = max(run.ending.rounds for run in attempt.plan.runs)
+    draw = np.random.default_rng([int(share * 2**32) for share in (fault.at, fault.how)])
+    at = draw.integers(1, 3 * rounds + 1, size=1 + int(5 * fault.how)).tolist()
+    changes = {number: tuple(draw.random(2).tolist()) for number in at}
+    clients = attempt.plan.clients
+    with no_ray():
+        attempt.execute(lambda tables: ChangingCluster(tables, clients, changes))
+
+
 def damage(attempt: Attempt, fault: Fault) -> None:
     """Tear, empty, change, replace or delete a file, or add a stray one."""
     files = sorted(
@@ -181,7 +195,7 @@ def process(attempt: Attempt, fault: Fault) -> None:
 
 
 FAULTS: Mapping[str, Callable[[Attempt, Fault], None]] = {
-    each.__name__: each for each in (damage, full, host, kill, power, process, stop)
+    each.__name__: each for each in (damage, full, host, kill, nodes, power, process, stop)
 }
 """What can happen, by name."""
 WEIGHTS = {"kill": 3.0, "power": 2.0, "full": 1.5, "damage": 2.0, "process": 0.01}

@@ -1,4 +1,4 @@
-"""Executors for cases: clients on several hosts, hosts that are lost, and a record of traffic."""
+"""Executors for cases: clients on several nodes, which change, and a record of traffic."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.clients.host import Host
 from rayfed.clients.request import Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
-from rayfed.core.tree import balanced, classes
-from rayfed.executors.base import Executor, Gathered, HostLost, gather, share
+from rayfed.executors.base import Executor, Gathered, HostLost
 from rayfed.executors.profile import Profile
+from rayfed.executors.ray_pool import RayExecutor
+from rayfed.testing.cluster import Node, pool, stored
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,18 @@ class Watched:
         self.executor.profile(profile)
 
 
-class SeveralHosts:
-    """Hosts in this process that share the clients as client actors do; state is in scratch files.
+def divided(actors: int, clients: int) -> list[Node]:
+    """Return up to three nodes with some actors in all; client state is in scratch files."""
+    nodes = min(actors, 1 + actors % 3)
+    sizes = [actors // nodes + (k < actors % nodes) for k in range(nodes)]
+    return [Node(size, clients, memory=0) for size in sizes]
+
+
+class ChangingCluster(RayExecutor):
+    """Actors on nodes that come and go; some actors and combiners are started anew.
+
+    Drivers are told of a node that has gone when its hosts do not answer, and of one that has come
+    by `moves`, as on Ray. Everything is called at once, in this process; see `no_ray`.
 
     Parameters
     ----------
@@ -73,53 +83,37 @@ class SeveralHosts:
         The tables of the study, by name.
     clients : int
         Number N of clients.
-    hosts : int
-        Number of hosts, at most N.
+    changes : mapping of int to (float, float)
+        By the number of an exchange, from 1, what changes before it: two shares in [0, 1) that
+        decide what, and where.
     """
 
-    def __init__(self, tables: Mapping[str, Any], clients: int, hosts: int) -> None:
-        self.tables = tables
-        self.owned = classes(clients, hosts)
-        self.hosts = [Host(owned, memory=0) for owned in self.owned]
-        self.stateless: set[str] = set()
-
-    def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
-        """Begin a run on every host, or begin it again from the client state of a checkpoint."""
-        self.stateless |= set() if setup.initial else {key}
-        for host in self.hosts:
-            host.open(key, setup.with_tables(self.tables))
-        for rows in pieces:
-            for host, owned in zip(self.hosts, self.owned, strict=True):
-                host.restore(key, share(rows, _members(rows["ids"], owned)))
+    def __init__(
+        self, tables: Mapping[str, Any], clients: int, changes: Mapping[int, tuple[float, float]]
+    ) -> None:
+        self.nodes = divided(min(3, clients), clients)
+        super().__init__(pool(self.nodes), clients, stored(tables))
+        self.changes, self.count = changes, 0
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask; clients without a state may be asked anywhere."""
-        owned = self.owned
-        if key in self.stateless:
-            owned = balanced(request.ids, len(self.hosts))
-        parts = []
-        for host, of_host in zip(self.hosts, owned, strict=True):
-            index = _members(request.ids, of_host)
-            if len(index):
-                parts.append((index, host.exchange(key, request.part(index, of_host), send)))
-        return gather(request, parts)
+        """Run the client halves of an Ask, after what changes before it."""
+        self.count += 1
+        if self.count in self.changes:
+            self._change(*self.changes[self.count])
+        return super().exchange(key, request, send)
 
-    def snapshot(self, key: str) -> Iterator[StateRows]:
-        """Yield client state that changed since the last snapshot, client by client."""
-        for host in self.hosts:
-            more = True
-            while more:
-                rows, more = host.snapshot(key, most=1)
-                yield rows
-
-    def close(self, key: str) -> None:
-        """Forget a run."""
-        for host in self.hosts:
-            host.close(key)
-
-    def profile(self, profile: Profile) -> None:
-        """Measure exchanges from now on."""
-        profile.watch(self, "exchange", "computing", whole=True)
+    def _change(self, what: float, where: float) -> None:
+        node = self.nodes[int(where * len(self.nodes))]
+        room = self.clients - sum(len(each.actors) for each in self.nodes)
+        if what < 0.4 and room:
+            self.nodes.append(Node(min(room, 1 + int(3 * where)), self.clients, memory=0))
+        elif what < 0.8 and len(self.nodes) > 1:
+            node.go()
+            self.nodes.remove(node)
+        else:
+            node.restart(int(what * 7) % (len(node.actors) + 1))
+            return
+        self.offer(pool(self.nodes))
 
 
 class LosingHosts:
@@ -159,11 +153,3 @@ class LosingHosts:
     def profile(self, profile: Profile) -> None:
         """Measure exchanges from now on."""
         self.executor.profile(profile)
-
-
-def _members(ids: Array, owned: list[tuple[int, int]]) -> Array:
-    """Return the indices of the ids that belong to residue classes."""
-    member = np.zeros(len(ids), dtype=np.bool_)
-    for residue, modulus in owned:
-        member |= ids % modulus == residue
-    return np.flatnonzero(member)

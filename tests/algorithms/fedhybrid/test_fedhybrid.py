@@ -162,7 +162,7 @@ def test_the_published_iterations_of_set_up_1(tmp_path, newton, steps, more, cou
     names = ("alpha_gradient", "beta_gradient", "alpha_newton", "beta_newton", "mu")
     algorithm = dict(zip(names, 2.0 ** np.array(steps), strict=True))
     made = {"algorithms": [{"name": "fedhybrid", "newton": newton, **algorithm, **more}]}
-    rows = rayfed.run(SET_UP | made, out=tmp_path / "out").rounds
+    rows = rayfed.run(SET_UP | made, out=tmp_path / "out", page=False).rounds
     assert rows["round"].iloc[-1] == count + 1
 
 
@@ -223,7 +223,7 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
         "clients": {"count": 4}, "participation": {"select": "all"}, "executor": "serial",
         "algorithms": [{"name": "fedhybrid", "newton": 3, "mu": 0.1, "alpha_gradient": 0.01}],
     }  # fmt: skip
-    result = rayfed.run(scenario, out=tmp_path / "out")
+    result = rayfed.run(scenario, out=tmp_path / "out", page=False)
     rows = result.rounds
     assert rows.indefinite.iloc[1] == 3  # a small circle has most points outside
     assert np.isfinite(rows.loss).all()
@@ -255,7 +255,7 @@ def test_newton_systems_that_are_not_solved_are_a_warning(tmp_path, steps, warne
         "rounds": 1, "problem": half | dataset, "clients": {}, "executor": "serial",
         "participation": {"select": "all"}, "algorithms": [method],
     }  # fmt: skip
-    result = rayfed.run(scenario, out=tmp_path / "out")
+    result = rayfed.run(scenario, out=tmp_path / "out", page=False)
     last = result.rounds.iloc[-1]
     assert last.cg_residual == pytest.approx(2 / 3 if warned else 0, rel=1e-12, abs=1e-13)
     said = warnings(result.folder / "fedhybrid-seed0")
@@ -406,4 +406,4 @@ def test_there_is_no_merit_where_the_optimum_is_not_known(tmp_path):
         "rounds": 1, "problem": {"name": "circle", "dataset": "disc"}, "clients": {"count": 3},
         "algorithms": [{"name": "fedhybrid", "merit": True}], "executor": "serial",
     }  # fmt: skip
-    assert rayfed.run(scenario, out=tmp_path / "out").rounds.merit.isna().all()
+    assert rayfed.run(scenario, out=tmp_path / "out", page=False).rounds.merit.isna().all()

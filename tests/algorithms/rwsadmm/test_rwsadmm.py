@@ -139,7 +139,7 @@ def study(tmp_path):
             "algorithms": [{"name": "rwsadmm", "local": ONE, **settings}],
             "executor": "serial",
         } | (scenario_keys or {})  # fmt: skip
-        return rayfed.run(scenario, out=tmp_path / "out")
+        return rayfed.run(scenario, out=tmp_path / "out", page=False)
 
     return centres, run
 

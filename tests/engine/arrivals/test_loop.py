@@ -33,7 +33,7 @@ def points_study(tmp_path, algorithms, **changes):
 
 
 def run(scenario, out):
-    return rayfed.run(scenario, out=out)
+    return rayfed.run(scenario, out=out, page=False)
 
 
 def by_hand(mixing, power, arrivals):

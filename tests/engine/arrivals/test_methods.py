@@ -77,7 +77,7 @@ def test_async_sgd_is_the_calculation_by_hand(tmp_path, smoothness):
 
     algorithm = {"name": "async-sgd", "smoothness": smoothness}
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [algorithm])
-    rows = rayfed.run(made, out=tmp_path / "out").rounds.iloc[1:]
+    rows = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[1:]
     wanted = async_sgd_by_hand(factor, 20)
     assert {2.0, 3.0, 4.0, 5.0} <= set(wanted[:, 2])  # at the bound, and on both sides of it
     np.testing.assert_array_equal(rows.time_s, wanted[:, 0])
@@ -91,7 +91,7 @@ def test_async_sgd_counts_the_clients_that_are_really_at_work(tmp_path):
     made = study(
         tmp_path, TARGETS, enumerate(SECONDS), [{"name": "async-sgd"}], participation={"cohort": 2}
     )
-    rows = rayfed.run(made, out=tmp_path / "out").rounds.iloc[1:]
+    rows = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[1:]
     assert rows.staleness_max.max() > 2
     np.testing.assert_array_equal(rows.step, np.where(rows.staleness_max > 2, 0.0, 1.0))
 
@@ -104,7 +104,7 @@ def test_one_at_a_time_async_sgd_is_sgd_to_the_byte(tmp_path):
     ]
     made = mixed(rounds=25, algorithms=algorithms, participation={})
     made["clients"]["availability"] = "always"
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     one, other = (result.model(name) for name in result.outcome)
     np.testing.assert_array_equal(one, other)
     assert (result.rounds.step.dropna() == 1).all()
@@ -144,7 +144,7 @@ def fedat_by_hand(updates):
 def test_fedat_is_the_calculation_by_hand(tmp_path, tiers):
     """Tier 0 takes 2.5 s and tier 1 4 s; at 20 s both are done, first the one of client 2."""
     made = study(tmp_path, POINTS, enumerate(PACE), [{"name": "fedat", "tiers": tiers}], rounds=22)
-    rows = rayfed.run(made, out=tmp_path / "out").rounds.iloc[1:]
+    rows = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[1:]
     wanted = fedat_by_hand(22)
     at_20 = wanted[wanted[:, 0] == 20]
     assert at_20[:, 2].tolist() == [1, 0]
@@ -169,7 +169,7 @@ def test_fedat_with_one_tier_is_fedavg_to_the_byte(tmp_path, weights):
         "network": {"loss": 0.2, "up_mbps": 1},
         "groups": [{"fraction": 0.3, "local": {"lr": 0.05, "batch": 3}}],
     }
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     fedavg, fedat = (result.rounds[result.rounds.label == n] for n in ("fedavg", "fedat"))
     assert fedavg.late.sum() > 0
     assert fedavg.dropped.sum() > 0
@@ -191,7 +191,7 @@ def test_a_tier_begins_only_when_all_of_it_are_done(tmp_path):
     }  # fmt: skip
     plan = api.prepare(api.read(made))
     method = plan.runs[0].training.algorithm
-    events = rayfed.run(made, out=tmp_path / "out").events
+    events = rayfed.run(made, out=tmp_path / "out", page=False).events
     events = events[events.status != "unfinished"]
     assert set(events.status) == {"used", "late", "dropped"}
     lane = method.lane(events.client.to_numpy())
@@ -210,7 +210,7 @@ def test_the_weights_of_tiers_are_the_counts_of_their_mirror_images(tmp_path):
     """Three tiers at 1, 2 and 5 s: the last column of counts is known from the rows."""
     seconds = (5.0, 1.0, 2.0)
     made = study(tmp_path, TARGETS, enumerate(seconds), [{"name": "fedat", "tiers": 3}], rounds=9)
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     tier = result.rounds.tier.iloc[1:].to_numpy()
     # at 1; 2 (client 1, client 2); 3; 4 (1, 2); 5 (client 0, then client 1); 6
     np.testing.assert_array_equal(tier, [0, 0, 1, 0, 0, 1, 2, 0, 0])
@@ -261,7 +261,7 @@ def ca2fl_by_hand(updates, buffer):
 def test_ca2fl_is_the_calculation_by_hand(tmp_path, buffer):
     """With a buffer of 2 or 4, client 0 replies twice to some update."""
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [{"name": "ca2fl", "buffer": buffer}])
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     rows, wanted = result.rounds.iloc[1:], ca2fl_by_hand(20, buffer)
     np.testing.assert_array_equal(rows.time_s, wanted[:, 0])
     np.testing.assert_allclose(rows.loss, losses(wanted[:, 1], TARGETS), rtol=1e-12)
@@ -272,7 +272,7 @@ def test_ca2fl_is_the_calculation_by_hand(tmp_path, buffer):
 def test_with_everybody_at_once_ca2fl_is_fedvarp_to_the_byte(tmp_path):
     both = [{"name": "ca2fl", "buffer": 3}, {"name": "fedvarp", "weights": "uniform"}]
     made = study(tmp_path, TARGETS, [(i, 2.0) for i in range(3)], both, rounds=6)
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     one, other = (result.model(name) for name in result.outcome)
     np.testing.assert_array_equal(one, other)
 

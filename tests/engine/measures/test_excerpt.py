@@ -140,7 +140,7 @@ def test_of_the_servers_own_rows_so_many_are_drawn(scenario, tmp_path):
     whole = pd.read_csv(tmp_path / "test.csv")
     drawn = whole.reset_index().merge(pd.DataFrame({"a": X[0, :, 0], "b": X[0, :, 1]}))
     assert drawn["index"].nunique() == 37
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     losses, hits = scores(result.weights(), (X[0], y[0]))
     last = result.rounds.iloc[-1]
     assert last.test_loss == pytest.approx(losses.mean(), rel=1e-12)

@@ -41,7 +41,7 @@ def test_the_drift_of_each_layer_is_its_distance_from_the_mean_over_its_norm(lin
     # one step of 1/4 from (3, 2): both numbers move by (y - 5) / 4
     local = {"steps": 1, "batch": "full", "lr": 0.25}
     made = lines | {"algorithms": [{"name": "fedavg", "local": local}]}
-    found = drifts(rayfed.run(made, out=tmp_path / "out"))
+    found = drifts(rayfed.run(made, out=tmp_path / "out", page=False))
     moves = np.array([-1.25, 0.25, 0.75])
     assert found["weight"] == pytest.approx(moves.std() / (3 + moves.mean()), rel=1e-12)
     assert found["bias"] == pytest.approx(moves.std() / (2 + moves.mean()), rel=1e-12)
@@ -51,12 +51,12 @@ def test_layers_drift_among_as_many_clients_as_a_round_has(lines, tmp_path):
     local = {"steps": 1, "batch": "full", "lr": 0.25}
     made = lines | {"algorithms": [{"name": "fedavg", "local": local}]}
     made["participation"] = {"cohort": 1}
-    assert drifts(rayfed.run(made, out=tmp_path / "out")).tolist() == [0.0, 0.0]
+    assert drifts(rayfed.run(made, out=tmp_path / "out", page=False)).tolist() == [0.0, 0.0]
 
 
 def test_methods_without_local_steps_have_no_drift(lines, tmp_path):
     made = lines | {"algorithms": [{"name": "gradient-descent", "lr": 0.1}]}
-    assert drifts(rayfed.run(made, out=tmp_path / "out")).isna().all()
+    assert drifts(rayfed.run(made, out=tmp_path / "out", page=False)).isna().all()
 
 
 def test_drift_and_top_5_do_not_depend_on_the_stack_nor_change_the_run(mixed, tmp_path):
@@ -102,7 +102,9 @@ def test_of_equal_scores_the_first_classes_are_in_the_top_5():
 def test_layers_of_networks_drift_too_and_parts_of_models_have_no_drift(mixed, tmp_path):
     algorithms = [{"name": name, "local": dict(LOCAL)} for name in ("fedavg", "fedrep")]
     made = mixed(rounds=1, evaluate={"layers": True, "heterogeneity": True}, algorithms=algorithms)
-    rows = rayfed.run(on_network(made) | {"executor": "serial"}, out=tmp_path / "out").rounds
+    rows = rayfed.run(
+        on_network(made) | {"executor": "serial"}, out=tmp_path / "out", page=False
+    ).rounds
     first = rows[rows["round"] == 0].set_index("label")
     drift = first.filter(like="layer_drift.")
     assert list(drift) == ["layer_drift.hidden", "layer_drift.head"]

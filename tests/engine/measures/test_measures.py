@@ -36,7 +36,7 @@ def test_nobody_with_rows_to_score_is_no_number():
 
 def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
     made = mixed(evaluate={"every": 12, "fairness": True})
-    result = rayfed.run(made, out=tmp_path / "out")
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
     last, clients = result.rounds.iloc[-1], result.clients
     assert len(clients) == 13  # all took part
     assert last.accuracy_spread == pytest.approx(clients.accuracy.std(ddof=0))
@@ -46,7 +46,7 @@ def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
 
 
 def test_without_the_keys_no_column_is_added(mixed, tmp_path):
-    rows = rayfed.run(mixed(rounds=1), out=tmp_path / "out").rounds
+    rows = rayfed.run(mixed(rounds=1), out=tmp_path / "out", page=False).rounds
     asked = {*FAIRNESS, *SKEW, *DISTANCE, *HETEROGENEITY, *BY_GROUP}
     assert not asked & set(rows.columns)
 
@@ -65,7 +65,7 @@ def test_clients_are_scored_on_their_training_rows_where_the_server_holds_the_ot
     }  # fmt: skip
     made["clients"] = {"count": 2}
     made["participation"] = {}
-    last = rayfed.run(made, out=tmp_path / "out").rounds.iloc[-1]
+    last = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[-1]
     assert last.accuracy == 1.0
     assert last.accuracy_worst_decile == 0.5  # one of two
     assert last.accuracy_spread == 0.25

@@ -80,7 +80,7 @@ def test_the_global_model_on_all_validation_rows(scenario, data, tmp_path):
     sizes = np.array([len(y) for _, y in train.values()])
     x = np.average([local_step(each) for each in train.values()], axis=0, weights=sizes)
     found = [losses(x, rows["validation", i]) for i in range(4)]
-    last = rayfed.run(made, out=tmp_path / "out").rounds.iloc[-1]
+    last = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[-1]
     assert last.validation_loss == pytest.approx(np.concatenate([v for v, _ in found]).mean())
     right = np.concatenate([hits for _, hits in found])
     assert last.validation_accuracy == pytest.approx(right.mean())
@@ -93,7 +93,7 @@ def test_personal_models_on_their_clients_own_validation_rows(scenario, data, tm
     made = scenario(data, name)
     rows = rows_of(made)
     own = {i: losses(local_step(rows["train", i]), rows["validation", i]) for i in (1, 2, 3)}
-    last = rayfed.run(made, out=tmp_path / "out").rounds.iloc[-1]
+    last = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[-1]
     # client 0 has no validation row: the mean is over the others, each counting once
     mean = np.mean([values.mean() for values, _ in own.values()])
     assert last.personal_validation_loss == pytest.approx(mean)
@@ -111,8 +111,8 @@ def test_nobody_trains_on_validation_rows(scenario, data, tmp_path):
     place = np.isin(other["a"], held)
     assert place.sum() == 8
     other.loc[place, ["a", "b"]] += 100.0
-    first = rayfed.run(made, out=tmp_path / "first")
-    second = rayfed.run(scenario(other) | {"rounds": 3}, out=tmp_path / "second")
+    first = rayfed.run(made, out=tmp_path / "first", page=False)
+    second = rayfed.run(scenario(other) | {"rounds": 3}, out=tmp_path / "second", page=False)
     np.testing.assert_array_equal(first.weights(), second.weights())
     told = ["validation_loss", "validation_accuracy"]
     pd.testing.assert_frame_equal(first.rounds.drop(columns=told), second.rounds.drop(columns=told))
@@ -120,7 +120,9 @@ def test_nobody_trains_on_validation_rows(scenario, data, tmp_path):
 
 
 def test_without_the_key_nothing_is_said_of_validation(scenario, data, tmp_path):
-    columns = rayfed.run(scenario(data, validation=None), out=tmp_path / "out").rounds.columns
+    columns = rayfed.run(
+        scenario(data, validation=None), out=tmp_path / "out", page=False
+    ).rounds.columns
     assert not [name for name in columns if "validation" in name]
 
 
@@ -129,7 +131,7 @@ def test_with_a_test_file_the_clients_hold_out_validation_rows_alone(scenario, d
     made = scenario(data, test=str(tmp_path / "test.csv"))
     rows = rows_of(made)
     assert [len(rows["train", i][1]) for i in range(4)] == [1, 1, 3, 7]
-    last = rayfed.run(made, out=tmp_path / "out").rounds.iloc[-1]
+    last = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[-1]
     assert np.isfinite([last.test_loss, last.validation_loss]).all()
 
 
@@ -153,7 +155,7 @@ def test_validation_rows_drift_as_the_others_do(scenario, data, tmp_path):
         x = np.average(steps, axis=0, weights=sizes)
     found = [losses(x, turned["validation", i]) for i in range(4)]
     made["drift"] = {"name": "rotation", "angle": 180, "at": 2, "clients": [3]}
-    last = rayfed.run(made, out=tmp_path / "out").rounds.iloc[-1]
+    last = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[-1]
     assert last.validation_loss == pytest.approx(np.concatenate([v for v, _ in found]).mean())
     still = np.concatenate([losses(x, rows["validation", i])[0] for i in range(4)]).mean()
     assert last.validation_loss != pytest.approx(still)
@@ -163,7 +165,7 @@ def test_clients_of_feddrift_are_scored_with_the_model_that_they_use(scenario, d
     """As long as there is one model, it is what FedAvg trains."""
     last = {}
     for name in ("fedavg", "feddrift"):
-        result = rayfed.run(scenario(data, name), out=tmp_path / name)
+        result = rayfed.run(scenario(data, name), out=tmp_path / name, page=False)
         last[name] = result.rounds.iloc[-1]
     assert last["feddrift"].validation_loss == pytest.approx(last["fedavg"].validation_loss)
     train = {i: rows_of(scenario(data))["train", i] for i in range(4)}

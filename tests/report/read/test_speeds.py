@@ -2,12 +2,11 @@
 
 import pandas as pd
 
-from rayfed.report.figures.clients import clients_by_speed
 from rayfed.report.read.results import Results
 
 
 def order(folder):
-    return list(clients_by_speed(Results.read(folder).runs_found[0]).index)
+    return list(Results.read(folder).runs_found[0].clients_by_speed.index)
 
 
 def events(seconds):
@@ -32,6 +31,6 @@ def test_equal_speeds_are_told_apart_by_what_was_seen(tmp_path, run_writer, rows
 
 def test_without_a_record_of_clients_the_events_tell(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]), events({1: 8.0, 2: 2.0}))
-    found = clients_by_speed(Results.read(tmp_path).runs_found[0])
+    found = Results.read(tmp_path).runs_found[0].clients_by_speed
     assert list(found["speed_s"]) == [0.2, 0.8]
     assert list(found["used"]) == [1, 1]

@@ -1,0 +1,93 @@
+"""Which host has which client, and who gets which part of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rayfed.clients.request import Request
+from rayfed.core.arrays import Ints
+from rayfed.core.classes import balanced, busiest, classes
+from rayfed.core.tree import EVERY, Class
+
+_UNEQUAL = 1.1  # load of the busiest process over the mean, above which clients are dealt anew
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one host gets of a request: the host, the indices of its clients, and its request."""
+
+    host: int
+    index: Ints
+    request: Request
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which host has which client.
+
+    Parameters
+    ----------
+    owned : sequence of sequences of (residue, modulus)
+        The residue classes of each host.
+    sizes : sequence of int
+        How many processes compute at each host.
+    within : sequence of (residue, modulus)
+        The classes of all hosts together.
+    """
+
+    owned: Sequence[Sequence[Class]]
+    sizes: Sequence[int]
+    within: Sequence[Class] = EVERY
+
+    @classmethod
+    def even(cls, clients: int, sizes: Sequence[int], within: Sequence[Class] = EVERY) -> Layout:
+        """Return a layout with about equally many of the clients 0 to N-1 at each process."""
+        return cls(classes(clients, sizes, within), sizes, within)
+
+    @cached_property
+    def _owner(self) -> tuple[int, Ints]:
+        """The finest modulus, and the host of each residue under it."""
+        fine = max(modulus for owned in self.owned for _, modulus in owned)
+        table = np.full(fine, -1, dtype=np.int64)
+        for host, owned in enumerate(self.owned):
+            for residue, modulus in owned:
+                table[residue::modulus] = host
+        return fine, table
+
+    def hosts(self, ids: Ints) -> Ints:
+        """Return the host of each client."""
+        fine, table = self._owner
+        return table[ids % fine]
+
+    def split(self, request: Request, *, movable: bool) -> list[Part]:
+        """Return the parts of a request, by host.
+
+        Parameters
+        ----------
+        request : Request
+            If it names classes, it is dealt within these.
+        movable : bool
+            Whether clients may be asked anywhere, since they keep no state there and nothing was
+            computed ahead. Then they are shared out evenly if hosts would be loaded unequally.
+        """
+        ids, layout, dealt = request.ids, self, request.classes is not None
+        if request.classes is not None:
+            layout = self._dealt(ids, request.classes)
+        elif movable and len(ids) * _UNEQUAL > sum(self.sizes):
+            loads = np.bincount(self.hosts(ids), minlength=len(self.sizes))
+            if busiest(loads, self.sizes) > _UNEQUAL:
+                layout, dealt = self._dealt(ids, self.within), True
+        hosts = layout.hosts(ids)
+        parts = []
+        for host in np.unique(hosts).tolist():
+            index = np.flatnonzero(hosts == host)
+            owned = list(layout.owned[host]) if dealt else None
+            parts.append(Part(host, index, request.part(index, owned)))
+        return parts
+
+    def _dealt(self, ids: Ints, within: Sequence[Class]) -> Layout:
+        return Layout(balanced(ids, self.sizes, within), self.sizes, within)

@@ -1,0 +1,255 @@
+"""The client actors of a study, node by node: what starts as nodes come, and goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rayfed.core.errors import RayfedError
+from rayfed.executors.calls import first_line
+from rayfed.executors.combiner import AT_ONCE, Combiner
+from rayfed.executors.placement import actor_count, actors_by_node
+from rayfed.executors.ray_host import HostActor
+from rayfed.executors.ray_pool import Pool
+
+
+class Node(NamedTuple):
+    """A node of the cluster: its name, and what Ray may give away there."""
+
+    name: str
+    cpus: float
+    gpus: float
+
+
+@dataclass
+class Station:
+    """What a study has on one node.
+
+    Parameters
+    ----------
+    node : Node
+    share : float
+        CPUs of each actor.
+    actors : list of actor handles
+        Of `HostActor`.
+    combiner : actor handle, optional
+        Of `Combiner`, once there are several nodes.
+    starting : list of object references
+        Calls that are answered once what was started here is ready.
+    used : bool
+        Whether the actors have been ready.
+    """
+
+    node: Node
+    share: float
+    actors: list[Any]
+    combiner: Any = None
+    starting: list[Any] = field(default_factory=list)
+    used: bool = False
+
+    def hosts(self, *, combined: bool) -> list[tuple[Any, int]]:
+        """Return whom drivers call here, with how many actors each stands for."""
+        if combined and self.combiner is not None and not self.starting:
+            return [(self.combiner, len(self.actors))]
+        return [(actor, 1) for actor in self.actors]
+
+
+class Crew:
+    """The client actors of a study, and the combiner of each node.
+
+    Actors are pinned to their nodes. Where a node goes they go; those of the others get its
+    clients. Nodes that come get actors while the number that is wanted is not reached.
+
+    Parameters
+    ----------
+    clients : int
+        Number N of clients.
+    clients_per_actor : int or "auto"
+        "auto": an actor for each CPU.
+    memory_gb : float, optional
+        Memory that client state may take on each node, in 10^9 bytes.
+    gpus : float
+        GPUs, or the share of one, of each actor.
+
+    Attributes
+    ----------
+    version : int
+        Of the pool: another one each time that it is not what it was.
+    """
+
+    def __init__(
+        self,
+        clients: int,
+        clients_per_actor: int | str,
+        memory_gb: float | None = None,
+        gpus: float = 0.0,
+    ) -> None:
+        self.clients, self.clients_per_actor = clients, clients_per_actor
+        self.memory_gb, self.gpus = memory_gb, gpus
+        self.stations: dict[str, Station] = {}
+        self.refused: set[str] = set()
+        self.version = 0
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def actors(self) -> list[Any]:
+        """Every client actor."""
+        return [actor for station in self.stations.values() for actor in station.actors]
+
+    @property
+    def cpus(self) -> int:
+        """CPUs of the nodes."""
+        return max(1, int(sum(station.node.cpus for station in self.stations.values())))
+
+    @property
+    def starting(self) -> list[Any]:
+        """Calls that are answered once everything is ready."""
+        return [ref for station in self.stations.values() for ref in station.starting]
+
+    @property
+    def share(self) -> float:
+        """The CPUs that an actor waits for, at most."""
+        return max((station.share for station in self.stations.values()), default=1.0)
+
+    def pool(self) -> Pool:
+        """Return whom drivers call."""
+        used = [station for station in self.stations.values() if station.used]
+        hosts = [host for station in used for host in station.hosts(combined=len(used) > 1)]
+        spare = self.cpus > sum(len(station.actors) for station in used)
+        sizes = [size for _, size in hosts]
+        return Pool([host for host, _ in hosts], sizes, spare, self.version)
+
+    # -- what changes ----------------------------------------------------------------------------
+
+    def begin(self, nodes: Mapping[str, Node]) -> None:
+        """Start the actors of a study on the nodes that are there.
+
+        Raises
+        ------
+        RayfedError
+            If they lack GPUs.
+        """
+        there = sum(node.gpus for node in nodes.values())
+        count = self._wanted(sum(node.cpus for node in nodes.values()))
+        if count * self.gpus > there:
+            raise RayfedError(
+                f"executor.gpus_per_actor: {count} client actors need {count * self.gpus:g} GPUs, "
+                f"but there are {there:g}; use a smaller share, or a larger "
+                "executor.clients_per_actor"
+            )
+        self.start(nodes)
+
+    def _wanted(self, cpus: float) -> int:
+        return actor_count(self.clients, self.clients_per_actor, max(1, int(cpus)))
+
+    def start(self, nodes: Mapping[str, Node]) -> None:
+        """Start the actors that are wanted on nodes that have none yet, and combiners."""
+        cpus = {key: node.cpus for key, node in nodes.items() if key not in self.refused}
+        here = {key: len(station.actors) for key, station in self.stations.items()}
+        count = self._wanted(sum(cpus.values()))
+        most = {key: int(node.gpus / self.gpus) for key, node in nodes.items()} if self.gpus else {}
+        if self.clients_per_actor == "auto":
+            most = {key: min(max(1, int(n)), most.get(key, count)) for key, n in cpus.items()}
+        for key, number in actors_by_node(count, cpus, here, most).items():
+            self._start_actors(key, nodes[key], number)
+        if len(self.stations) > 1:
+            for key, station in self.stations.items():
+                if station.combiner is None and len(station.actors) > 1:
+                    self._start_combiner(key, station)
+
+    def _start_actors(self, key: str, node: Node, number: int) -> None:
+        share = 1.0 if number <= node.cpus else int(1e4 * node.cpus / number) / 1e4
+        make = ray.remote(num_cpus=share, num_gpus=self.gpus, **_RESTARTED)(HostActor)
+        pinned = make.options(scheduling_strategy=_on(key))
+        actors = [pinned.remote(self.memory_gb, number) for _ in range(number)]
+        starting = [actor.ready.remote() for actor in actors]
+        self.stations[key] = Station(node, share, actors, starting=starting)
+
+    def _start_combiner(self, key: str, station: Station) -> None:
+        make = ray.remote(num_cpus=0, max_concurrency=AT_ONCE, **_RESTARTED)(Combiner)
+        pinned = make.options(scheduling_strategy=_on(key))
+        # handles within bytes: Ray doubts that it can restart what it was given handles for
+        station.combiner = pinned.remote(ray.cloudpickle.dumps(station.actors), self.clients)
+        station.starting.append(station.combiner.ready.remote())
+
+    def started(self) -> None:
+        """Note that everything is ready."""
+        for station in self.stations.values():
+            station.starting, station.used = [], True
+
+    def look(self, nodes: Mapping[str, Node]) -> Iterator[str]:
+        """Follow the nodes of the cluster, and yield a line about everything that drivers notice.
+
+        Parameters
+        ----------
+        nodes : mapping of str to Node
+            Those that are alive.
+        """
+        for key in [key for key in self.stations if key not in nodes]:
+            gone = self.stations.pop(key)
+            self.version += 1
+            waits = "" if self.actors else "; runs wait for a node"
+            yield (
+                f"node {gone.node.name} has gone with {len(gone.actors)} client actors; "
+                f"{len(self.actors)} are left{waits}"
+            )
+        self.start(nodes)
+        for key, station in list(self.stations.items()):
+            if station.starting:
+                yield from self._ready(key, station)
+
+    def _ready(self, key: str, station: Station) -> Iterator[str]:
+        """Use what was started on a node, if all of it is ready."""
+        done, waiting = ray.wait(station.starting, num_returns=len(station.starting), timeout=0)
+        try:
+            ray.get(done)
+        except RayError as error:  # the node may be going again, or lack what others have
+            if station.used:
+                station.starting, station.combiner = [], None
+                return
+            self.refused.add(key)
+            del self.stations[key]
+            yield f"client actors cannot start on node {station.node.name}: {first_line(error)}"
+            return
+        if waiting:
+            return
+        station.starting, new = [], not station.used
+        station.used = True
+        self.version += 1
+        if new:
+            yield (
+                f"node {station.node.name} has come: {len(station.actors)} client actors there, "
+                f"{len(self.actors)} in all, from the next checkpoint of each run on"
+            )
+
+    def end(self) -> Iterator[Any]:
+        """Forget everything, and yield what is to be ended."""
+        for station in self.stations.values():
+            yield from station.actors
+            if station.combiner is not None:
+                yield station.combiner
+        self.stations.clear()
+
+
+_RESTARTED = {"max_restarts": -1, "max_task_retries": 0}
+
+
+def _on(node: str) -> NodeAffinitySchedulingStrategy:
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def alive() -> dict[str, Node]:
+    """Return the nodes of the cluster that are alive and have CPUs, by their ids in Ray."""
+    nodes = {}
+    for each in ray.nodes():
+        given = each["Resources"]
+        if each["Alive"] and given.get("CPU"):
+            name = str(each["NodeManagerAddress"])
+            nodes[str(each["NodeID"])] = Node(name, given["CPU"], given.get("GPU", 0.0))
+    return dict(sorted(nodes.items()))

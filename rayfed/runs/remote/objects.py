@@ -1,0 +1,174 @@
+"""The objects under a URL, read and written whole by fsspec."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+
+BATCH = 32
+"""Objects that are sent at a time, side by side where the store can."""
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+"""Protocols that an extra of rayfed brings, and its name."""
+_LOCAL = ("file", "local")
+
+
+class StoreError(RayfedError):
+    """A remote folder cannot be read or written."""
+
+
+class Gone(StoreError):
+    """An object is not there any more."""
+
+
+class Objects:
+    """The objects under a URL; names are relative to it.
+
+    A store holds whole objects: one is there as it was sent, or not at all.
+
+    Parameters
+    ----------
+    url : str
+        Such as ``s3://bucket/study``, of any protocol that fsspec knows.
+
+    Raises
+    ------
+    ScenarioError
+        If the protocol is not known, or what reads it is not installed.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        protocol = url.partition("://")[0].rpartition("::")[2]
+        try:
+            if protocol in _LOCAL:
+                self.fs, root = url_to_fs(self.url, auto_mkdir=True)
+            else:
+                self.fs, root = url_to_fs(self.url)
+        except ImportError as error:
+            raise ScenarioError(self.url, _missing(protocol, error)) from error
+        except Exception as error:
+            if protocol not in fsspec.available_protocols():
+                text = unknown("protocol", protocol, fsspec.available_protocols())
+                raise ScenarioError(self.url, text) from error
+            raise ScenarioError(self.url, f"cannot be opened ({_why(error)})") from error
+        self.root = root.rstrip("/")
+
+    def list(self) -> dict[str, str]:
+        """Return all names, each with a text that changes when the object does."""
+        with _said("cannot be listed"):
+            self.fs.invalidate_cache()
+            try:
+                found = self.fs.find(self.root, detail=True)
+            except FileNotFoundError:
+                if self._has_bucket():
+                    return {}
+                raise
+        start = len(self.root) + 1
+        return {path[start:]: _version(info) for path, info in found.items() if path[start:]}
+
+    def _has_bucket(self) -> bool:
+        """Return whether what stands before the first slash exists: a bucket is not made here."""
+        bucket = self.root.lstrip("/").partition("/")[0]
+        return bucket == self.root.lstrip("/") or bool(self.fs.exists(bucket))
+
+    def read(self, name: str) -> bytes | None:
+        """Return what an object holds; None if there is none."""
+        with _said("cannot be read"):
+            self.fs.invalidate_cache()
+            try:
+                held: bytes = self.fs.cat_file(self._path(name))
+            except FileNotFoundError:
+                return None
+            return held
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace an object."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "object"
+            path.write_bytes(content)
+            self.put({name: path})
+
+    def put(self, files: Mapping[str, Path]) -> None:
+        """Replace objects by the content of files, in any order."""
+        with _said("cannot be written"):
+            for names in batches(files):
+                sources = [str(files[name]) for name in names]
+                self.fs.put(sources, [self._path(name) for name in names])
+
+    def get(self, files: Mapping[str, Path]) -> None:
+        """Read objects into files, whose folders exist.
+
+        Raises
+        ------
+        Gone
+            If one is not there.
+        """
+        with _said("cannot be read"):
+            for names in batches(files):
+                targets = [str(files[name]) for name in names]
+                self.fs.get([self._path(name) for name in names], targets)
+
+    def copy(self, name: str, target: str) -> None:
+        """Replace an object by another one, within the store where it can."""
+        with _said("cannot be written"):
+            self.fs.cp_file(self._path(name), self._path(target))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; that one is gone already is no error."""
+        with _said("cannot be deleted"):
+            for some in batches(names):
+                try:
+                    self.fs.rm([self._path(name) for name in some])
+                except FileNotFoundError:
+                    there = self.list()
+                    if left := [self._path(name) for name in some if name in there]:
+                        self.fs.rm(left)
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+
+def batches(names: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Yield names, `BATCH` at a time."""
+    left = list(names)
+    for start in range(0, len(left), BATCH):
+        yield left[start : start + BATCH]
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Turn whatever a store's library raises into one line: each has errors of its own."""
+    try:
+        yield
+    except RayfedError:
+        raise
+    except FileNotFoundError as error:
+        raise Gone(f"{what} ({_why(error)})") from error
+    except Exception as error:
+        raise StoreError(f"{what} ({_why(error)})") from error
+
+
+def _why(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    if isinstance(error, FileNotFoundError) and "exist" not in text:
+        text = f"there is no {text}"
+    return clipped(text.rstrip("."), 160)
+
+
+def _version(info: Mapping[str, Any]) -> str:
+    """Return a text that tells versions of an object apart, whatever the store calls them."""
+    return "; ".join(f"{key} {info[key]}" for key in sorted(info) if key != "name")
+
+
+def _missing(protocol: str, error: ImportError) -> str:
+    if protocol in EXTRAS:
+        return f"needs the extra {EXTRAS[protocol]}: pip install 'rayfed[{EXTRAS[protocol]}]'"
+    return f"needs more than is installed ({_why(error)})"

@@ -1,0 +1,47 @@
+"""Which result folders are URLs, and which local folder is the copy of one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rayfed.core.errors import ScenarioError
+
+NOTE = "remote.json"
+"""File beside the local copy of a remote folder: of which URL, and what is known of it."""
+
+
+def is_url(place: str | Path) -> bool:
+    """Return whether a result folder is given as a URL.
+
+    Raises
+    ------
+    ScenarioError
+        If it is a Path that was made of a URL, which has lost a slash.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/study"), is_url("results/study"), is_url(Path("results/study"))
+    (True, False, False)
+    """
+    if isinstance(place, str):
+        return "://" in place
+    first = place.parts[:1]
+    if first and len(first[0]) > 2 and first[0].endswith(":") and not Path(first[0]).exists():
+        raise ScenarioError(str(place), "a URL must be a str: a Path drops one of its slashes")
+    return False
+
+
+def read_note(folder: Path) -> dict[str, Any]:
+    """Return what is noted beside the local copy of a remote folder; empty if it is none."""
+    try:
+        note = json.loads((folder.parent / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) and note.get("copy") == folder.name else {}
+
+
+def shown(folder: Path) -> str:
+    """Return how the user knows a result folder: its URL if it is the local copy of one."""
+    return str(read_note(folder).get("url") or folder)

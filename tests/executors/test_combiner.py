@@ -1,0 +1,194 @@
+"""Combiners: what reaches a driver of 64 actors on 4 nodes, and that no bit depends on them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rayfed import api
+from rayfed.clients.request import uncharged
+from rayfed.core.errors import RunFailed
+from rayfed.engine.loops import loop_of
+from rayfed.executors.ray_pool import Pool, RayExecutor
+from rayfed.executors.serial import SerialExecutor
+from rayfed.testing.cluster import Node, Stored, no_ray, pool, stored
+from rayfed.testing.studies import LOCAL, mixed
+
+
+@pytest.fixture(autouse=True)
+def _without_ray():
+    with no_ray():
+        yield
+
+
+def prepared(count, **changed):
+    made = mixed(participation={}, executor="serial", **changed)
+    made["clients"] = {"count": count, "delay": {"name": "exponential", "mean_s": 0.3}}
+    plan = api.prepare(api.read(made | {"rounds": 6}))
+    return plan.runs[0], plan.tables
+
+
+def rows_of(run, executor, rounds=6):
+    """Return the rows of a run, its last state, and its clients' state."""
+    executor.open(run.folder, run.setup())
+    loop = loop_of(run, executor)
+    state, row = loop.start()
+    rows = [row]
+    for _ in range(rounds):
+        state, row, _ = loop.step(state)
+        rows.append(row)
+    pieces = list(executor.snapshot(run.folder))
+    clients = {
+        int(i): {name: values[k] for name, values in piece.items()}
+        for piece in pieces
+        for k, i in enumerate(piece["ids"])
+    }
+    return pd.DataFrame(rows), state, clients
+
+
+def assert_same(found, wanted):
+    pd.testing.assert_frame_equal(found[0], wanted[0], check_exact=True)
+    np.testing.assert_array_equal(found[1].model, wanted[1].model)
+    assert found[2].keys() == wanted[2].keys()
+    for i, rows in wanted[2].items():
+        for name in rows:
+            np.testing.assert_array_equal(found[2][i][name], rows[name])
+
+
+METHODS = [
+    {"name": "fedavg", "local": LOCAL},
+    {"name": "scaffold", "local": LOCAL},
+    {"name": "fedbuff", "buffer": 3, "concurrency": 8, "local": LOCAL},
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method["name"])
+def test_nodes_of_any_size_give_the_bits_of_one_process(method):
+    run, tables = prepared(23, algorithms=[method])
+    wanted = rows_of(run, SerialExecutor(tables))
+    for sizes, wires in (([2, 2], False), ([1, 3, 2], True), ([5], False)):
+        nodes = [Node(size, 23) for size in sizes]
+        ahead = method["name"] == "fedbuff"
+        with no_ray(wires=wires):
+            executor = RayExecutor(pool(nodes, works_ahead=ahead), 23, stored(tables))
+            assert_same(rows_of(run, executor), wanted)
+            assert all((wire is not None) == wires for wire in executor.calls.wires)
+            executor.close(run.folder)
+
+
+def test_a_driver_of_64_actors_sends_4_requests_and_gets_4_vectors():
+    run, tables = prepared(64, algorithms=[METHODS[0]])
+    wanted = rows_of(run, SerialExecutor(tables))
+    together = [Node(16, 64) for _ in range(4)]
+    apart = [Node(16, 64, combines=False) for _ in range(4)]
+    messages, bytes_up = {}, {}
+    for name, nodes in (("together", together), ("apart", apart)):
+        executor = RayExecutor(pool(nodes), 64, stored(tables))
+        assert_same(rows_of(run, executor), wanted)
+        calls = [call for host in executor.pool.hosts for call in host.calls]
+        asked = [(down, up) for method, down, up in calls if method == "exchange"]
+        messages[name], bytes_up[name] = len(asked), sum(up for _, up in asked)
+    asks = messages["apart"] // 64
+    assert messages == {"together": 4 * asks, "apart": 64 * asks}
+    assert bytes_up["together"] < bytes_up["apart"] / 8
+    # what a combiner sends up is one branch: its node has a single residue class
+    runs = [node.combiner.actor.runs[run.folder].executor.run(run.folder) for node in together]
+    assert [len(each.layout.within) for each in runs] == [1] * 4
+
+
+def test_tables_pass_combiners_as_references():
+    rows = {"X": np.arange(32.0).reshape(16, 2), "y": np.arange(16.0)}
+    problem = {"name": "least-squares", "dataset": {"name": "arrays", "data": rows}}
+    run, tables = prepared(8, algorithms=[METHODS[0]], problem=problem, partition="iid")
+    nodes, kept = [Node(2, 8) for _ in range(2)], stored(tables)
+    RayExecutor(pool(nodes), 8, kept).open(run.folder, run.setup())
+    assert kept
+    for table in tables.values():
+        assert [node.combiner.got[id(table)] for node in nodes] == [0, 0]
+        assert [actor.got[id(table)] for node in nodes for actor in node.actors] == [1] * 4
+
+
+def test_a_large_model_goes_to_the_object_store_once(monkeypatch):
+    """Combiners hand on the reference."""
+    monkeypatch.setattr("rayfed.executors.calls.BY_VALUE", 0)
+    run, tables = prepared(8, algorithms=[METHODS[0]])
+    wanted = rows_of(run, SerialExecutor(tables))
+    nodes = [Node(2, 8) for _ in range(2)]
+    executor = RayExecutor(pool(nodes), 8, stored(tables))
+    kinds = []
+
+    def put(value):
+        kinds.append(type(value).__name__)
+        return Stored(value)
+
+    monkeypatch.setattr("ray.put", put)
+    assert_same(rows_of(run, executor), wanted)
+    asks = sum(call[0] == "exchange" for call in nodes[0].combiner.calls)
+    assert sorted(kinds) == ["Setup", *["dict"] * asks]
+
+
+def test_clients_of_one_node_are_dealt_to_its_actors_anew():
+    """A cohort that lives on one of four actors is shared out among all, combiners or not."""
+    run, tables = prepared(32, algorithms=[METHODS[0]])
+    executor = RayExecutor(pool([Node(2, 32), Node(2, 32)]), 32, stored(tables))
+    executor.open(run.folder, run.setup())
+    request = uncharged("evaluation", "evaluate", {}, np.arange(0, 32, 4))
+    parts = executor.runs[run.folder].layout.split(request, movable=True)
+    assert [len(part.request.ids) for part in parts] == [4, 4]
+    within = [
+        host.actor.runs[run.folder]
+        .executor.run(run.folder)
+        .layout.split(part.request, movable=True)
+        for host, part in zip(executor.pool.hosts, parts, strict=True)
+    ]
+    assert [[len(p.request.ids) for p in two] for two in within] == [[2, 2], [2, 2]]
+
+
+def test_what_a_combiner_has_lost_is_computed_anew():
+    run, tables = prepared(12, algorithms=[METHODS[2]])
+    wanted = rows_of(run, SerialExecutor(tables))
+    nodes = [Node(2, 12), Node(2, 12)]
+    executor = RayExecutor(pool(nodes, works_ahead=True), 12, stored(tables))
+    hosts = [actor.actor.host for node in nodes for actor in node.actors]
+    exchange, lost = executor.exchange, []
+
+    def forgetful(*given):
+        lost.append(sum(len(host.runs[run.folder].kept) for host in hosts))
+        hosts[0].runs[run.folder].kept.clear()
+        return exchange(*given)
+
+    executor.exchange = forgetful
+    assert_same(rows_of(run, executor), wanted)
+    assert any(lost)
+
+
+def test_a_client_that_fails_is_named_through_a_combiner(monkeypatch):
+    run, tables = prepared(8, algorithms=[METHODS[0]])
+
+    def train(self, clients, x):
+        if 5 in clients.ids:
+            raise ValueError("no batteries")
+        return type(self).whole(self, clients, x)
+
+    algorithm = type(run.training.algorithm)
+    monkeypatch.setattr(algorithm, "whole", algorithm.train, raising=False)
+    monkeypatch.setattr(algorithm, "train", train)
+    for executor in (
+        SerialExecutor(tables), RayExecutor(pool([Node(2, 8), Node(2, 8)]), 8, stored(tables))
+    ):  # fmt: skip
+        with pytest.raises(RunFailed, match="client 5, 'train' failed: ValueError: no batteries"):
+            rows_of(run, executor)
+
+
+def test_a_run_waits_for_a_node_where_there_is_none(monkeypatch):
+    """It takes the pool that is offered meanwhile, and gives up after a while without one."""
+    run, tables = prepared(8, algorithms=[METHODS[0]])
+    executor = RayExecutor(Pool([], []), 8, stored(tables))
+    monkeypatch.setattr("time.sleep", lambda s: executor.offer(pool([Node(2, 8)])))
+    executor.open(run.folder, run.setup())
+    assert executor.pool.sizes == [2]
+    assert not executor.moves
+    monkeypatch.setattr("time.sleep", lambda s: None)
+    monkeypatch.setattr("rayfed.executors.ray_pool._RESTART_S", 0.01)
+    alone = RayExecutor(Pool([], []), 8, stored(tables))
+    with pytest.raises(ConnectionError, match="no node has any"):
+        alone.open(run.folder, run.setup())

@@ -1,0 +1,216 @@
+"""Who may write a remote folder, and what becomes of what cannot be uploaded."""
+
+import threading
+import time
+from unittest import mock
+
+import pytest
+
+import rayfed
+from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.runs.backend import Silent
+from rayfed.runs.remote import mirror, owner, session
+from rayfed.runs.remote.names import OWNER
+from rayfed.runs.remote.objects import Objects
+from rayfed.runs.remote.owner import Owner
+from rayfed.runs.remote.staging import Staging
+from rayfed.testing.bucket import bucket
+from rayfed.testing.studies import mixed
+from tests.runs.remote.machine import URL
+
+STUDY = mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2, "batch": 4}}])
+RUN = "fedavg-seed3"
+
+
+class Lines(Silent):
+    """Keeps the lines for the user; a study that reports is slowed down."""
+
+    def __init__(self, pause_s=0.0):
+        self.lines, self.pause_s = [], pause_s
+
+    def note(self, line):
+        self.lines.append(line)
+
+    def runs(self, progress, outcome):
+        time.sleep(self.pause_s)
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    monkeypatch.setattr(owner, "BEAT_S", 0.05)
+    monkeypatch.setattr(mirror, "EVERY_S", 0.02)
+    monkeypatch.setattr(mirror, "FIRST_S", 0.02)
+    monkeypatch.setattr(mirror, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(rayfed.Result, "report", lambda result: None)  # pages take long
+
+
+@pytest.fixture
+def held():
+    with bucket() as store:
+        yield store
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """Make this another machine, which has no copies; or the first one again."""
+
+    def move(name="elsewhere"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+
+    return move
+
+
+def names():
+    return set(Objects(URL).list())
+
+
+def test_a_study_is_whole_elsewhere(held, calm_study, assert_same, elsewhere):
+    rayfed.run(STUDY, out=URL)
+    assert {f"{RUN}/run.json", "scenario.yaml", OWNER} <= names()
+    assert not any(part in name for name in names() for part in (".lock", ".new", ".old", ".tmp"))
+    elsewhere()
+    result = rayfed.load(URL)
+    assert_same(calm_study, result.folder)
+    assert result.outcome == {RUN: "finished"}
+
+
+@pytest.fixture(scope="module")
+def calm_study(tmp_path_factory):
+    with mock.patch.object(rayfed.Result, "report"):
+        return rayfed.run(STUDY, out=tmp_path_factory.mktemp("calm") / "out").folder
+
+
+def test_what_differs_alone_is_brought(held, elsewhere, monkeypatch):
+    rayfed.run(STUDY, out=URL)
+    elsewhere()
+    rayfed.load(URL)
+    Objects(URL).write("summary.csv", b"new")
+    Objects(URL).write("../outside", b"never")
+    brought = []
+    get = Objects.get
+    monkeypatch.setattr(
+        Objects, "get", lambda self, files: (brought.extend(files), get(self, files))
+    )
+    folder = rayfed.load(URL).folder
+    assert brought == ["summary.csv"]
+    assert (folder / "summary.csv").read_bytes() == b"new"
+
+
+def test_uploads_that_fail_are_said_and_tried_again(held, calm_study, assert_same, elsewhere):
+    held.failing = range(5, 12)  # after the probe and the owner
+    watch = Lines(pause_s=0.1)
+    rayfed.run(STUDY, out=URL, watch=watch)
+    first, then = (line for line in watch.lines if "uploads" in line)
+    assert first.startswith(
+        f"uploads to {URL} fail (cannot be written (the store is out of reach))"
+    )
+    assert then == f"uploads to {URL} work again"
+    elsewhere()
+    assert_same(calm_study, rayfed.load(URL).folder)
+
+
+def test_what_cannot_be_uploaded_is_kept_and_named(held, calm_study, assert_same, elsewhere):
+    held.failing = range(5, 10**6)
+    with pytest.raises(RayfedError, match="not everything was uploaded") as error:
+        rayfed.run(STUDY, out=URL)
+    folder = Staging.of(URL).folder
+    assert f"all of it is in {folder}, upload it from this machine by: rayfed resume {URL}" in str(
+        error.value
+    )
+    assert_same(calm_study, folder)
+    held.failing = range(0)
+    assert rayfed.resume(URL).outcome == {RUN: "finished"}
+    elsewhere()
+    assert_same(calm_study, rayfed.load(URL).folder)
+
+
+def test_what_was_not_uploaded_is_moved_aside_when_the_study_went_on_elsewhere(held, elsewhere):
+    held.failing = range(30, 10**6)
+    with pytest.raises(RayfedError, match="not everything was uploaded"):
+        rayfed.run(STUDY, out=URL)
+    here = Staging.of(URL).folder
+    held.failing = range(0)
+    elsewhere()
+    rayfed.resume(URL)
+    elsewhere("cache")
+    watch = Lines()
+    rayfed.resume(URL, watch=watch)
+    assert watch.lines == [f"what was recorded here and not uploaded was moved aside to {here}.1"]
+
+
+def test_one_process_writes_at_a_time(held):
+    first = Owner(Objects(URL), "first")
+    first.take("", print)
+    lines = []
+    with pytest.raises(
+        ScenarioError, match=r"is being written by process \d+ of .*; wait for that"
+    ):
+        Owner(Objects(URL), "second").take("", lines.append)
+    assert len(lines) == 1
+    assert "waiting 0.3 s for a sign of life" in lines[0]
+    first.leave()
+    third = Owner(Objects(URL), "third")
+    assert third.take("", lines.append) == "first"
+    third.stop()
+    assert len(lines) == 1
+
+
+def test_a_study_that_is_running_elsewhere_is_read_but_not_resumed(held, elsewhere):
+    rayfed.run(STUDY, out=URL)
+    other = Owner(Objects(URL), "other")
+    other.take(other.session, print)
+    elsewhere()
+    rayfed.load(URL)
+    with pytest.raises(ScenarioError, match=r"study: is being written by process \d+"):
+        rayfed.resume(URL)
+    other.leave()
+    assert rayfed.resume(URL).outcome == {RUN: "finished"}
+
+
+def test_an_owner_without_a_sign_of_life_is_replaced_and_notices(held):
+    first = Owner(Objects(URL), "first")
+    first._left.wait = lambda seconds: threading.Event().wait(0.6)  # it was stopped meanwhile
+    first.take("", print)
+    second = Owner(Objects(URL), "second")
+    assert second.take("", lambda line: None) == "first"
+    first._thread.join()
+    assert "writes bucket://store/study now" in str(first.taken)
+    second.stop()
+
+
+def test_a_study_that_another_took_over_ends_with_a_line(held):
+    class Robbed(Lines):
+        def runs(self, progress, outcome):
+            if not self.lines:
+                Objects(URL).write(OWNER, b'{"session": "x", "who": "somebody else"}')
+            time.sleep(0.1)
+
+    watch = Robbed()
+    with pytest.raises(RayfedError, match=r"not everything was uploaded \(somebody else writes"):
+        rayfed.run(STUDY, out=URL, watch=watch)
+    assert "nothing more is uploaded, the study goes on in this machine" in watch.lines[0]
+
+
+def test_a_new_study_does_not_mix_with_another(held):
+    Objects(URL).write("notes.txt", b"mine")
+    with pytest.raises(
+        ScenarioError, match="is not empty; go on with a study there by rayfed resume"
+    ):
+        rayfed.run(STUDY, out=URL)
+    assert names() == {"notes.txt"}
+
+
+def test_a_copy_that_was_the_last_one_is_moved_aside(held):
+    rayfed.run(STUDY, out=URL)
+    Objects(URL).delete(names())
+    watch = Lines()
+    rayfed.run(STUDY, out=URL, watch=watch)
+    (line,) = watch.lines
+    assert line.startswith("an earlier copy was moved aside to ")
+    assert (Staging.of(URL).home / "study.1" / RUN / "run.json").is_file()
+
+
+def test_other_folders_are_left_alone(tmp_path):
+    with session.owned(tmp_path, print), session.returned(tmp_path):
+        (tmp_path / "page.html").write_text("")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

@@ -1,0 +1,159 @@
+"""Clusters of several nodes on this machine, by `ray.cluster_utils`."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+import rayfed
+from rayfed.testing.compare import assert_same_results
+from rayfed.testing.nodes import Nodes
+from tests.contract.test_placement import wait_for
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+STUDY = {
+    "name": "moving",
+    "rounds": 40,
+    "problem": {"name": "least-squares", "dataset": {"name": "linear", "features": 2}},
+    "clients": {"count": 12},
+    "algorithms": ["scaffold", "fedavg"],
+    "checkpoint": {"every_s": 0.5},
+}
+LONG = STUDY | {"clock": {"name": "wall", "scale": 0.05}}  # there is time for something to happen
+
+
+@pytest.fixture
+def nodes():
+    with Nodes() as made:
+        yield made
+
+
+@pytest.fixture
+def calm(tmp_path):
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(LONG))
+    return rayfed.run(STUDY | {"executor": "serial"}, out=tmp_path / "calm").folder
+
+
+def log_of(out):
+    return "".join(path.read_text() for path in out.glob("*/log.txt"))
+
+
+def test_nodes_come_and_go(nodes, calm, tmp_path):
+    nodes.add("here", 0)
+    nodes.add("first", 2)
+    out = tmp_path / "out"
+    process = nodes.run("here", "run", str(tmp_path / "long.yaml"), "--out", str(out))
+    try:
+        wait_for(lambda: len(list(out.glob("*/checkpoint/manifest.json"))) == 2, 180)
+        nodes.add("second", 2)
+        wait_for(lambda: log_of(out).count("clients are dealt anew") == 2, 120)
+        nodes.kill("first")
+        _, said = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+    assert_same_results(calm, out)
+    assert said.count("has come: 2 client actors there, 4 in all") == 1
+    assert said.count("has gone with 2 client actors; 2 are left") == 1
+    assert log_of(out).count("to replay") == 2
+
+
+def test_the_node_of_the_drivers_dies_and_resume_on_another_goes_on(nodes, calm, tmp_path):
+    """The folder is shared; the main process, drivers and some actors are on the node that dies."""
+    nodes.add("here", 2)
+    out = tmp_path / "out"
+    process = nodes.run("here", "run", str(tmp_path / "long.yaml"), "--out", str(out))
+    try:
+        wait_for(lambda: len(list(out.glob("*/checkpoint/manifest.json"))) == 2, 180)
+        time.sleep(1)
+    finally:
+        process.kill()
+        nodes.kill("here")
+    assert not list(out.glob("*/model.npz"))
+    nodes.add("there", 2)
+    resumed = nodes.run("there", "resume", str(out))
+    try:
+        _, said = resumed.communicate(timeout=300)
+    finally:
+        resumed.kill()
+    assert resumed.returncode == 0, said
+    assert_same_results(calm, out)
+
+
+COUNTED = """
+import json, sys
+import numpy as np, ray, ray.experimental
+from ray.cluster_utils import Cluster
+from rayfed import api
+from rayfed.engine.loops import loop_of
+from rayfed.executors.calls import Calls
+from rayfed.executors.ray_pool import RayExecutor
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.ray_crew import Crew, alive
+
+NODES, EACH, ROUNDS = 4, int(sys.argv[1]), 4
+clients = NODES * EACH
+rows = {"X": np.random.default_rng(0).normal(size=(40 * clients, 2**21 // (40 * clients))),
+        "y": np.zeros(40 * clients)}  # 16 MiB
+made = {"rounds": ROUNDS, "clients": {"count": clients}, "algorithms": ["fedavg"],
+        "problem": {"name": "least-squares", "dataset": {"name": "arrays", "data": rows}},
+        "partition": "iid", "executor": "serial"}
+plan = api.prepare(api.read(made))
+(run,) = plan.runs
+sent, got = [], []
+send, get = Calls.send, Calls.get
+
+def counted_send(self, method, key, messages, in_store):
+    sent.extend(["exchange"] * len(messages))
+    return send(self, method, key, messages, in_store)
+
+def counted_get(self, calls):
+    results = get(self, calls)
+    got.extend(len(part.branches) for part in results if hasattr(part, "branches"))
+    return results
+
+Calls.send, Calls.get = counted_send, counted_get
+
+def model(executor):
+    executor.open(run.folder, run.setup())
+    loop = loop_of(run, executor)
+    state = loop.first()
+    for _ in range(ROUNDS):
+        state = loop.step(state)[0]
+    return state.model.tobytes()
+
+alone = model(SerialExecutor(plan.tables))
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+for _ in range(NODES):
+    cluster.add_node(num_cpus=EACH)
+ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+crew = Crew(clients, "auto")
+crew.begin(alive())
+ray.get(crew.starting)
+crew.started()
+tables = {name: ray.put(table) for name, table in plan.tables.items()}
+same = model(RayExecutor(crew.pool(), clients, tables)) == alone
+(table,) = tables.values()
+kept = ray.experimental.get_object_locations([table])[table]
+print(json.dumps({"same": same, "asked": len(sent), "branches": got,
+                  "nodes": len(kept["node_ids"]), "bytes": kept["object_size"]}))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+def test_64_actors_on_4_nodes_send_4_vectors_and_hold_a_table_4_times():
+    words = [sys.executable, "-c", COUNTED, "16"]
+    ended = subprocess.run(words, check=True, stdout=-1, text=True, timeout=500)
+    found = json.loads(ended.stdout.splitlines()[-1])
+    table = 16 * 2**20
+    assert found["same"]
+    assert found["asked"] % 4 == 0
+    assert found["asked"] >= 4 * 4  # rounds, and evaluations
+    assert found["branches"] == [1] * found["asked"]
+    assert found["nodes"] == 5  # each node has it once, and that of this process
+    assert table < found["bytes"] < 1.5 * table

@@ -1,0 +1,155 @@
+"""The actors of a study as nodes come and go, without Ray: who starts where, and who is used."""
+
+from types import SimpleNamespace
+
+import pytest
+from ray.exceptions import RayActorError
+
+from rayfed.core.errors import RayfedError
+from rayfed.runs.ray_crew import Crew, Node
+
+
+class Made:
+    """A kind of actor that records where its actors are started; they are ready when told."""
+
+    def __init__(self, started, kind, **options):
+        self.started, self.kind, self.given = started, kind, options
+
+    def options(self, scheduling_strategy):
+        return Made(self.started, self.kind, node=scheduling_strategy.node_id, **self.given)
+
+    def remote(self, *given):
+        ref = SimpleNamespace(ready=False, error=None)
+        handle = SimpleNamespace(
+            kind=self.kind, given=given, ref=ref, ready=SimpleNamespace(remote=lambda: ref),
+            **self.given,
+        )  # fmt: skip
+        self.started.append(handle)
+        return handle
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return the actors that have been started so far."""
+    made = []
+
+    def remote(**options):
+        return lambda cls: Made(made, cls.__name__, **options)
+
+    def wait(refs, **_):
+        return [r for r in refs if r.ready], [r for r in refs if not r.ready]
+
+    def get(refs):
+        for ref in refs:
+            if ref.error is not None:
+                raise ref.error
+
+    pinned = "rayfed.runs.ray_crew.NodeAffinitySchedulingStrategy"  # it wants ids as Ray's are
+    monkeypatch.setattr(pinned, lambda node, soft: SimpleNamespace(node_id=node))
+    monkeypatch.setattr("ray.remote", remote)
+    monkeypatch.setattr("ray.wait", wait)
+    monkeypatch.setattr("ray.get", get)
+    return made
+
+
+def nodes(**cpus):
+    return {name: Node(f"at-{name}", n, 0.0) for name, n in cpus.items()}
+
+
+def begun(crew, **cpus):
+    crew.begin(nodes(**cpus))
+    crew.started()
+
+
+def of(crew):
+    """Return the hosts of the pool: kind, node, and how many actors each stands for."""
+    pool = crew.pool()
+    return [(h.kind, h.node, size) for h, size in zip(pool.hosts, pool.sizes, strict=True)]
+
+
+def test_one_node_has_no_combiner(started):
+    crew = Crew(20, "auto")
+    begun(crew, a=2.0)
+    assert of(crew) == [("HostActor", "a", 1), ("HostActor", "a", 1)]
+    assert {actor.num_cpus for actor in started} == {1.0}
+    assert list(crew.look(nodes(a=2.0))) == []
+
+
+def test_several_nodes_have_one_each_where_there_are_several_actors(started):
+    crew = Crew(20, "auto")
+    begun(crew, a=2.0, b=1.0, c=3.0)
+    assert of(crew) == [("Combiner", "a", 2), ("HostActor", "b", 1), ("Combiner", "c", 3)]
+    assert [actor.num_cpus for actor in started if actor.kind == "Combiner"] == [0, 0]
+
+
+def test_a_node_that_comes_is_used_once_its_actors_are_ready(started):
+    crew = Crew(20, "auto")
+    begun(crew, a=2.0)
+    before = crew.version
+    assert list(crew.look(nodes(a=2.0, b=2.0))) == []
+    assert [actor.node for actor in started] == ["a", "a", "b", "b", "a", "b"]
+    assert [actor.kind for actor in started[4:]] == ["Combiner", "Combiner"]
+    assert of(crew) == [("HostActor", "a", 1), ("HostActor", "a", 1)]
+    for actor in started:
+        actor.ref.ready = True
+    assert list(crew.look(nodes(a=2.0, b=2.0))) == [
+        "node at-b has come: 2 client actors there, 4 in all, from the next checkpoint of each "
+        "run on"
+    ]
+    assert of(crew) == [("Combiner", "a", 2), ("Combiner", "b", 2)]
+    assert crew.version > before
+
+
+def test_a_node_that_goes_takes_its_actors_with_it(started):
+    crew = Crew(20, "auto")
+    begun(crew, a=2.0, b=1.0)
+    before = crew.version
+    assert list(crew.look(nodes(b=1.0))) == ["node at-a has gone with 2 client actors; 1 are left"]
+    assert of(crew) == [("HostActor", "b", 1)]
+    assert crew.version > before
+    assert list(crew.look({})) == [
+        "node at-b has gone with 1 client actors; 0 are left; runs wait for a node"
+    ]
+    assert of(crew) == []
+
+
+def test_a_number_of_actors_that_was_asked_for_stays(started):
+    """It shrinks with nodes that go, and others that come fill it up again."""
+    crew = Crew(20, 5)
+    begun(crew, a=2.0, b=2.0)
+    assert [actor.node for actor in started if actor.kind == "HostActor"] == ["a", "a", "b", "b"]
+    count = len(started)
+    assert list(crew.look(nodes(a=2.0, b=2.0, c=8.0))) == []
+    assert len(started) == count
+    assert len(list(crew.look(nodes(b=2.0)))) == 1
+    assert len(crew.actors) == 2
+    list(crew.look(nodes(b=2.0, d=2.0)))
+    assert [actor.node for actor in started[count:]] == ["d", "d", "d"]  # a combiner besides
+
+
+def test_more_actors_than_processors_share_them(started):
+    crew = Crew(9, 1)
+    begun(crew, a=2.0, b=1.0)
+    shares = [(a.node, a.num_cpus) for a in started if a.kind == "HostActor"]
+    assert shares == [("a", 0.3333)] * 6 + [("b", 0.3333)] * 3
+
+
+def test_a_node_where_actors_cannot_start_is_left_alone(started):
+    crew = Crew(20, "auto")
+    begun(crew, a=1.0)
+    list(crew.look(nodes(a=1.0, b=1.0)))
+    started[-1].ref.ready, started[-1].ref.error = True, RayActorError()
+    (line,) = crew.look(nodes(a=1.0, b=1.0))
+    assert line.startswith("client actors cannot start on node at-b: ")
+    count = len(started)
+    assert list(crew.look(nodes(a=1.0, b=1.0))) == []
+    assert (len(started), of(crew)) == (count, [("HostActor", "a", 1)])
+
+
+def test_gpus_decide_where_actors_are(started):
+    there = {"a": Node("a", 8.0, 0.0), "b": Node("b", 2.0, 1.0), "c": Node("c", 2.0, 2.0)}
+    with pytest.raises(RayfedError, match="4 client actors need 4 GPUs, but there are 3"):
+        Crew(4, 1, gpus=1.0).begin(there)
+    Crew(3, 1, gpus=1.0).begin(there)
+    found = sorted(actor.node for actor in started if actor.kind == "HostActor")
+    assert found == ["b", "c", "c"]
