@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from rayfed.datasets.base import Dataset, Source, Table
 
@@ -36,7 +37,8 @@ class Noise(Dataset):
         rng = np.random.default_rng(self.seeded(0))
         n, outputs = self.clients * self.samples, max(1, self.classes)
         X = rng.standard_normal((n, self.features), np.float32 if self.classes else np.float64)
-        scores = X @ rng.standard_normal((self.features, outputs), X.dtype.type)
+        with threadpool_limits(1):  # every thread would keep 30 MB
+            scores = X @ rng.standard_normal((self.features, outputs), X.dtype.type)
         y = scores.argmax(axis=1) if self.classes else scores[:, 0] + 0.1 * rng.standard_normal(n)
         client = np.repeat(np.arange(self.clients), self.samples)
         return Table(X, y, self.classes, client=client)
