@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, clipped
@@ -152,6 +152,7 @@ class RayStudy:
         self.idle: list[Any] = []
         self.crew = Crew(clients, clients_per_actor, memory_gb, gpus)
         self.looked, self.version = time.monotonic(), self.crew.version
+        self.lost_at: float | None = None
         self.started = not ray.is_initialized()
         self.alone = self.started and address is None  # no node comes or goes
         if self.started:
@@ -175,8 +176,8 @@ class RayStudy:
         RayfedError
             If one cannot start, or others hold the CPUs that they wait for.
         """
-        waiting = self.crew.starting
-        total = len(self.crew.actors)
+        waiting, total = self.crew.starting, len(self.crew.actors)
+        self.lost_at = None
         while waiting:
             done, waiting = self._first(waiting)
             if not done:
@@ -185,14 +186,19 @@ class RayStudy:
                 ray.get(done)
             except RayError as error:
                 self._drop_nodes(error)
-                waiting, total = self.crew.starting, len(self.crew.actors)
+                waiting, total = self.crew.ask_again(), len(self.crew.actors)
             report(max(0, total - len(waiting)), total)  # combiners start last
         self.crew.started()
 
     def _drop_nodes(self, error: RayError) -> None:
-        """Do without nodes that have gone meanwhile; without one, a client actor cannot start."""
+        """Do without nodes that have gone meanwhile, once Ray knows; else an actor cannot start."""
         nodes = alive()
         if self.crew.stations.keys() <= nodes.keys():
+            self.lost_at = self.lost_at or time.monotonic()
+            known = not isinstance(error, ActorUnavailableError)
+            if not known and time.monotonic() - self.lost_at < _START_S:
+                time.sleep(_LOOK_S)
+                return
             text = f"a client actor cannot start: {first_line(error)}"
             raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
         for line in self.crew.look(nodes):

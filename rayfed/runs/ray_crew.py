@@ -178,6 +178,14 @@ class Crew:
         station.combiner = pinned.remote(ray.cloudpickle.dumps(station.actors), self.clients)
         station.starting.append(station.combiner.ready.remote())
 
+    def ask_again(self) -> list[Any]:
+        """Return new calls that are answered once everything is ready."""
+        for station in self.stations.values():
+            if station.starting:
+                hosts = [*station.actors, *([station.combiner] if station.combiner else [])]
+                station.starting = [host.ready.remote() for host in hosts]
+        return self.starting
+
     def started(self) -> None:
         """Note that everything is ready."""
         for station in self.stations.values():

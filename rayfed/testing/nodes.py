@@ -104,16 +104,23 @@ class Nodes:
             Share in [0, 1) that decides which.
         seconds : float
         """
-        actors = [p for p in self.raylets[name].children() if _is_host(p)]
-        if not actors:
-            return
         with suppress(psutil.NoSuchProcess):
-            actor = sorted(actors, key=lambda p: p.pid)[int(which * len(actors))]
-            actor.send_signal(signal.SIGSTOP)
-            try:
-                time.sleep(seconds)
-            finally:
-                actor.send_signal(signal.SIGCONT)
+            for actor in self._chosen(name, which):
+                actor.send_signal(signal.SIGSTOP)
+                try:
+                    time.sleep(seconds)
+                finally:
+                    actor.send_signal(signal.SIGCONT)
+
+    def end(self, name: str, which: float) -> None:
+        """Kill a client actor or combiner of a node, which Ray starts anew; see `stop`."""
+        with suppress(psutil.NoSuchProcess):
+            for actor in self._chosen(name, which):
+                actor.kill()
+
+    def _chosen(self, name: str, which: float) -> list[psutil.Process]:
+        actors = [p for p in self.raylets[name].children() if _is_host(p)]
+        return sorted(actors, key=lambda p: p.pid)[int(which * len(actors)) :][:1]
 
     def run(self, name: str, *command: str) -> subprocess.Popen[str]:
         """Begin a command of rayfed that joins the cluster at a node."""

@@ -255,7 +255,7 @@ def test_one_cpu_and_two_nodes_give_the_same_bytes(study, serial, tmp_path, asse
         "study, out = sys.argv[1:]\n"
         "cluster = Cluster(initialize_head=True, head_node_args={'num_cpus': 1})\n"
         "rayfed.run(study, out=out + '/one', address=cluster.address, page=False)\n"
-        "cluster.add_node(num_cpus=1)\n"
+        "cluster.add_node(num_cpus=2)\n"  # with a combiner
         "rayfed.run(study, out=out + '/two', address=cluster.address, page=False)\n"
         "cluster.shutdown()\n"
     )

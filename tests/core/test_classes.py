@@ -93,7 +93,7 @@ def clients_of(owned, clients):
 
 
 @given(st.integers(2, 300), st.data())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_nodes_share_their_clients_out_to_their_processes(clients, data):
     """Two levels of classes: each process has a client, and the sum of a node is the same."""
     sizes, left = [], clients

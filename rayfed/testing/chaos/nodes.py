@@ -17,6 +17,7 @@ WALL_S = 12.0
 _CPUS = 2
 _BEGIN_S, _PATIENCE_S = 120.0, 300.0
 _HERE = "here"  # the node of the drivers, without client actors
+_KINDS = ("come", "go", "end", "stop", "hog")
 _HOG = "while True: pass"
 
 
@@ -26,9 +27,9 @@ class Change:
 
     Parameters
     ----------
-    kind : "come", "go", "stop" or "hog"
-        A node comes; one goes; one of its client actors or combiners stands still for a while; or
-        something else takes a processor for a while.
+    kind : "come", "go", "end", "stop" or "hog"
+        A node comes; one goes; one of its client actors or combiners is killed, or stands still for
+        a while; or something else takes a processor for a while.
     at : float
         Share in [0, 1) that decides which node or actor.
     seconds : float
@@ -43,7 +44,7 @@ class Change:
 def drawn_changes(dice: Dice) -> tuple[Change, ...]:
     """Return two to five changes."""
     return tuple(
-        Change(dice.one_of(("come", "go", "stop", "hog")), dice.share(), dice.number(0.2, 3.0))
+        Change(dice.one_of(_KINDS), dice.share(), dice.number(0.2, 3.0))
         for _ in range(dice.whole(2, 5))
     )
 
@@ -89,13 +90,15 @@ def _until_begun(study: subprocess.Popen[str], out: Path) -> None:
 
 def _apply(nodes: Nodes, change: Change, number: int) -> None:
     there = sorted(nodes.raylets.keys() - {_HERE})
-    name = there[int(change.at * len(there))]
+    name, which = there[int(change.at * len(there))], change.at * len(there) % 1
     if change.kind == "come" or (change.kind == "go" and len(there) == 1):
         nodes.add(f"later-{number}", _CPUS)
     elif change.kind == "go":
         nodes.kill(name)
+    elif change.kind == "end":
+        nodes.end(name, which)
     elif change.kind == "stop":
-        nodes.stop(name, change.at, change.seconds)
+        nodes.stop(name, which, change.seconds)
         return
     else:
         hog = subprocess.Popen([sys.executable, "-c", _HOG])
