@@ -68,7 +68,7 @@ def _import_ahead() -> None:
     sys.path[0] = home  # the rayfed of the process that started Ray
     os.environ["RAY_JOB_ID"] = _NO_JOB  # is read when Ray is imported
     import_module("ray._private.workers.default_worker")
-    for name in ("rayfed.executors.ray_host", *os.environ[MODULES].split(",")):
+    for name in ("numpy.random", "rayfed.executors.ray_host", *os.environ[MODULES].split(",")):
         with suppress(Exception):  # a worker that needs it will say what is wrong
             import_module(name)
     gc.collect()
