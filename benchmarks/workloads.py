@@ -114,7 +114,7 @@ def w1(size: Size, actors: int = 0) -> Workload:
         targets=(
             (Target("overhead_ms", 1.0), Target("ratio", 2.0))
             if actors
-            else (Target("ratio", 4.0),)
+            else (Target("ratio", 6.0),)
         ),
     )
 

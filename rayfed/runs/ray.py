@@ -33,7 +33,7 @@ from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.folder import writing
 from rayfed.runs.logger import LogLine, forward, level
-from rayfed.runs.ray_crew import Crew, alive
+from rayfed.runs.ray_actors import StudyActors, alive
 from rayfed.runs.ray_node import joined, start
 from rayfed.runs.records import log
 from rayfed.runs.remote.place import shown
@@ -150,8 +150,8 @@ class RayStudy:
         self.out, self.say = out, say
         self.drivers: list[Any] = []
         self.idle: list[Any] = []
-        self.crew = Crew(clients, clients_per_actor, memory_gb, gpus)
-        self.looked, self.version = time.monotonic(), self.crew.version
+        self.study_actors = StudyActors(clients, clients_per_actor, memory_gb, gpus)
+        self.looked, self.version = time.monotonic(), self.study_actors.version
         self.lost_at: float | None = None
         self.started = not ray.is_initialized()
         self.alone = self.started and address is None  # no node comes or goes
@@ -162,8 +162,8 @@ class RayStudy:
         try:
             for module in by_value:  # a user's own code travels with the values that need it
                 ray.cloudpickle.register_pickle_by_value(module)
-            self.crew.begin(alive())
-            self.idle += [self._start_driver() for _ in range(min(runs, self.crew.cpus))]
+            self.study_actors.begin(alive())
+            self.idle += [self._start_driver() for _ in range(min(runs, self.study_actors.cpus))]
         except BaseException:
             self.close()
             raise
@@ -176,7 +176,7 @@ class RayStudy:
         RayfedError
             If one cannot start, or others hold the CPUs that they wait for.
         """
-        waiting, total = self.crew.starting, len(self.crew.actors)
+        waiting, total = self.study_actors.starting, len(self.study_actors.actors)
         self.lost_at = None
         while waiting:
             done, waiting = self._first(waiting)
@@ -186,14 +186,14 @@ class RayStudy:
                 ray.get(done)
             except RayError as error:
                 self._drop_nodes(error)
-                waiting, total = self.crew.ask_again(), len(self.crew.actors)
+                waiting, total = self.study_actors.ask_again(), len(self.study_actors.actors)
             report(max(0, total - len(waiting)), total)  # combiners start last
-        self.crew.started()
+        self.study_actors.started()
 
     def _drop_nodes(self, error: RayError) -> None:
         """Do without nodes that have gone meanwhile, once Ray knows; else an actor cannot start."""
         nodes = alive()
-        if self.crew.stations.keys() <= nodes.keys():
+        if self.study_actors.by_node.keys() <= nodes.keys():
             self.lost_at = self.lost_at or time.monotonic()
             known = not isinstance(error, ActorUnavailableError)
             if not known and time.monotonic() - self.lost_at < _START_S:
@@ -201,9 +201,9 @@ class RayStudy:
                 return
             text = f"a client actor cannot start: {first_line(error)}"
             raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
-        for line in self.crew.look(nodes):
+        for line in self.study_actors.look(nodes):
             self.say(line)
-        if not self.crew.stations:
+        if not self.study_actors.by_node:
             raise RayfedError("executor: no node is left to start client actors on") from error
 
     def _first(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -228,11 +228,11 @@ class RayStudy:
         """Follow the nodes of a cluster, give drivers the pool that there is, say what changed."""
         if self.alone or time.monotonic() - self.looked < _NODES_S:
             return []
-        lines = list(self.crew.look(alive()))
+        lines = list(self.study_actors.look(alive()))
         self.looked = time.monotonic()
-        pool = self.crew.pool()
-        if self.version != self.crew.version and pool.hosts:
-            self.version = self.crew.version
+        pool = self.study_actors.pool()
+        if self.version != self.study_actors.version and pool.hosts:
+            self.version = self.study_actors.version
             for driver in self.drivers:
                 driver.use.remote(pool)
         return lines
@@ -244,11 +244,11 @@ class RayStudy:
     def _check_room(self, waiting: int) -> None:
         """Refuse to wait for CPUs that others hold."""
         free = ray.available_resources().get("CPU", 0.0)
-        if free < self.crew.share:
+        if free < self.study_actors.share:
             raise RayfedError(
-                f"executor: {waiting} client actors wait for {self.crew.share:g} CPU each, but of "
-                f"{self.crew.cpus} CPUs {free:g} are free; end what holds them, or use a larger "
-                "executor.clients_per_actor"
+                f"executor: {waiting} client actors wait for {self.study_actors.share:g} CPU "
+                f"each, but of {self.study_actors.cpus} CPUs {free:g} are free; end what holds "
+                "them, or use a larger executor.clients_per_actor"
             )
 
     def execute(
@@ -274,7 +274,7 @@ class RayStudy:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
         handle = actor.options(scheduling_strategy=here).remote(
-            str(self.out.resolve()), self.crew.clients, level()
+            str(self.out.resolve()), self.study_actors.clients, level()
         )
         self.drivers.append(handle)
         return handle
@@ -282,7 +282,7 @@ class RayStudy:
     def close(self) -> None:
         """End the actors, and Ray where it was started here."""
         self._end_drivers()
-        for actor in self.crew.end():
+        for actor in self.study_actors.end():
             self._end(actor)
         if self.started:
             self.node.end()
@@ -312,7 +312,7 @@ class _Queue:
 
     def run(self, report: Report) -> dict[str, str]:
         """Run everything and return the outcome of each run by folder."""
-        wanted = min(len(self.waiting), self.study.crew.cpus)
+        wanted = min(len(self.waiting), self.study.study_actors.cpus)
         for driver in [self.study.driver() for _ in range(wanted)]:
             self._deal(driver)
         try:
@@ -353,7 +353,7 @@ class _Queue:
             if not self.waiting:
                 return
             run = self.waiting.pop(0)
-        pool = self.study.crew.pool()
+        pool = self.study.study_actors.pool()
         ref = driver.execute.remote(run, self.tables, self.resume or tries > 0, pool)
         self.busy[ref] = (driver, run, tries)
 

@@ -103,7 +103,7 @@ from rayfed.engine.loops import loop_of
 from rayfed.executors.calls import Calls
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.ray_crew import Crew, alive
+from rayfed.runs.ray_actors import StudyActors, alive
 
 NODES, EACH, ROUNDS = 4, int(sys.argv[1]), 4
 clients = NODES * EACH
@@ -141,12 +141,12 @@ cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
 for _ in range(NODES):
     cluster.add_node(num_cpus=EACH)
 ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-crew = Crew(clients, "auto")
-crew.begin(alive())
-ray.get(crew.starting)
-crew.started()
+study_actors = StudyActors(clients, "auto")
+study_actors.begin(alive())
+ray.get(study_actors.starting)
+study_actors.started()
 tables = {name: ray.put(table) for name, table in plan.tables.items()}
-same = model(RayExecutor(crew.pool(), clients, tables)) == alone
+same = model(RayExecutor(study_actors.pool(), clients, tables)) == alone
 (table,) = tables.values()
 kept = ray.experimental.get_object_locations([table])[table]
 print(json.dumps({"same": same, "asked": len(sent), "branches": got,

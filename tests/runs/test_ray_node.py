@@ -102,7 +102,7 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # which is for clusters
     study = RayStudy(2, 2, None, tmp_path)
     try:
-        actor = ray.get(study.crew.actors[0].ready.remote())
+        actor = ray.get(study.study_actors.actors[0].ready.remote())
         mine, its = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, actor))
         assert mine == its
         me = psutil.Process()

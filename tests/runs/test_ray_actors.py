@@ -6,7 +6,7 @@ import pytest
 from ray.exceptions import RayActorError
 
 from rayfed.core.errors import RayfedError
-from rayfed.runs.ray_crew import Crew, Node
+from rayfed.runs.ray_actors import Node, StudyActors
 
 
 class Made:
@@ -44,7 +44,7 @@ def started(monkeypatch):
             if ref.error is not None:
                 raise ref.error
 
-    pinned = "rayfed.runs.ray_crew.NodeAffinitySchedulingStrategy"  # it wants ids as Ray's are
+    pinned = "rayfed.runs.ray_actors.NodeAffinitySchedulingStrategy"  # it wants ids as Ray's are
     monkeypatch.setattr(pinned, lambda node, soft: SimpleNamespace(node_id=node))
     monkeypatch.setattr("ray.remote", remote)
     monkeypatch.setattr("ray.wait", wait)
@@ -56,100 +56,102 @@ def nodes(**cpus):
     return {name: Node(f"at-{name}", n, 0.0) for name, n in cpus.items()}
 
 
-def begun(crew, **cpus):
-    crew.begin(nodes(**cpus))
-    crew.started()
+def begun(study_actors, **cpus):
+    study_actors.begin(nodes(**cpus))
+    study_actors.started()
 
 
-def of(crew):
+def of(study_actors):
     """Return the hosts of the pool: kind, node, and how many actors each stands for."""
-    pool = crew.pool()
+    pool = study_actors.pool()
     return [(h.kind, h.node, size) for h, size in zip(pool.hosts, pool.sizes, strict=True)]
 
 
 def test_one_node_has_no_combiner(started):
-    crew = Crew(20, "auto")
-    begun(crew, a=2.0)
-    assert of(crew) == [("HostActor", "a", 1), ("HostActor", "a", 1)]
+    study_actors = StudyActors(20, "auto")
+    begun(study_actors, a=2.0)
+    assert of(study_actors) == [("HostActor", "a", 1), ("HostActor", "a", 1)]
     assert {actor.num_cpus for actor in started} == {1.0}
-    assert list(crew.look(nodes(a=2.0))) == []
+    assert list(study_actors.look(nodes(a=2.0))) == []
 
 
 def test_several_nodes_have_one_each_where_there_are_several_actors(started):
-    crew = Crew(20, "auto")
-    begun(crew, a=2.0, b=1.0, c=3.0)
-    assert of(crew) == [("Combiner", "a", 2), ("HostActor", "b", 1), ("Combiner", "c", 3)]
+    study_actors = StudyActors(20, "auto")
+    begun(study_actors, a=2.0, b=1.0, c=3.0)
+    assert of(study_actors) == [("Combiner", "a", 2), ("HostActor", "b", 1), ("Combiner", "c", 3)]
     assert [actor.num_cpus for actor in started if actor.kind == "Combiner"] == [0, 0]
 
 
 def test_a_node_that_comes_is_used_once_its_actors_are_ready(started):
-    crew = Crew(20, "auto")
-    begun(crew, a=2.0)
-    before = crew.version
-    assert list(crew.look(nodes(a=2.0, b=2.0))) == []
+    study_actors = StudyActors(20, "auto")
+    begun(study_actors, a=2.0)
+    before = study_actors.version
+    assert list(study_actors.look(nodes(a=2.0, b=2.0))) == []
     assert [actor.node for actor in started] == ["a", "a", "b", "b", "a", "b"]
     assert [actor.kind for actor in started[4:]] == ["Combiner", "Combiner"]
-    assert of(crew) == [("HostActor", "a", 1), ("HostActor", "a", 1)]
+    assert of(study_actors) == [("HostActor", "a", 1), ("HostActor", "a", 1)]
     for actor in started:
         actor.ref.ready = True
-    assert list(crew.look(nodes(a=2.0, b=2.0))) == [
+    assert list(study_actors.look(nodes(a=2.0, b=2.0))) == [
         "node at-b has come: 2 client actors there, 4 in all, from the next checkpoint of each "
         "run on"
     ]
-    assert of(crew) == [("Combiner", "a", 2), ("Combiner", "b", 2)]
-    assert crew.version > before
+    assert of(study_actors) == [("Combiner", "a", 2), ("Combiner", "b", 2)]
+    assert study_actors.version > before
 
 
 def test_a_node_that_goes_takes_its_actors_with_it(started):
-    crew = Crew(20, "auto")
-    begun(crew, a=2.0, b=1.0)
-    before = crew.version
-    assert list(crew.look(nodes(b=1.0))) == ["node at-a has gone with 2 client actors; 1 are left"]
-    assert of(crew) == [("HostActor", "b", 1)]
-    assert crew.version > before
-    assert list(crew.look({})) == [
+    study_actors = StudyActors(20, "auto")
+    begun(study_actors, a=2.0, b=1.0)
+    before = study_actors.version
+    assert list(study_actors.look(nodes(b=1.0))) == [
+        "node at-a has gone with 2 client actors; 1 are left"
+    ]
+    assert of(study_actors) == [("HostActor", "b", 1)]
+    assert study_actors.version > before
+    assert list(study_actors.look({})) == [
         "node at-b has gone with 1 client actors; 0 are left; runs wait for a node"
     ]
-    assert of(crew) == []
+    assert of(study_actors) == []
 
 
 def test_a_number_of_actors_that_was_asked_for_stays(started):
     """It shrinks with nodes that go, and others that come fill it up again."""
-    crew = Crew(20, 5)
-    begun(crew, a=2.0, b=2.0)
+    study_actors = StudyActors(20, 5)
+    begun(study_actors, a=2.0, b=2.0)
     assert [actor.node for actor in started if actor.kind == "HostActor"] == ["a", "a", "b", "b"]
     count = len(started)
-    assert list(crew.look(nodes(a=2.0, b=2.0, c=8.0))) == []
+    assert list(study_actors.look(nodes(a=2.0, b=2.0, c=8.0))) == []
     assert len(started) == count
-    assert len(list(crew.look(nodes(b=2.0)))) == 1
-    assert len(crew.actors) == 2
-    list(crew.look(nodes(b=2.0, d=2.0)))
+    assert len(list(study_actors.look(nodes(b=2.0)))) == 1
+    assert len(study_actors.actors) == 2
+    list(study_actors.look(nodes(b=2.0, d=2.0)))
     assert [actor.node for actor in started[count:]] == ["d", "d", "d"]  # a combiner besides
 
 
 def test_more_actors_than_processors_share_them(started):
-    crew = Crew(9, 1)
-    begun(crew, a=2.0, b=1.0)
+    study_actors = StudyActors(9, 1)
+    begun(study_actors, a=2.0, b=1.0)
     shares = [(a.node, a.num_cpus) for a in started if a.kind == "HostActor"]
     assert shares == [("a", 0.3333)] * 6 + [("b", 0.3333)] * 3
 
 
 def test_a_node_where_actors_cannot_start_is_left_alone(started):
-    crew = Crew(20, "auto")
-    begun(crew, a=1.0)
-    list(crew.look(nodes(a=1.0, b=1.0)))
+    study_actors = StudyActors(20, "auto")
+    begun(study_actors, a=1.0)
+    list(study_actors.look(nodes(a=1.0, b=1.0)))
     started[-1].ref.ready, started[-1].ref.error = True, RayActorError()
-    (line,) = crew.look(nodes(a=1.0, b=1.0))
+    (line,) = study_actors.look(nodes(a=1.0, b=1.0))
     assert line.startswith("client actors cannot start on node at-b: ")
     count = len(started)
-    assert list(crew.look(nodes(a=1.0, b=1.0))) == []
-    assert (len(started), of(crew)) == (count, [("HostActor", "a", 1)])
+    assert list(study_actors.look(nodes(a=1.0, b=1.0))) == []
+    assert (len(started), of(study_actors)) == (count, [("HostActor", "a", 1)])
 
 
 def test_gpus_decide_where_actors_are(started):
     there = {"a": Node("a", 8.0, 0.0), "b": Node("b", 2.0, 1.0), "c": Node("c", 2.0, 2.0)}
     with pytest.raises(RayfedError, match="4 client actors need 4 GPUs, but there are 3"):
-        Crew(4, 1, gpus=1.0).begin(there)
-    Crew(3, 1, gpus=1.0).begin(there)
+        StudyActors(4, 1, gpus=1.0).begin(there)
+    StudyActors(3, 1, gpus=1.0).begin(there)
     found = sorted(actor.node for actor in started if actor.kind == "HostActor")
     assert found == ["b", "c", "c"]

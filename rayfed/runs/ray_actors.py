@@ -27,7 +27,7 @@ class Node(NamedTuple):
 
 
 @dataclass
-class Station:
+class NodeActors:
     """What a study has on one node.
 
     Parameters
@@ -59,7 +59,7 @@ class Station:
         return [(actor, 1) for actor in self.actors]
 
 
-class Crew:
+class StudyActors:
     """The client actors of a study, and the combiner of each node.
 
     Actors are pinned to their nodes. Where a node goes they go; those of the others get its
@@ -91,7 +91,7 @@ class Crew:
     ) -> None:
         self.clients, self.clients_per_actor = clients, clients_per_actor
         self.memory_gb, self.gpus = memory_gb, gpus
-        self.stations: dict[str, Station] = {}
+        self.by_node: dict[str, NodeActors] = {}
         self.refused: set[str] = set()
         self.version = 0
 
@@ -100,28 +100,28 @@ class Crew:
     @property
     def actors(self) -> list[Any]:
         """Every client actor."""
-        return [actor for station in self.stations.values() for actor in station.actors]
+        return [actor for on_node in self.by_node.values() for actor in on_node.actors]
 
     @property
     def cpus(self) -> int:
         """CPUs of the nodes."""
-        return max(1, int(sum(station.node.cpus for station in self.stations.values())))
+        return max(1, int(sum(on_node.node.cpus for on_node in self.by_node.values())))
 
     @property
     def starting(self) -> list[Any]:
         """Calls that are answered once everything is ready."""
-        return [ref for station in self.stations.values() for ref in station.starting]
+        return [ref for on_node in self.by_node.values() for ref in on_node.starting]
 
     @property
     def share(self) -> float:
         """The CPUs that an actor waits for, at most."""
-        return max((station.share for station in self.stations.values()), default=1.0)
+        return max((on_node.share for on_node in self.by_node.values()), default=1.0)
 
     def pool(self) -> Pool:
         """Return whom drivers call."""
-        used = [station for station in self.stations.values() if station.used]
-        hosts = [host for station in used for host in station.hosts(combined=len(used) > 1)]
-        spare = self.cpus > sum(len(station.actors) for station in used)
+        used = [on_node for on_node in self.by_node.values() if on_node.used]
+        hosts = [host for on_node in used for host in on_node.hosts(combined=len(used) > 1)]
+        spare = self.cpus > sum(len(on_node.actors) for on_node in used)
         sizes = [size for _, size in hosts]
         return Pool([host for host, _ in hosts], sizes, spare, self.version)
 
@@ -151,17 +151,17 @@ class Crew:
     def start(self, nodes: Mapping[str, Node]) -> None:
         """Start the actors that are wanted on nodes that have none yet, and combiners."""
         cpus = {key: node.cpus for key, node in nodes.items() if key not in self.refused}
-        here = {key: len(station.actors) for key, station in self.stations.items()}
+        here = {key: len(on_node.actors) for key, on_node in self.by_node.items()}
         count = self._wanted(sum(cpus.values()))
         most = {key: int(node.gpus / self.gpus) for key, node in nodes.items()} if self.gpus else {}
         if self.clients_per_actor == "auto":
             most = {key: min(max(1, int(n)), most.get(key, count)) for key, n in cpus.items()}
         for key, number in actors_by_node(count, cpus, here, most).items():
             self._start_actors(key, nodes[key], number)
-        if len(self.stations) > 1:
-            for key, station in self.stations.items():
-                if station.combiner is None and len(station.actors) > 1:
-                    self._start_combiner(key, station)
+        if len(self.by_node) > 1:
+            for key, on_node in self.by_node.items():
+                if on_node.combiner is None and len(on_node.actors) > 1:
+                    self._start_combiner(key, on_node)
 
     def _start_actors(self, key: str, node: Node, number: int) -> None:
         share = 1.0 if number <= node.cpus else int(1e4 * node.cpus / number) / 1e4
@@ -169,27 +169,27 @@ class Crew:
         pinned = make.options(scheduling_strategy=_on(key))
         actors = [pinned.remote(self.memory_gb, number) for _ in range(number)]
         starting = [actor.ready.remote() for actor in actors]
-        self.stations[key] = Station(node, share, actors, starting=starting)
+        self.by_node[key] = NodeActors(node, share, actors, starting=starting)
 
-    def _start_combiner(self, key: str, station: Station) -> None:
+    def _start_combiner(self, key: str, on_node: NodeActors) -> None:
         make = ray.remote(num_cpus=0, max_concurrency=AT_ONCE, **_RESTARTED)(Combiner)
         pinned = make.options(scheduling_strategy=_on(key))
         # handles within bytes: Ray doubts that it can restart what it was given handles for
-        station.combiner = pinned.remote(ray.cloudpickle.dumps(station.actors), self.clients)
-        station.starting.append(station.combiner.ready.remote())
+        on_node.combiner = pinned.remote(ray.cloudpickle.dumps(on_node.actors), self.clients)
+        on_node.starting.append(on_node.combiner.ready.remote())
 
     def ask_again(self) -> list[Any]:
         """Return new calls that are answered once everything is ready."""
-        for station in self.stations.values():
-            if station.starting:
-                hosts = [*station.actors, *([station.combiner] if station.combiner else [])]
-                station.starting = [host.ready.remote() for host in hosts]
+        for on_node in self.by_node.values():
+            if on_node.starting:
+                hosts = [*on_node.actors, *([on_node.combiner] if on_node.combiner else [])]
+                on_node.starting = [host.ready.remote() for host in hosts]
         return self.starting
 
     def started(self) -> None:
         """Note that everything is ready."""
-        for station in self.stations.values():
-            station.starting, station.used = [], True
+        for on_node in self.by_node.values():
+            on_node.starting, on_node.used = [], True
 
     def look(self, nodes: Mapping[str, Node]) -> Iterator[str]:
         """Follow the nodes of the cluster, and yield a line about everything that drivers notice.
@@ -199,8 +199,8 @@ class Crew:
         nodes : mapping of str to Node
             Those that are alive.
         """
-        for key in [key for key in self.stations if key not in nodes]:
-            gone = self.stations.pop(key)
+        for key in [key for key in self.by_node if key not in nodes]:
+            gone = self.by_node.pop(key)
             self.version += 1
             waits = "" if self.actors else "; runs wait for a node"
             yield (
@@ -208,41 +208,41 @@ class Crew:
                 f"{len(self.actors)} are left{waits}"
             )
         self.start(nodes)
-        for key, station in list(self.stations.items()):
-            if station.starting:
-                yield from self._ready(key, station)
+        for key, on_node in list(self.by_node.items()):
+            if on_node.starting:
+                yield from self._ready(key, on_node)
 
-    def _ready(self, key: str, station: Station) -> Iterator[str]:
+    def _ready(self, key: str, on_node: NodeActors) -> Iterator[str]:
         """Use what was started on a node, if all of it is ready."""
-        done, waiting = ray.wait(station.starting, num_returns=len(station.starting), timeout=0)
+        done, waiting = ray.wait(on_node.starting, num_returns=len(on_node.starting), timeout=0)
         try:
             ray.get(done)
         except RayError as error:  # the node may be going again, or lack what others have
-            if station.used:
-                station.starting, station.combiner = [], None
+            if on_node.used:
+                on_node.starting, on_node.combiner = [], None
                 return
             self.refused.add(key)
-            del self.stations[key]
-            yield f"client actors cannot start on node {station.node.name}: {first_line(error)}"
+            del self.by_node[key]
+            yield f"client actors cannot start on node {on_node.node.name}: {first_line(error)}"
             return
         if waiting:
             return
-        station.starting, new = [], not station.used
-        station.used = True
+        on_node.starting, new = [], not on_node.used
+        on_node.used = True
         self.version += 1
         if new:
             yield (
-                f"node {station.node.name} has come: {len(station.actors)} client actors there, "
+                f"node {on_node.node.name} has come: {len(on_node.actors)} client actors there, "
                 f"{len(self.actors)} in all, from the next checkpoint of each run on"
             )
 
     def end(self) -> Iterator[Any]:
         """Forget everything, and yield what is to be ended."""
-        for station in self.stations.values():
-            yield from station.actors
-            if station.combiner is not None:
-                yield station.combiner
-        self.stations.clear()
+        for on_node in self.by_node.values():
+            yield from on_node.actors
+            if on_node.combiner is not None:
+                yield on_node.combiner
+        self.by_node.clear()
 
 
 _RESTARTED = {"max_restarts": -1, "max_task_retries": 0}
