@@ -16,7 +16,6 @@ from typing import Any
 from unittest.mock import patch
 
 import ray
-from ray._private import node, parameter, ray_constants, services
 
 from rayfed.executors.warm import agent, idle, worker
 
@@ -28,16 +27,6 @@ PLAIN = "RAYFED_PLAIN_RAY"
 """Variable that lets Ray start as it does by itself, should workers not start otherwise."""
 _LONGEST = 80  # of a folder's path: that of a socket has at most 107 characters
 _FOLDERS = ("algorithms", "clients", "datasets", "engine", "problems", "selection", "topology")
-
-
-class _Params(parameter.RayParams):  # type: ignore[misc]  # Ray has no types
-    """What a node is started with."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.no_monitor = True
-        self.include_log_monitor = False
-        self.setup_worker_path = worker.__file__
 
 
 def is_known() -> bool:
@@ -56,6 +45,18 @@ def lean(folder: Path) -> Iterator[None]:
     folder : Path
         Nobody else may read it; for the socket at which workers are asked for.
     """
+    # only here: other versions may lack them
+    from ray._private import node, parameter, ray_constants, services
+
+    class Params(parameter.RayParams):  # type: ignore[misc]  # Ray has no types
+        """What a node is started with."""
+
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            self.no_monitor = True
+            self.include_log_monitor = False
+            self.setup_worker_path = worker.__file__
+
     scripts = {
         ray_constants.PROCESS_TYPE_DASHBOARD_AGENT: agent.__file__,
         ray_constants.PROCESS_TYPE_RUNTIME_ENV_AGENT: idle.__file__,
@@ -69,7 +70,7 @@ def lean(folder: Path) -> Iterator[None]:
     with ExitStack() as held:
         name = "_build_python_executable_command_memory_profileable"
         held.enter_context(patch.object(services, name, replaced))
-        held.enter_context(patch.object(parameter, "RayParams", _Params))
+        held.enter_context(patch.object(parameter, "RayParams", Params))
         held.enter_context(patch.object(node.Node, "start_api_server", lambda self, **_: None))
         # workers are started as this process was, under `uv run`, too
         held.enter_context(patch.object(ray_constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", False))

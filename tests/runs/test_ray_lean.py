@@ -1,5 +1,6 @@
 """What Ray is told to start for a study on one machine."""
 
+import importlib
 import os
 import sys
 
@@ -57,3 +58,15 @@ def test_the_path_of_a_socket_is_short(monkeypatch, length):
     monkeypatch.setattr(ray, "__version__", "2.60.0")
     monkeypatch.setattr(ray_lean, "gettempdir", lambda: "/" + length * "t")
     assert ray_lean.is_known() == (length == 20)
+
+
+def test_with_another_version_nothing_private_is_touched(monkeypatch):
+    """Its private parts may have other names, or be gone."""
+    monkeypatch.setattr(ray, "__version__", "9.0.0")
+    for name in ("node", "parameter", "ray_constants", "services"):
+        monkeypatch.setitem(sys.modules, f"ray._private.{name}", None)
+        monkeypatch.delattr(f"ray._private.{name}")
+    monkeypatch.delitem(sys.modules, "rayfed.runs.ray_lean")
+    monkeypatch.setattr("rayfed.runs.ray_lean", ray_lean)  # which stands there again afterwards
+    again = importlib.import_module("rayfed.runs.ray_lean")
+    assert not again.is_known()
