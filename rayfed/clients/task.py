@@ -151,8 +151,30 @@ class Task:
         return [(residue, modulus, sums)]
 
     def _leaf(self, ids: Ints) -> Sums:
-        """Return the sums over some clients of a class, computed stack by stack."""
+        """Return the sums over some clients of a class."""
         index = self.order[np.searchsorted(self.sorted_ids, ids)]
+        if len(self.request.ids) > self.together:
+            stacked = self._stacked(index)
+        else:  # clients of different classes share a stack
+            stacked = self._whole
+            if len(index) < len(self.request.ids):
+                stacked = {name: rows[index] for name, rows in stacked.items()}
+        if not self.request.sums:
+            return {}
+        sums = self._sums(ids, index, stacked, slice(None))
+        if GROUP in self.request.up:
+            labels = self.each[GROUP][index]
+            for label in np.unique(labels).tolist():
+                of_group = self._sums(ids, index, stacked, np.flatnonzero(labels == label))
+                sums |= {group_name(name, label): total for name, total in of_group.items()}
+        return sums
+
+    @cached_property
+    def _whole(self) -> dict[str, Array]:
+        return self._stacked(np.arange(len(self.request.ids)))
+
+    def _stacked(self, index: Ints) -> dict[str, Array]:
+        """Return the vectors that some clients upload, computed stack by stack."""
         keys = self.keys[index]
         stacked: dict[str, Array] = {}
         if self.kept:
@@ -163,15 +185,7 @@ class Task:
             members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
             if isinstance(members, slice) or len(members):
                 self._stack(index, members, stacked)
-        if not self.request.sums:
-            return {}
-        sums = self._sums(ids, index, stacked, slice(None))
-        if GROUP in self.request.up:
-            labels = self.each[GROUP][index]
-            for label in np.unique(labels).tolist():
-                of_group = self._sums(ids, index, stacked, np.flatnonzero(labels == label))
-                sums |= {group_name(name, label): total for name, total in of_group.items()}
-        return sums
+        return stacked
 
     def _sums(
         self, ids: Ints, index: Ints, stacked: Mapping[str, Array], members: slice | Ints

@@ -17,7 +17,7 @@ from rayfed.problems.base import Oracle, Problem
 
 CACHE = 2**21
 """Bytes that a stack's local step should stay within; see `block`."""
-_FEWEST = 4
+_FEWEST = 5  # half of ten, so that a usual cohort is one stack on each of two actors
 _LARGE = 8 * CACHE  # bytes of a client above which stacks only take memory
 
 
