@@ -35,7 +35,6 @@ from rayfed.study.trained import Trained, final_model, read_model
 from rayfed.study.yamlfile import check_regular
 
 if TYPE_CHECKING:
-    from rayfed.engine.run import Run
     from rayfed.runs.backend import Backend
 
 __all__ = [
@@ -521,12 +520,13 @@ def execute(
         waiting = [run for run in plan.runs if run.folder not in outcome]
         if profile:
             waiting = [replace(run, profiled=True) for run in waiting]
-        if waiting:
-            outcome |= _run_all(plan, waiting, folder, resume, watch, debug)
-        for run in plan.runs:
-            if outcome.get(run.folder) == "finished":
-                draw(run, plan.tables, folder / run.folder)
-                labels.count(run, plan.tables, folder / run.folder)
+        with _started(plan, folder, watch, debug) if waiting else nullcontext() as backend:
+            if backend is not None:
+                outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
+            for run in plan.runs:
+                if outcome.get(run.folder) == "finished":
+                    draw(run, plan.tables, folder / run.folder)
+                    labels.count(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
         if page:
             result.report()
@@ -552,18 +552,6 @@ def _conduct(plan: Plan, folder: Path, resume: bool, watch: ProgressDisplay, deb
     result = Result(folder, outcome)
     result.report()
     return result
-
-
-def _run_all(
-    plan: Plan,
-    runs: Sequence[Run],
-    folder: Path,
-    resume: bool,
-    watch: ProgressDisplay,
-    debug: bool,
-) -> dict[str, str]:
-    with _started(plan, folder, watch, debug) as backend:
-        return backend.execute(runs, plan.tables, resume, watch.runs)
 
 
 @contextmanager

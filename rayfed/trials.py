@@ -37,7 +37,7 @@ MOMENTS = (0.25, 0.5, 0.75)
 FEWEST = 4
 """Earlier runs without which nothing is pruned."""
 
-Execute = Callable[[Sequence[Run], Mapping[str, Any], bool, Report], dict[str, str]]
+Execute = Callable[[Sequence[Run], dict[str, Any], bool, Report], dict[str, str]]
 
 
 @dataclass(frozen=True)

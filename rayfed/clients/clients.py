@@ -182,12 +182,11 @@ class Clients:
         if wanted is None:
             yield from (self.data.w[:k] for k in sampling.active(self.steps))
             return
-        per_row = (self.objective.per_row(self.sizes) * self.sizes)[:, None]
-        for w in sampling.weights_by_row(
+        yield from sampling.weights_by_row(
             wanted.how, wanted.size, self.steps, self.data.w.shape[1], ids=self.ids,
             sizes=self.sizes, seed=self.seed, draw=self.draws, ask=self.ask,
-        ):  # fmt: skip
-            yield (w * per_row[: len(w)]).astype(self.data.w.dtype)
+            scale=self.objective.per_row(self.sizes) * self.sizes, dtype=self.data.w.dtype,
+        )  # fmt: skip
 
     def _oracles(
         self, x0: Array, gradient: GradientFn | None, streams: int, who: Ints

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.core.arrays import Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Draw, Key, part_of
 
 How: TypeAlias = Literal["replacement", "shuffle"]
@@ -100,7 +100,9 @@ def weights_by_row(
     seed: int,
     draw: Draw,
     ask: int,
-) -> Iterator[Floats]:
+    scale: Floats,
+    dtype: npt.DTypeLike,
+) -> Iterator[Array]:
     """Yield the weights of all rows of the clients for one local step after another.
 
     The minibatches are those of `minibatches`, as other parameters are.
@@ -109,18 +111,24 @@ def weights_by_row(
     ----------
     rows : int
         Padded rows of each client.
+    scale : (K,) array of float
+        Factor on the weights of each client.
+    dtype : data type
+        Of the weights.
 
     Yields
     ------
-    w : (k, rows) array of float
+    w : (k, rows) array
         0 for rows that are not in the minibatch; rows that are in it twice count twice.
     """
     for counts, index, w in _chunks(how, batch, steps, ids, sizes, seed, draw, ask, 0):
         together = max(1, _CHUNK // (counts[0] * rows))
         for first in range(0, len(counts), together):
             here = slice(first, first + together)
-            added = _added_up(index[here, : counts[first]], w[here, : counts[first]], rows)
-            for k, of_rows in zip(counts[here], added, strict=True):
+            most = counts[first]
+            added = _added_up(index[here, :most], w[here, :most], rows)
+            added *= scale[:most, None]
+            for k, of_rows in zip(counts[here], added.astype(dtype), strict=True):
                 yield of_rows[:k]
 
 

@@ -216,31 +216,38 @@ class Span:
         k, ridge = len(u), self.data.ridge
         z = self._scores(u)
         if self.origin_scores is not None:
-            z += self.origin_scores[:k]
+            z += self.origin_scores[:, :k]
         l2 = None if ridge is None else 0.5 * ridge[:k, 0] * self._squares(u, z)
         value, slope = self.problem.value_and_slope(z, self.data.y[:k], w)
-        g = slope.reshape(k, -1)
-        if self.anchors:
-            g = np.concatenate([g, np.zeros((k, len(self.anchors)), g.dtype)], axis=1)
+        g = self._coefficients(slope)
         if ridge is not None:
             value = value + l2
             g += ridge[:k] * u
         return value, g
 
     def _scores(self, u: Array) -> Array:
-        """Return the scores (k, c, n) of the vectors with these coefficients, from 0."""
+        """Return the scores (c, k, n) of the vectors with these coefficients, from 0."""
         k, (_, n, _) = len(u), self.gram.shape
-        z: Array = u[:, : self.rows].reshape(k, self.outputs, n) @ self.gram[:k]
+        z = _by_class(u[:, : self.rows].reshape(k, self.outputs, n), self.gram[:k])
         for a, scores in zip(u[:, self.rows :].T, self.anchor_scores, strict=True):
-            z += a[:, None, None] * scores[:k]
+            z += a[:, None] * scores[:, :k]
         return z
+
+    def _coefficients(self, z: Array) -> Array:
+        """Return numbers of scores (c, k, n) as coefficients of rows, those of anchors being 0."""
+        u = z.swapaxes(0, 1).reshape(z.shape[1], self.rows)
+        if not self.anchors:
+            return u
+        return np.concatenate([u, np.zeros((len(u), len(self.anchors)), u.dtype)], axis=1)
 
     def _squares(self, u: Array, z: Array) -> Array:
         """Return the squared norms (k,) of vectors from their coefficients and scores, from 0."""
         k = len(u)
-        total: Array = np.vecdot(u[:, : self.rows], z.reshape(k, -1))
+        inside = u[:, : self.rows]
+        total: Array = np.vecdot(inside, self._coefficients(z)[:, : self.rows])
         for j, a in enumerate(u[:, self.rows :].T):
-            along = np.vecdot(u[:, : self.rows], self.anchor_scores[j][:k].reshape(k, -1))
+            scores = self._coefficients(self.anchor_scores[j][:, :k])
+            along = np.vecdot(inside, scores[:, : self.rows])
             for other, b in enumerate(u[:, self.rows :].T):
                 along += b * self._between_anchors[j][other][:k]
             total += a * along
@@ -252,7 +259,13 @@ class Span:
         return [[np.vecdot(v, other) for other in self.anchors] for v in self.anchors]
 
     def _products(self, x: Array) -> Array:
-        """Return the scores (K, c, n) of all rows under models (K, p)."""
+        """Return the scores (c, K, n) of all rows under models (K, p)."""
         x = np.ascontiguousarray(x) if x.strides[-1] != x.itemsize else x
-        z: Array = x.reshape(len(x), self.outputs, -1) @ self.data.X.swapaxes(1, 2)
-        return z
+        return _by_class(x.reshape(len(x), self.outputs, -1), self.data.X.swapaxes(1, 2))
+
+
+def _by_class(a: Array, b: Array) -> Array:
+    """Return the products (K, c, n) of matrices with classes first (c, K, n) in memory."""
+    out = np.empty((a.shape[1], len(a), b.shape[2]), a.dtype)
+    np.matmul(a, b, out=out.swapaxes(0, 1))
+    return out

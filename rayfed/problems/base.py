@@ -294,13 +294,14 @@ class Problem:
         return None
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
-        """Return the data term (K,) and its derivatives (K, c, B) by scores z (K, c, B).
+        """Return the data term (K,) and its derivatives (c, K, B) by scores z (c, K, B).
 
-        Only problems with `linear_scores` have it.
+        Only problems with `linear_scores` have it. Classes come first, so that reductions over
+        them add whole rows of memory.
 
         Parameters
         ----------
-        z : (K, c, B) array
+        z : (c, K, B) array, contiguous
             Scores; may be overwritten.
         y, w : (K, B) array
             Targets and sample weights.

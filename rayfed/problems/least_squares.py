@@ -57,11 +57,11 @@ class LeastSquares(Linear):
         return (0.5 * scale) * (residual * residual), scale * residual
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
-        """Return ``sum_b w_b loss_b`` (K,) and its derivatives (K, 1, B) by scores (K, 1, B).
+        """Return ``sum_b w_b loss_b`` (K,) and its derivatives (1, K, B) by scores (1, K, B).
 
         Same as in `Linear` with fewer passes over the rows, for small problems.
         """
-        residual = z[:, 0]
+        residual = z[0]
         residual -= y
         slope = w * residual
         value: Array = np.vecdot(slope, residual)
@@ -69,7 +69,7 @@ class LeastSquares(Linear):
             value *= 0.5
         else:
             slope *= 2.0
-        return value, slope[:, None]
+        return value, slope[None]
 
     def near(self, x0: Array, batch: Batch) -> Oracle:
         """Return value and gradient from their exact expansion at x0, if that is cheaper.

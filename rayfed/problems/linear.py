@@ -51,10 +51,10 @@ class Linear(Problem):
         return 1
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
-        """Return ``sum_b w_b loss_b`` (K,) and its derivatives (K, 1, B) by scores (K, 1, B)."""
-        loss, slope = self.losses(z[:, 0], y)
+        """Return ``sum_b w_b loss_b`` (K,) and its derivatives (1, K, B) by scores (1, K, B)."""
+        loss, slope = self.losses(z[0], y)
         slope *= w
-        return np.vecdot(w, loss), slope[:, None]
+        return np.vecdot(w, loss), slope[None]
 
     def data_value(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b loss_b`` (K,)."""
@@ -63,8 +63,8 @@ class Linear(Problem):
 
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
         """Return ``sum_b w_b loss_b`` (K,) and its gradient (K, p)."""
-        value, slope = self.value_and_slope(scores(x, batch.X)[:, None], batch.y, batch.w)
-        return value, combine(slope[:, 0], batch.X)
+        value, slope = self.value_and_slope(scores(x, batch.X)[None], batch.y, batch.w)
+        return value, combine(slope[0], batch.X)
 
     def data_hessian(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b loss_b'' a_b a_b'`` (K, p, p), exactly symmetric."""

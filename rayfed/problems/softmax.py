@@ -52,7 +52,7 @@ class SoftmaxRegression(Problem):
         return classes
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
-        """Return ``sum_b w_b loss_b`` (K,) and its derivatives (K, c, B) by scores (K, c, B)."""
+        """Return ``sum_b w_b loss_b`` (K,) and its derivatives (c, K, B) by scores (c, K, B)."""
         return cross_entropy_by_class(z, y, w)
 
     def predict(self, x: Array, X: Array) -> Array:

@@ -34,9 +34,13 @@ class Backend(Protocol):
         ...
 
     def execute(
-        self, runs: Sequence[Any], tables: Mapping[str, Any], resume: bool, report: Report
+        self, runs: Sequence[Any], tables: dict[str, Any], resume: bool, report: Report
     ) -> dict[str, str]:
-        """Run all runs and return "finished" or "failed" for each by folder."""
+        """Run all runs and return "finished" or "failed" for each by folder.
+
+        Where tables are shared with other processes, the shared ones take the places of those
+        given, so that rows are in memory once. They may be read until `close`.
+        """
         ...
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,8 @@ class RayStudy:
                 "cluster; run `ray start --address=<head>` here and pass --address auto"
             )
         self.out, self.say = out, say
+        self.shared: dict[str, Any] = {}
+        self.mapped: dict[str, Any] = {}
         self.drivers: list[Any] = []
         self.idle: list[Any] = []
         self.study_actors = StudyActors(clients, clients_per_actor, memory_gb, gpus)
@@ -254,16 +257,23 @@ class RayStudy:
     def execute(
         self,
         runs: Sequence[Run],
-        tables: Mapping[str, Any],
+        tables: dict[str, Any],
         resume: bool,
         report: Report,
     ) -> dict[str, str]:
         """Run all runs, several at a time, and return the outcome of each by folder."""
-        shared = {name: ray.put(table) for name, table in tables.items()}
+        self._share(tables)
         try:
-            return _Queue(self, runs, shared, resume).run(report)
+            return _Queue(self, runs, self.shared, resume).run(report)
         finally:
             self._end_drivers()
+
+    def _share(self, tables: dict[str, Any]) -> None:
+        """Put tables into the object store, and what maps them there in their places."""
+        self.mapped = tables
+        for name in tables.keys() - self.shared.keys():
+            self.shared[name] = ray.put(tables[name])
+            tables[name] = ray.get(self.shared[name])
 
     def driver(self) -> Any:
         """Return a driver actor, one that was started early if there is one."""
@@ -284,6 +294,8 @@ class RayStudy:
         self._end_drivers()
         for actor in self.study_actors.end():
             self._end(actor)
+        for name in self.shared:  # without Ray there is nothing behind the arrays
+            self.mapped[name] = deepcopy(self.mapped[name])
         if self.started:
             self.node.end()
 

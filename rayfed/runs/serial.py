@@ -46,7 +46,7 @@ class SerialStudy:
         """Nobody listens."""
 
     def execute(
-        self, runs: Sequence[Run], tables: Mapping[str, Any], resume: bool, report: Report
+        self, runs: Sequence[Run], tables: dict[str, Any], resume: bool, report: Report
     ) -> dict[str, str]:
         """Run all runs and return the outcome of each by folder."""
         outcome: dict[str, str] = {}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import pickle
 import signal
 import sys
 import time
@@ -27,9 +25,10 @@ from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.folder import writing
 from rayfed.runs.logger import LogLine, forward
 from rayfed.runs.run_json import record_failure
-from rayfed.runs.workers import ALIGN
+from rayfed.runs.tables import read_tables
 
 _EVERY_S = 0.2
+_mapped = lru_cache(maxsize=1)(read_tables)
 
 
 def serve(pipe: Connection[Any, Any]) -> None:
@@ -51,7 +50,7 @@ def serve(pipe: Connection[Any, Any]) -> None:
             pipe.send(RayfedError(text))
             continue
         try:
-            said = _execute(pipe, run, Path(out), read_tables(tables), resume, memory_gb)
+            said = _execute(pipe, run, Path(out), _mapped(Path(tables)), resume, memory_gb)
         except OSError as error:  # of the run's folder
             said = record_failure(run, Path(out), error, traceback.format_exc())
         with suppress(BrokenPipeError):  # nobody is left, which `recv` says
@@ -84,22 +83,6 @@ def _execute(
             return driver.execute(resume, report)
         except Interrupted:
             return "interrupted"
-
-
-@lru_cache(maxsize=1)
-def read_tables(path: str) -> dict[str, Any]:
-    """Return the tables of a file, whose arrays are mapped and cannot be written."""
-    with open(path, "rb") as file:
-        head, sizes = pickle.load(file)
-        place = file.tell()
-        held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    whole, buffers = memoryview(held), []
-    for size in sizes:
-        place += -place % ALIGN
-        buffers.append(whole[place : place + size])
-        place += size
-    tables: dict[str, Any] = pickle.loads(head, buffers=buffers)
-    return tables
 
 
 def main() -> None:

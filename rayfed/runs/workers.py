@@ -7,11 +7,10 @@ tables of the study lie in one file that all workers map, so that they are in me
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -23,11 +22,10 @@ from rayfed.engine.run import Run
 from rayfed.runs import logger
 from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.run_json import record_failure
+from rayfed.runs.tables import read_tables, write_tables
 
 _LOOK_S = 0.25
 _TRIES = 3  # workers that a run may lose
-ALIGN = 64
-"""Bytes; arrays of tables begin at multiples of it, as they do in memory."""
 
 
 class Worker:
@@ -93,12 +91,13 @@ class WorkersStudy:
         """Nobody listens."""
 
     def execute(
-        self, runs: Sequence[Run], tables: Mapping[str, Any], resume: bool, report: Report
+        self, runs: Sequence[Run], tables: dict[str, Any], resume: bool, report: Report
     ) -> dict[str, str]:
         """Run all runs, several at a time, and return the outcome of each by folder."""
         with tempfile.TemporaryDirectory(prefix="rayfed-") as folder:
             path = Path(folder) / "tables"
             write_tables(path, tables)
+            tables.update(read_tables(path))
             return _Queue(self, runs, path, resume).execute(report)
 
     def worker(self) -> Worker:
@@ -189,15 +188,3 @@ class _Queue:
             with suppress(EOFError, OSError):
                 while isinstance(worker.pipe.recv(), (RunProgress, logger.LogLine)):
                     pass
-
-
-def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
-    """Write tables so that `read_tables` maps their arrays."""
-    buffers: list[pickle.PickleBuffer] = []
-    head = pickle.dumps(dict(tables), protocol=5, buffer_callback=buffers.append)
-    sizes = [len(buffer.raw()) for buffer in buffers]
-    with path.open("wb") as file:
-        pickle.dump((head, sizes), file)
-        for buffer in buffers:
-            file.write(b"\0" * (-file.tell() % ALIGN))
-            file.write(buffer.raw())

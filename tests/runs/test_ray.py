@@ -4,15 +4,18 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import ray
 import yaml
 
 import rayfed
+from rayfed import api
 from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool, RayExecutor
+from rayfed.runs.backend import Silent
 from rayfed.runs.outcome import reason
 from rayfed.runs.ray import RayStudy
 
@@ -141,6 +144,31 @@ def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path,
     assert "no module named 'my_cluster_has_not'" in why["stays-seed3"]
     assert "its driver failed: it died 4 times" in why["dies-seed3"]
     assert "failed" in (tmp_path / "out" / "dies-seed3" / "log.txt").read_text()
+
+
+@pytest.mark.ray
+def test_this_process_reads_tables_where_actors_do_until_they_end(mixed, tmp_path, monkeypatch):
+    scenario = mixed(
+        executor={"name": "ray", "clients_per_actor": "auto"},
+        problem={"name": "logistic-regression", "dataset": {"name": "mushroom"}},
+        partition={"name": "dirichlet", "alpha": 0.5},
+    )
+    plan = api.prepare(api.read(scenario))
+    own = [rows.X.copy() for rows in plan.tables.values()]
+    flags = []
+
+    def check(run, tables, folder):
+        for rows, kept in zip(tables.values(), own, strict=True):
+            np.testing.assert_array_equal(rows.X, kept)
+            flags.append((rows.X.flags.writeable, rows.X.flags.owndata))
+
+    monkeypatch.setattr(api, "draw", check)
+    folder = api.begin(plan, tmp_path / "out")
+    api.execute(plan, folder, watch=Silent(), page=False)
+    assert set(flags) == {(False, False)}
+    for rows, kept in zip(plan.tables.values(), own, strict=True):
+        np.testing.assert_array_equal(rows.X, kept)
+        assert rows.X.flags.owndata
 
 
 @pytest.mark.ray

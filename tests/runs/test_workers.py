@@ -1,34 +1,14 @@
-"""Workers: tables that are mapped, runs that survive the death of a worker, a stop."""
+"""Workers: runs that survive the death of a worker, a stop."""
 
 import os
 import signal
 
-import numpy as np
 import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.datasets.table import Rows
-from rayfed.runs.worker import read_tables
-from rayfed.runs.workers import ALIGN, WorkersStudy, write_tables
+from rayfed.runs.workers import WorkersStudy
 from rayfed.testing.studies import mixed
-
-
-def test_tables_are_mapped_where_arrays_lie_in_memory(tmp_path):
-    rng = np.random.default_rng(0)
-    tables = {
-        "a": Rows(rng.normal(size=(7, 3)), np.arange(7), (3,)),
-        "b": Rows(np.arange(5, dtype=np.uint8)[:, None], np.zeros(5), (1,), 255.0, 0.5),
-    }
-    write_tables(tmp_path / "tables", tables)
-    found = read_tables(str(tmp_path / "tables"))
-    for name, rows in tables.items():
-        np.testing.assert_array_equal(found[name].X, rows.X)
-        np.testing.assert_array_equal(found[name].y, rows.y)
-        assert found[name].X.ctypes.data % ALIGN == 0
-        assert not found[name].X.flags.writeable
-    write_tables(tmp_path / "none", {})
-    assert read_tables(str(tmp_path / "none")) == {}
 
 
 @pytest.fixture
