@@ -13,6 +13,7 @@ from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.core.arrays import Array
+from rayfed.core.flat import Named
 from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, this_node
@@ -68,7 +69,7 @@ class Calls:
             host, request, send = message
             wire = self.wires[host]
             if wire is not None and self.by_wire(message):
-                calls.append(wire.send(method, key, request, send))
+                calls.append(wire.send(method, key, request, Named(send)))
                 continue
             beside: tuple[Any, ...] = ()
             if large and send:

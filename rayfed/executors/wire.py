@@ -31,11 +31,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from rayfed.core.flat import ASIDE
+
 Address: TypeAlias = tuple[str, bytes]
 """Path of a socket and the key to it."""
 
 PROTOCOL = 5
-_ASIDE = 2**12  # bytes from which an array is not copied into the pickle
 _HEAD = struct.Struct("<3Q")  # number of the message, arrays beside the pickle, bytes of the pickle
 _KEY = 32  # bytes
 _LONGEST = 100  # bytes of a socket's path; systems allow 104 to 108
@@ -256,7 +257,7 @@ def _packed(number: int, value: Any) -> list[memoryview]:
 
     def inside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes < _ASIDE:
+        if raw.nbytes < ASIDE:
             return True
         aside.append(raw)
         return False
