@@ -126,9 +126,10 @@ def _long_sum(
             rows[...] = chunk
         else:
             np.multiply(chunk, factors, out=rows)
+        row = list(rows)
         for a, b in pairs:
-            rows[a] += rows[b]
-        total[start : start + _CHUNK] = rows[root]
+            np.add(row[a], row[b], out=row[a])
+        total[start : start + _CHUNK] = row[root]
     return total.reshape(values.shape[1:])
 
 

@@ -203,11 +203,13 @@ class Socket:
         """Answer message after message, until the driver hangs up."""
         threadpool_limits(1)  # some libraries count threads for each thread that calls them
         with suppress(OSError, EOFError), self._accepted() as driver:
+            hang_ups = select.poll()
+            hang_ups.register(driver, 0)  # they are always told, even if something is unread
             for message in _messages(driver):
                 if message is None:
                     continue
                 with self._alone:
-                    if _hung_up(driver):  # its run may have been opened anew meanwhile
+                    if hang_ups.poll(0):  # its run may have been opened anew meanwhile
                         return
                     answer = self._answered(message[1])
                 _written(driver, _packed(message[0], answer))
@@ -244,13 +246,6 @@ def _private_folder() -> Path:
     there = tempfile.gettempdir()
     home = there if len(os.fsencode(there)) < _LONGEST - len("/rayfed-12345678/wire") else "/tmp"
     return Path(tempfile.mkdtemp(prefix="rayfed-", dir=home))
-
-
-def _hung_up(driver: socket.socket) -> bool:
-    """Return whether the driver has closed its end, even if something of it is unread."""
-    poll = select.poll()
-    poll.register(driver, 0)  # hang-ups are always told
-    return bool(poll.poll(0))
 
 
 def _packed(number: int, value: Any) -> list[memoryview]:
