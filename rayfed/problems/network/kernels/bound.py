@@ -273,8 +273,9 @@ class BoundNetwork(Network):
             torch.device(self.device).type, torch.bfloat16, enabled=self.precision == "bfloat16"
         )
 
-    def _scores(self, flat: Flat, rows: Tensor) -> Tensor:
-        """Return the outputs of a module (B, outputs) in the type of its parameters."""
+    def _scores(self, flat: Flat, X: Tensor) -> Tensor:
+        """Return the outputs for rows (B, d) of a module (B, outputs), in its parameters' type."""
+        rows = self._shaped(X, flat.layout)
         if self.precision == "full":
             scores: Tensor = flat.module(rows)
             return scores
@@ -295,7 +296,7 @@ class BoundNetwork(Network):
             X, y, w = X[w > 0], y[w > 0], w[w > 0]
         for start in range(0, len(X), ROWS):
             block = slice(start, start + ROWS)
-            losses = self._loss(self._scores(flat, self._shaped(X[block])), y[block])
+            losses = self._loss(self._scores(flat, X[block]), y[block])
             yield (w[block] * losses).sum()
 
     def _predicted(self, flat: Flat, X: Tensor) -> Tensor:
@@ -310,17 +311,16 @@ class BoundNetwork(Network):
         """Return the outputs of the module (B, outputs) for rows (B, d) of one client."""
         with torch.no_grad():
             starts = range(0, len(X), ROWS)
-            return torch.cat([self._scores(flat, self._shaped(X[i : i + ROWS])) for i in starts])
+            return torch.cat([self._scores(flat, X[i : i + ROWS]) for i in starts])
 
-    def _shaped(self, X: Tensor) -> Tensor:
-        """Return rows (B, d) as the module gets them, in a place of their own.
+    def _shaped(self, X: Tensor, layout: torch.memory_format) -> Tensor:
+        """Return rows (B, d) as the module gets them, images in a layout, in a place of their own.
 
-        Images lie with their channels last, which convolutions on a CPU are faster with. Images of
-        one channel lie so already; they are copied too, since bits depend on where rows begin.
+        Images of one channel lie in both layouts; they are copied too, since bits depend on where
+        rows begin.
         """
-        images = len(self.rows) == 3
-        layout = torch.channels_last if images else torch.contiguous_format
-        return X.reshape(len(X), *self.rows).clone(memory_format=layout)
+        images = X.reshape(len(X), *self.rows)
+        return images.clone(memory_format=layout if images.ndim == 4 else torch.contiguous_format)
 
     def _loaded(self, models: Tensor, clients: int, key: StepKey | None = None) -> Iterator[Flat]:
         """Yield the module of one client after another, from models (K, p) or (1, p)."""

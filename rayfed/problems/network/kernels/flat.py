@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.problems.layers import Kind, Layer
+from rayfed.problems.network.kernels.few import quicken
 
 _BatchOrInstance = nn.modules.batchnorm._NormBase
 _NORMS = (_BatchOrInstance, nn.GroupNorm, nn.LayerNorm)
@@ -92,6 +93,8 @@ class Flat:
     x : (p,) tensor
         The model; write to it to load another one. It has a place of its own, so that the bits of
         a result cannot depend on where the model of a client lies in a stack.
+    layout : torch.memory_format
+        How images should lie; most convolutions on a CPU are faster with the channels last.
     """
 
     def __init__(
@@ -99,6 +102,8 @@ class Flat:
     ) -> None:
         module.requires_grad_(False)
         self.module = module.to(device=device, dtype=dtype)
+        first = device.type == "cpu" and dtype == torch.float32 and quicken(self.module)
+        self.layout = torch.contiguous_format if first else torch.channels_last
         self.x = torch.empty(layers[-1].stop, dtype=dtype, device=device)
         named = dict(module.named_parameters()) | _statistics(module)
         self.parameters, self.trained = [], 0
