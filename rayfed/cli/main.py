@@ -99,15 +99,16 @@ def check(
     nodes = [api.cpus()] if address is None else api.cluster_cpus(address)
     cpus = sum(nodes)
     plan = plan.placed(cpus)
-    say(swept(plan) if plan.study.search else headline(plan, cpus))
+    say(swept(plan) if plan.study.search else headline(plan, nodes))
     if plan.choice is not None:
         say(f"executor: auto chooses {plan.executor.name}: {plan.choice.why}")
     out.print(tables.runs(plan))
     if plan.study.cases:
         out.print(tables.cases(plan.study.cases))
-    cost = plan.cost(cpus)
+    cost = plan.cost(cpus, nodes)
     say(
-        f"{cost.actors} client actors{tables.on_nodes(nodes)}, {cost.drivers} driver actors; about "
+        f"{cost.actors} client actors{tables.on_nodes(nodes, cost.combiners)}, {cost.drivers} "
+        f"driver actors; about "
         f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
         f"{tables.mib(cost.state)}, copies of models {tables.mib(cost.copies)}, processes "
         f"{tables.mib(cost.processes)})"

@@ -44,25 +44,25 @@ def prepared(
         raise typer.Exit(130) from None
 
 
-def headline(plan: Any, cpus: int | None = None) -> str:
+def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
     """Return what a study will run, in one line.
 
     Parameters
     ----------
     plan : Plan
         What `api.prepare` returned.
-    cpus : int, optional
-        CPUs of the machine or cluster. If None: those of this machine; of a cluster, which has not
-        been asked, no numbers are given.
+    nodes : sequence of int
+        CPUs of each node of the machine or cluster. If empty: of this machine; of a cluster, which
+        has not been asked, no numbers are given.
     """
     study, address = plan.study, plan.executor.address
     placed = plan.executor.name
-    if placed == "ray" and address and cpus is None:
+    if placed == "ray" and address and not nodes:
         placed = f"client actors on the Ray cluster at {clipped(address, 80)}"
     elif placed == "ray":
         from rayfed import api
 
-        cost = plan.cost(cpus or api.cpus())
+        cost = plan.cost(sum(nodes) or api.cpus(), nodes)
         placed = f"{cost.actors} client actors (about {tables.mib(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     seeds = {run.seed for run in plan.runs}

@@ -152,11 +152,9 @@ def profile(frame: Any) -> Table:
     return table
 
 
-def on_nodes(cpus: Sequence[int]) -> str:
+def on_nodes(cpus: Sequence[int], combiners: int) -> str:
     """Return where client actors are, given the CPUs of each node; nothing if on one."""
-    if len(cpus) < 2:
-        return ""
-    return f" on {len(cpus)} nodes (where there are several, under a combiner)"
+    return f" on {len(cpus)} nodes, {combiners} combiners" if len(cpus) > 1 else ""
 
 
 def mib(size: float) -> str:

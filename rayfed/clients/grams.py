@@ -40,20 +40,24 @@ class Grams:
         X : (K, n, d) array
             All their rows.
         """
-        found = []
-        for k, i in enumerate(ids.tolist()):
-            gram = self.held.get((version, i))
-            if gram is None:
-                gram = self._made((version, i), X[k])
-            else:
-                self.held.move_to_end((version, i))
-            found.append(gram)
-        return np.stack(found)
+        keys = [(version, i) for i in ids.tolist()]
+        if not any(key in self.held for key in keys):
+            grams: Array = X @ X.swapaxes(1, 2)
+            for key, gram in zip(keys, grams, strict=True):
+                self._keep(key, gram.copy())  # a view would hold all of them
+            return grams
+        return np.stack([self._held_or_made(key, A) for key, A in zip(keys, X, strict=True)])
 
-    def _made(self, key: Hashable, A: Array) -> Array:
+    def _held_or_made(self, key: Hashable, A: Array) -> Array:
+        if key in self.held:
+            self.held.move_to_end(key)
+            return self.held[key]
         gram: Array = A @ A.T
+        self._keep(key, gram)
+        return gram
+
+    def _keep(self, key: Hashable, gram: Array) -> None:
         self.held[key] = gram
         self.bytes += gram.nbytes
         while self.bytes > self.limit:
             self.bytes -= self.held.popitem(last=False)[1].nbytes
-        return gram

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from typing import ClassVar, TextIO
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from typing import Any, ClassVar, TextIO
 
 MOST = 1000
 """Lines of one Ask that travel from another process; of more, how many there were is said."""
@@ -40,7 +39,7 @@ class Labelled(Prints):
 
     def labelled(self, label: object) -> AbstractContextManager[object]:
         """Write labelled lines where this process writes."""
-        return _redirected(_Lines(label, sys.stdout))
+        return _Redirected(_Lines(label, sys.stdout))
 
     def muted(self) -> AbstractContextManager[object]:
         """Drop what is printed meanwhile."""
@@ -55,7 +54,7 @@ class Kept(Labelled):
 
     def labelled(self, label: object) -> AbstractContextManager[object]:
         """Keep labelled lines."""
-        return _redirected(_Lines(label, self.text))
+        return _Redirected(_Lines(label, self.text))
 
     @property
     def kept(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -86,10 +85,16 @@ class _Lines(io.TextIOBase):
             self.write("\n")
 
 
-@contextmanager
-def _redirected(lines: _Lines) -> Iterator[None]:
-    with redirect_stdout(lines):
+class _Redirected(redirect_stdout[_Lines]):
+    """Lets lines take what is printed; the last one may lack an end."""
+
+    def __init__(self, lines: _Lines) -> None:
+        super().__init__(lines)
+        self.lines = lines
+
+    def __exit__(self, *error: Any) -> None:
+        """Pass on the last line, and print to where it was printed before."""
         try:
-            yield
+            self.lines.end()
         finally:
-            lines.end()
+            super().__exit__(*error)

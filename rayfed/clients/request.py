@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.flat import Flat, all_flat, all_whole, flat, whole
 from rayfed.core.rng import Draw, part_of
 from rayfed.core.tree import Branch
 
@@ -108,6 +109,30 @@ class Request:
             None if self.serials is None else self.serials[index],
         )  # fmt: skip
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is pickled: every exchange sends one to each host."""
+        values = list(vars(self).values())
+        for place in _ARRAYS:
+            values[place] = flat(values[place])
+        return _request, tuple(values)
+
+
+_NAMES = tuple(field.name for field in fields(Request))
+_ARRAYS = tuple(
+    _NAMES.index(name)
+    for name in ("ids", "weights", "steps", "groups", "sleep_s", "draw", "rows", "serials")
+)
+
+
+def _request(*values: Any) -> Request:
+    """Return a request that was pickled."""
+    known = list(values)
+    for place in _ARRAYS:
+        known[place] = whole(known[place])
+    request = Request.__new__(Request)
+    vars(request).update(zip(_NAMES, known, strict=True))
+    return request
+
 
 def uncharged(
     owner: Owner,
@@ -143,6 +168,24 @@ class Partial:
     each: Mapping[str, Array]
     printed: tuple[str, ...] = ()
     seconds: tuple[float, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is pickled: every exchange brings one from each host."""
+        branches = [(residue, modulus, all_flat(sums)) for residue, modulus, sums in self.branches]
+        return _partial, (branches, all_flat(self.each), self.printed, self.seconds)
+
+
+def _partial(
+    branches: list[tuple[int, int, Flat]],
+    each: Flat,
+    printed: tuple[str, ...],
+    seconds: tuple[float, ...],
+) -> Partial:
+    """Return a partial that was pickled."""
+    sums: list[Branch] = [
+        (residue, modulus, all_whole(packed)) for residue, modulus, packed in branches
+    ]
+    return Partial(sums, all_whole(each), printed, seconds)
 
 
 @dataclass(frozen=True)

@@ -162,10 +162,10 @@ def _chunks(
         here = counts[start : start + span]
         k = here[0]
         count = len(here) * batch
-        words = key.bits(
-            ids[:k], count, round=part_of(draw, slice(k)), ask=ask, start=start * batch
+        drawn = key.integers(
+            ids[:k], sizes[:k], count, round=part_of(draw, slice(k)), ask=ask, start=start * batch
         )
-        index = _below(words, sizes[:k]).reshape(k, len(here), batch).swapaxes(0, 1).copy()
+        index = drawn.reshape(k, len(here), batch).swapaxes(0, 1).copy()
         yield here, index, np.broadcast_to(1.0 / batch, index.shape)
 
 
@@ -174,11 +174,6 @@ def active(steps: Ints) -> list[int]:
     ends = np.arange(steps.max(initial=0))
     counts: list[int] = (len(steps) - np.searchsorted(steps[::-1], ends, side="right")).tolist()
     return counts
-
-
-def _below(words: npt.NDArray[np.uint64], sizes: Ints) -> Ints:
-    """Return 32-bit words (K, count) as integers in [0, n_i)."""
-    return ((words * sizes.astype(np.uint64)[:, None]) >> _SHIFT).astype(np.int64)
 
 
 def _shuffled(

@@ -106,9 +106,7 @@ class Task:
         self.view = setup.views.of(request.owner).at(round)
         self.half: Callable[..., Upload] = getattr(setup.owners[request.owner], request.work)
         self.each: dict[str, Array] = {}
-        self.keys = self._keys()
-        order = np.argsort(request.ids, kind="stable")
-        self.sorted_ids, self.order = request.ids[order], order
+        self.keys, self.order, self.sorted_ids = self._arranged()
         self.kept = self._kept(kept)
 
     def _kept(self, kept: Mapping[int, Mapping[str, Array]]) -> dict[int, Mapping[str, Array]]:
@@ -117,6 +115,19 @@ class Task:
         if any(serial and serial not in kept for serial in serials):
             raise NotKept
         return {k: kept[serial] for k, serial in enumerate(serials) if serial}
+
+    def _arranged(self) -> tuple[Ints, Ints, Ints]:
+        """Return the clients' keys (K,), their places by ascending id, and their ids so (K,).
+
+        The same clients may be asked round after round.
+        """
+        request, arranged = self.request, self.stacks.arranged
+        recurs = (self.view.shards.version, request.ids.tobytes(), request.groups.tobytes())
+        known = arranged.get(request.owner)
+        if known is None or known[0] != recurs:
+            order = np.argsort(request.ids, kind="stable")
+            known = arranged[request.owner] = recurs, (self._keys(), order, request.ids[order])
+        return known[1]
 
     def _keys(self) -> Ints:
         """Return the number (K,) of each client's stack: same group, same padded widths."""
@@ -191,11 +202,11 @@ class Task:
         self, ids: Ints, index: Ints, stacked: Mapping[str, Array], members: slice | Ints
     ) -> dict[str, Array]:
         """Add up the vectors of some of these clients."""
-        weights, ones = self.request.weights[index], np.ones(len(index))
+        weights, ids = self.request.weights[index][members], ids[members]
         sums = {}
         for name, rows in stacked.items():
-            w = ones if name in self.request.plain else weights
-            sums[name] = tree_sum(ids[members], rows[members], w.astype(rows.dtype)[members])
+            w = np.ones(len(ids)) if name in self.request.plain else weights
+            sums[name] = tree_sum(ids, rows[members], w.astype(rows.dtype, copy=False))
         return sums
 
     def _take_kept(self, index: Ints, members: Ints, stacked: dict[str, Array]) -> None:

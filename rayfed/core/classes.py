@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Ints
 from rayfed.core.tree import EVERY, Class, bit_reverse
 
 
@@ -89,27 +90,34 @@ def balanced(
         order = _sibling_order(fine, within)
         counts = np.bincount(ids % fine, minlength=fine)[order]
         owner = _assigned(counts, sizes)
-        enough = busiest(np.bincount(owner, counts, len(sizes)), sizes) <= slack
+        loads = np.bincount(owner, counts, len(sizes)).tolist()
+        enough = busiest(loads, sizes) <= slack
         if enough or len(order) >= 16 * sum(sizes):
             return _owned(order, owner, fine, len(sizes))
         fine *= 2
 
 
-def busiest(loads: Array, sizes: Sequence[int]) -> float:
+def busiest(loads: Sequence[float], sizes: Sequence[int]) -> float:
     """Return the load of a process of the busiest host over the mean of all processes.
 
     Parameters
     ----------
-    loads : (P,) array
+    loads : sequence of P numbers
         Of each host, one of them above 0.
     sizes : sequence of P int
         Processes of each host.
     """
-    return float((loads / sizes).max() * sum(sizes) / loads.sum())
+    most = max(load / size for load, size in zip(loads, sizes, strict=True))
+    return most * sum(sizes) / sum(loads)
 
 
 def _sibling_order(fine: int, within: Sequence[Class]) -> Ints:
     """Return residues modulo `fine` so that those of every coarser class are neighbours."""
+    return _ordered(fine, tuple(within))
+
+
+@lru_cache(maxsize=64)
+def _ordered(fine: int, within: tuple[Class, ...]) -> Ints:
     order = np.argsort(bit_reverse(np.arange(fine), fine.bit_length() - 1), kind="stable")
     if within == EVERY:
         return order

@@ -3,63 +3,36 @@
 There is no stateful generator. A draw is identified by (seed, purpose, client id,
 round, ask, index) and computed by Philox4x32-10, a counter-based hash, for whole arrays of
 client ids in one pass. The order of draws does not matter.
-
-References
-----------
-J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-SC 2011.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.philox import Words, blocks
 
 Draw: TypeAlias = int | Ints
 """A coordinate of draws: one number for all clients, or one for each (K,)."""
 MaybeDraw = TypeVar("MaybeDraw", Draw, Draw | None)
 
-_LOW = np.uint64(0xFFFFFFFF)
+Make: TypeAlias = Callable[[Sequence[Words], slice, Array], object]
+"""How numbers are made of words: ``make(words, which, out)`` writes to out (k, b).
+
+`words` are (k, b) arrays, which may be written to: the first word of every number, the second, ...
+`which` are the k ids among all.
+"""
+
 _SHIFT = np.uint64(32)
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_WEYL = (0x9E3779B9, 0xBB67AE85)
+_HIGH, _LOW = np.uint64(5), np.uint64(26)  # 32 - 5 bits of one word and 26 of the next are 53
+_BELOW_ONE = np.nextafter(1.0, 0.0)
 _MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
-
-
-def philox(
-    counter: tuple[npt.NDArray[np.uint64], ...], key: tuple[int, int]
-) -> tuple[npt.NDArray[np.uint64], ...]:
-    """Hash four 32-bit counter words under a 64-bit key (Salmon et al. 2011, Philox4x32-10).
-
-    Parameters
-    ----------
-    counter : tuple of four uint64 arrays of one shape
-        Each element holds a 32-bit word.
-    key : tuple of two int
-        Two 32-bit words.
-
-    Returns
-    -------
-    tuple of four uint64 arrays
-        32 random bits in each element.
-    """
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
-        p0 = _MULTIPLIERS[0] * c0
-        p1 = _MULTIPLIERS[1] * c2
-        c0, c2 = (p1 >> _SHIFT) ^ c1 ^ np.uint64(k0), (p0 >> _SHIFT) ^ c3 ^ np.uint64(k1)
-        c1, c3 = p1 & _LOW, p0 & _LOW
-        k0 = (k0 + _WEYL[0]) & 0xFFFFFFFF
-        k1 = (k1 + _WEYL[1]) & 0xFFFFFFFF
-    return c0, c1, c2, c3
 
 
 @dataclass(frozen=True)
@@ -119,17 +92,55 @@ class Key:
         -------
         (K, count) array of uint64, each below 2**32
         """
-        who = np.asarray(ids).astype(np.uint64)[:, None]
-        block = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[None, :]
-        shape = np.broadcast_shapes(who.shape, block.shape)
-        counter = (
-            np.broadcast_to(block, shape),
-            np.broadcast_to(who, shape),
-            _coordinate(round, shape),
-            _coordinate(ask, shape),
-        )
-        words = np.stack(philox(counter, self.words()), axis=-1)
-        return words.reshape(shape[0], 4 * shape[1])[:, :count]
+        return self.numbers(ids, count, _copied, dtype=np.uint64, round=round, ask=ask, start=start)
+
+    def numbers(
+        self,
+        ids: npt.ArrayLike,
+        count: int,
+        make: Make,
+        *,
+        words: Literal[1, 2] = 1,
+        dtype: npt.DTypeLike = np.float64,
+        round: npt.ArrayLike = 0,
+        ask: npt.ArrayLike = 0,
+        start: int = 0,
+    ) -> Array:
+        """Draw numbers that are made of words as long as these are in the cache.
+
+        Parameters
+        ----------
+        ids, round, ask
+            As in `bits`.
+        count : int
+            Numbers per id.
+        make : callable
+            See `Make`.
+        words : int
+            How many of the words of `bits` a number is made of, one number after another.
+        dtype : dtype
+            Of the numbers.
+        start : int, a multiple of 4
+            Index of the first word.
+
+        Returns
+        -------
+        (K, count) array
+        """
+        who = np.asarray(ids).astype(np.uint64)
+        out = np.empty((len(who), count), dtype)
+        each = 4 // words
+        parts = blocks(
+            self.words(), who, start // 4, -(-count // each),
+            _coordinate(round, len(who)), _coordinate(ask, len(who)),
+        )  # fmt: skip
+        for which, columns, hashed in parts:
+            first, stop = each * columns.start, min(each * columns.stop, count)
+            for j in range(min(each, stop - first)):
+                place = out[which, first + j : stop : each]
+                own = hashed[j * words : (j + 1) * words]
+                make([word[:, : place.shape[1]] for word in own], which, place)
+        return out
 
     def uniforms(
         self,
@@ -146,11 +157,7 @@ class Key:
         (K, count) array, or (K,) if ``count`` is None
         """
         n = 1 if count is None else count
-        words = self.bits(ids, 2 * n, round=round, ask=ask)
-        high, low = words[:, 0::2] >> np.uint64(5), words[:, 1::2] >> np.uint64(6)
-        # 53 bits plus one half: never 0 and, since the last step rounds, pushed below 1
-        u = ((high << np.uint64(26)) | low).astype(np.float64) + 0.5
-        u = np.minimum(u * 2.0**-53, np.nextafter(1.0, 0.0))
+        u = self.numbers(ids, n, _uniform, words=2, round=round, ask=ask)
         return u[:, 0] if count is None else u
 
     def normals(
@@ -164,7 +171,8 @@ class Key:
         """Draw standard normal numbers by inverse CDF, shaped as in `uniforms`."""
         from scipy.special import ndtri  # imported late: rarely needed by client actors
 
-        z: Floats = ndtri(self.uniforms(ids, count, round=round, ask=ask))
+        z = self.uniforms(ids, count, round=round, ask=ask)
+        ndtri(z, out=z)
         return z
 
     def integers(
@@ -175,6 +183,7 @@ class Key:
         *,
         round: npt.ArrayLike = 0,
         ask: npt.ArrayLike = 0,
+        start: int = 0,
     ) -> Ints:
         """Draw integers from [0, high), with one bound per client.
 
@@ -182,14 +191,21 @@ class Key:
         ----------
         ids, high : (K,) array of int
             Bounds below 2**31; the bias of the multiply-and-shift is below high / 2**32.
+        start : int, a multiple of 4
+            Index of the first, as in `bits`.
 
         Returns
         -------
         (K, count) array of int64
         """
-        words = self.bits(ids, count, round=round, ask=ask)
         bound = np.asarray(high).astype(np.uint64)[:, None]
-        return ((words * bound) >> _SHIFT).astype(np.int64)
+
+        def below(words: Sequence[Words], which: slice, out: Ints) -> None:
+            product = words[0]
+            product *= bound[which]
+            np.right_shift(product, _SHIFT, out.view(np.uint64))
+
+        return self.numbers(ids, count, below, dtype=np.int64, round=round, ask=ask, start=start)
 
     def permutation(self, n: int, *, round: int = 0) -> Permutation:
         """Return a keyed bijection on ``range(n)``, evaluated lazily."""
@@ -275,9 +291,29 @@ def part_of(draw: MaybeDraw, which: slice | Ints | Bools) -> MaybeDraw:
     return draw[which] if isinstance(draw, np.ndarray) else draw
 
 
-def _coordinate(value: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
-    """Return a coordinate of draws, one number or a number for each id, for all words (K, n)."""
-    return np.broadcast_to(np.asarray(value, dtype=np.uint64).reshape(-1, 1), shape)
+def _coordinate(value: npt.ArrayLike, count: int) -> Words:
+    """Return a coordinate of draws, one number (1,) or a number for each id (count,)."""
+    each = np.asarray(value, dtype=np.uint64).reshape(-1)
+    return each if len(each) == 1 else np.broadcast_to(each, count)
+
+
+def _copied(words: Sequence[Words], which: slice, out: Words) -> None:
+    """Make words of words."""
+    out[...] = words[0]
+
+
+def _uniform(words: Sequence[Words], which: slice, out: Floats) -> None:
+    """Make numbers from (0, 1) of two words each."""
+    high, low = words
+    np.right_shift(high, _HIGH, high)
+    np.left_shift(high, _LOW, high)
+    np.right_shift(low, np.uint64(32) - _LOW, low)
+    high |= low
+    # 53 bits plus one half: never 0 and, since the last step rounds, pushed below 1
+    u = high.view(np.int64).astype(np.float64)  # much faster than from uint64
+    u += 0.5
+    u *= 2.0**-53
+    np.minimum(u, _BELOW_ONE, out=out)
 
 
 def _mix(

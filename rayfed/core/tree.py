@@ -23,6 +23,7 @@ Branch: TypeAlias = tuple[int, int, Sums]
 EVERY: tuple[Class, ...] = ((0, 1),)
 """The class of all ids."""
 
+_PADDED = 2**16  # bytes of short rows up to which most may stand for ids that are missing
 _LONG = 2**14  # row size in bytes above which an addition costs more than a Python call
 _CHUNK = 2**16  # numbers of a long row that are added up at once: they stay in the cache
 
@@ -48,17 +49,61 @@ def tree_sum(ids: Ints, values: Array, weights: Array | None = None) -> Array:
     >>> tree_sum(np.array([0, 1, 2]), np.array([1e16, 1.0, -1e16]))  # (0 + 2) + 1
     np.float64(1.0)
     """
-    root, levels = _shape(np.ascontiguousarray(ids, dtype=np.int64).tobytes())
-    if values[0].nbytes > _LONG:
+    key = np.ascontiguousarray(ids, dtype=np.int64).tobytes()
+    bytes_ = values.nbytes // len(ids)  # of a row
+    if values.dtype.kind == "f" and bytes_ <= _LONG:
+        count, places = _places(key)
+        if count <= max(2 * len(ids), _PADDED // max(bytes_, 1)):
+            return _padded_sum(count, places, values, weights)
+    root, levels = _shape(key)
+    if bytes_ > _LONG:
         return _long_sum(root, levels, values, weights)
-    if weights is None:
-        values = values.copy()
-    else:
-        values = values * weights.reshape(-1, *[1] * (values.ndim - 1))
+    values = values.copy() if weights is None else values * _by_row(weights, values)
     for left, right in levels:
         values[left] += values[right]
     total: Array = values[root]
     return total
+
+
+def _padded_sum(count: int, places: Ints | slice, values: Array, weights: Array | None) -> Array:
+    """Add short rows with rows of -0.0 for the ids that are missing, which change no bit."""
+    sums: Array = np.empty((count, *values.shape[1:]), values.dtype)
+    if not isinstance(places, slice):
+        sums.fill(-0.0)
+        sums[places] = values if weights is None else values * _by_row(weights, values)
+    else:
+        sums[places.stop :].fill(-0.0)
+        if weights is None:
+            sums[places] = values
+        else:
+            np.multiply(values, _by_row(weights, values), out=sums[places])
+    while count > 1:
+        count //= 2
+        sums = sums[:count] + sums[count:]
+    total: Array = sums[0]
+    return total
+
+
+@lru_cache(maxsize=256)
+def _places(ids: bytes) -> tuple[int, Ints | slice]:
+    """Return the number of clients of the smallest class with all ids, and the place of each (K,).
+
+    Those of a class r (mod m) are in the order of their ids, and their number is a power of two. So
+    its lower half is the class r (mod 2m) if it is added to the upper half down to single clients.
+    """
+    keys = np.frombuffer(ids, dtype=np.int64)
+    differ = int(np.bitwise_or.reduce(keys ^ keys[0]))  # bits
+    low = max(0, (differ & -differ).bit_length() - 1)
+    count = 1 << (differ >> low).bit_length()
+    places = (keys >> low) & (count - 1)
+    if (places == np.arange(len(places))).all():
+        return count, slice(0, len(places))
+    return count, places
+
+
+def _by_row(weights: Array, values: Array) -> Array:
+    """Return factors of rows in a shape that NumPy multiplies with them."""
+    return weights.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def _long_sum(
@@ -81,40 +126,51 @@ def _long_sum(
             rows[...] = chunk
         else:
             np.multiply(chunk, factors, out=rows)
+        row = list(rows)
         for a, b in pairs:
-            rows[a] += rows[b]
-        total[start : start + _CHUNK] = rows[root]
+            np.add(row[a], row[b], out=row[a])
+        total[start : start + _CHUNK] = row[root]
     return total.reshape(values.shape[1:])
 
 
 @lru_cache(maxsize=256)
 def _shape(ids: bytes) -> tuple[int, list[tuple[Ints, Ints]]]:
-    """Return the index of the total and, for each level, which rows are added to which."""
+    """Return the index of the total and, for each level, which rows are added to which.
+
+    With their bits in reverse order, ids are in the order of the leaves. Two neighbours meet at the
+    highest bit in which they differ: there the rows up to the right one are added to the rows from
+    the first one on that has all higher bits in common with it.
+    """
     keys = np.frombuffer(ids, dtype=np.int64)
-    bits = int(keys.max()).bit_length()
-    place = np.argsort(bit_reverse(keys, bits), kind="stable")
-    keys = keys[place]
-    levels = []
-    for level in range(bits - 1, -1, -1):
-        keys = keys & ((1 << level) - 1)
-        first = np.flatnonzero(keys[:-1] == keys[1:])  # in this order siblings are neighbours
-        if len(first):
-            levels.append((place[first], place[first + 1]))
-            keep = np.ones(len(keys), dtype=bool)
-            keep[first + 1] = False
-            keys, place = keys[keep], place[keep]
+    leaves = bit_reverse(keys, int(keys.max()).bit_length())
+    place = np.argsort(leaves, kind="stable")
+    leaves = leaves[place]
+    right = leaves[1:]
+    meet = np.frexp((leaves[:-1] ^ right).astype(np.float64))[1]  # ids are exact as floats
+    order = np.argsort(meet, kind="stable")
+    first = np.searchsorted(leaves, (right >> meet) << meet)
+    into, added = place[first[order]], place[1:][order]
+    ends = np.cumsum(np.bincount(meet)).tolist() if len(meet) else []
+    levels = [
+        (into[start:end], added[start:end])
+        for start, end in zip([0, *ends], ends, strict=False)
+        if end > start
+    ]
     return int(place[0]), levels
 
 
 def bit_reverse(ids: Ints, bits: int) -> Ints:
-    """Return the ids with their lowest `bits` bits in reverse order.
+    """Return the ids, below 2**32, with their lowest `bits` bits in reverse order.
 
     In this order the clients of every residue class modulo a power of two are neighbours.
     """
-    out = np.zeros_like(ids)
-    for k in range(bits):
-        out |= ((ids >> k) & 1) << (bits - 1 - k)
-    return out
+    low = np.asarray(ids & ((1 << bits) - 1), dtype="<u4")
+    reverse = _REVERSED[low.view(np.uint8)].view(">u4")
+    return reverse.astype(np.int64) >> (32 - bits)
+
+
+_REVERSED = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], dtype=np.uint8)
+"""Bytes with their bits in reverse order."""
 
 
 def class_sums(

@@ -434,8 +434,10 @@ def settle(
         When the server stops waiting.
     """
     end, gone = timing.end_s, timing.gone_s
-    status = np.where(gone < end, DROPPED, USED)
-    close = float(np.minimum(end, gone).max(initial=now_s))
+    left = gone < end
+    leaving = bool(left.any())
+    status = np.where(left, DROPPED, USED)
+    close = float((np.minimum(end, gone) if leaving else end).max(initial=now_s))
     if first is not None and np.count_nonzero(status == USED) >= first:
         order = np.lexsort((ids, end))
         arrived = order[status[order] == USED]
@@ -444,5 +446,6 @@ def settle(
     if deadline_s is not None:
         close = max(min(close, deadline_s), now_s)
         status[(status == USED) & (end > deadline_s)] = LATE
-    status[(status == DROPPED) & (gone > close)] = LATE  # it left after the close
+    if leaving:
+        status[(status == DROPPED) & (gone > close)] = LATE  # it left after the close
     return status, close

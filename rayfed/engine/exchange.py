@@ -152,11 +152,12 @@ class Exchange:
         clients, timing, used = work.clients, work.timing, work.used(status)
         fresh = self._used(work, used, stats)
         stays = stats.pending is not None and owner == "algorithm" and ask.local
-        goes_on = (status == LATE) & stays
-        self.count(work, status, fresh, stats, over=~goes_on)
+        over = status != LATE if stays else None
+        self.count(work, status, fresh, stats, over)
         parts = arrived(self, work, stats, close_s) if stays else []
         if stats.pending is not None:
             assert work.weights is not None
+            goes_on = np.zeros(len(status), dtype=np.bool_) if over is None else ~over
             stats.pending = stats.pending.plus(work, work.weights, goes_on, stats.round, stats.ask)
         if timing.free_s is not None:
             stats.ahead = {"clients": clients.ids[used], "free_s": timing.free_s[used]}
@@ -181,7 +182,9 @@ class Exchange:
         asked = clients.ids
 
         def timer(ids: Ints, now_s: float, number: int) -> Timing:
-            begun, of_these = replace(stats, time_s=now_s, ask=stats.ask + number), ask
+            begun, of_these = stats, ask
+            if number or now_s != stats.time_s:
+                begun = replace(stats, time_s=now_s, ask=stats.ask + number)
             if number and isinstance(ask.cost, np.ndarray):
                 of_these = replace(ask, cost=ask.cost[np.searchsorted(asked, ids)])
             time = self.clock.alone if participation.asks_again else self.clock.timing
@@ -262,8 +265,7 @@ class Exchange:
         total = None if stats.corrected is None else self.correction.total
         assert fresh is not None
         assert fresh.request is not None
-        reply = reply_of(fresh.request, fresh.gathered, count, total)
-        return replace(reply, seconds=parts[0].seconds)
+        return reply_of(fresh.request, fresh.gathered, count, total, fresh.seconds)
 
     def _told(self, part: Part) -> Reply:
         """Return the scalars of some replies, for those that learn from losses."""
@@ -289,8 +291,9 @@ class Exchange:
             Number of the Ask within the round.
         """
         federation, ask, clients = self.run.federation, work.ask, work.clients
-        raw = clients.counts * self.weights(clients.ids)
-        weights = raw if work.weights is None else work.weights
+        weights = work.weights
+        if weights is None:
+            weights = clients.counts * self.weights(clients.ids)
         return Request(
             work.owner, ask.work, ask.up, clients.ids, weights, work.timing.steps,
             federation.population.group_of(clients.ids), round_number, ask_number,
@@ -329,7 +332,12 @@ class Exchange:
         return Traffic(ask.bytes_down, up + 8 * self.listened(ask, owner))
 
     def count(
-        self, work: Work, status: Array, part: Part | None, stats: RoundStats, over: Bools
+        self,
+        work: Work,
+        status: Array,
+        part: Part | None,
+        stats: RoundStats,
+        over: Bools | None = None,
     ) -> None:
         """Add work to the counts and the events of a round.
 
@@ -341,11 +349,16 @@ class Exchange:
         part : Part, optional
             The replies of the clients whose work was used; None without any.
         stats : RoundStats
-        over : (K,) array of bool
-            Whose work is over; that of the others is counted in a later round.
+        over : (K,) array of bool, optional
+            Whose work is over; that of the others is counted in a later round. All if None.
         """
-        ids, timing, used = work.clients.ids, work.timing, work.used(status)
-        answered, late, dropped = np.bincount(status[over], minlength=UNFINISHED).tolist()
+        ids, timing = work.clients.ids, work.timing
+        places = work.used(status)
+        all_used = work.number is None and len(places) == len(ids)
+        used = slice(None) if all_used else places
+        answered, late, dropped = np.bincount(
+            status if over is None else status[over], minlength=UNFINISHED
+        ).tolist()
         counts = stats.counts
         if work.owner == "algorithm" and work.ask.clients is None:
             counts["participants"] = answered
@@ -355,7 +368,8 @@ class Exchange:
         counts["bytes_up"] += work.traffic.up * (answered + late)
         counts["bytes_wasted"] += work.traffic.down * (late + dropped) + work.traffic.up * late
         counts["local_steps"] += int(timing.steps[used].sum())
-        loss = np.full(len(ids), np.nan)
+        loss = np.empty(len(ids))
+        loss.fill(np.nan)
         if part is not None and "loss" in part.gathered.each:
             loss[used] = part.gathered.each["loss"]
         events = {
@@ -372,6 +386,7 @@ class Exchange:
         if stats.pending is not None:
             events["version"] = np.full(len(ids), stats.round - 1)
             events["staleness"] = np.where(status == USED, 0, -1)
+        if over is not None:
             events = {name: column[over] for name, column in events.items()}
         stats.events.append(events)
 

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 
 from rayfed.clients.request import GROUP, Request, group_name
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Floats
 from rayfed.core.tree import tree_sum
 from rayfed.executors.base import Gathered
 from rayfed.messages import Groups, Reply
 
 
 def reply_of(
-    request: Request, gathered: Gathered, population: int, total: float | None = None
+    request: Request,
+    gathered: Gathered,
+    population: int,
+    total: float | None = None,
+    seconds: Floats | None = None,
 ) -> Reply:
     """Return the reply to a request: means of vectors, and scalars as they are.
 
@@ -24,6 +28,8 @@ def reply_of(
         Number N of clients.
     total : float, optional
         What weighted sums are divided by; the sum of the weights if None.
+    seconds : (K,) array of float, optional
+        Virtual seconds from the Ask to each reply.
     """
     each, weights = gathered.each, request.weights
     total = float(weights.sum()) if total is None else total
@@ -35,7 +41,10 @@ def reply_of(
         if rows.ndim == 1 and name in request.up and name != GROUP:
             mean[name] = tree_sum(request.ids, rows * weights) / total
     groups = _groups(request, gathered, vectors) if GROUP in request.up else Groups.nobody()
-    return Reply(request.ids, weights, mean, each, request.steps, population, groups, request.round)
+    return Reply(
+        request.ids, weights, mean, each, request.steps, population, groups, request.round,
+        seconds=np.empty(0) if seconds is None else seconds,
+    )  # fmt: skip
 
 
 def _groups(request: Request, gathered: Gathered, vectors: list[str]) -> Groups:

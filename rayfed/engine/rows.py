@@ -20,6 +20,7 @@ from rayfed.engine.state import RoundStats, Row, RunState
 
 NOT_FINITE = "is not finite"
 """What the reason of a run that diverged says."""
+_SHORT = 2**14  # numbers of a model of which each is looked at
 
 
 class Rows:
@@ -129,6 +130,8 @@ class Rows:
 
 def _finite(x: Array) -> bool:
     """Whether all numbers of a model (p,) are finite."""
+    if x.size <= _SHORT:
+        return bool(np.isfinite(x).all())
     with np.errstate(over="ignore"):
         length = float(np.vecdot(x, x))  # it makes no array; numbers beyond 1e19 overflow
     return math.isfinite(length) or bool(np.isfinite(x).all())

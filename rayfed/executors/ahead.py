@@ -61,6 +61,8 @@ def needed(part: Request, send: Send, known: Container[int]) -> tuple[Request, S
     >>> part.serials.tolist(), part.rows.tolist(), send["x"].tolist()
     ([11, 0], [0, 0], [[2.0]])
     """
+    if part.serials is None and part.rows is None:
+        return part, send
     missing = np.ones(len(part.ids), dtype=np.bool_)
     if part.serials is not None:
         missing = np.array([serial not in known for serial in part.serials.tolist()])

@@ -13,6 +13,7 @@ from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.core.arrays import Array
+from rayfed.core.flat import Named
 from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, this_node
@@ -61,14 +62,16 @@ class Calls:
         in_store : dict of int to object reference
             What is in the object store already, by its id in this process.
         """
-        by_ray = [message for message in messages if not self.by_wire(message)]
-        large = sum(_bytes(send) for _, _, send in by_ray) > BY_VALUE
+        by_wire = [self.by_wire(message) for message in messages]
+        by_ray = (
+            _bytes(send) for wire, (_, _, send) in zip(by_wire, messages, strict=True) if not wire
+        )
+        large = sum(by_ray) > BY_VALUE
         calls = []
-        for message in messages:
-            host, request, send = message
+        for (host, request, send), goes_by_wire in zip(messages, by_wire, strict=True):
             wire = self.wires[host]
-            if wire is not None and self.by_wire(message):
-                calls.append(wire.send(method, key, request, send))
+            if wire is not None and goes_by_wire:
+                calls.append(wire.send(method, key, request, Named(send)))
                 continue
             beside: tuple[Any, ...] = ()
             if large and send:
@@ -88,8 +91,10 @@ class Calls:
 
     def in_order(self, begun: Sequence[Any], messages: Sequence[Message]) -> bool:
         """Return whether requests arrive after those that were sent before: all go one way."""
+        if not begun:
+            return True
         ways = {isinstance(call, Reply) for call in begun} | set(map(self.by_wire, messages))
-        return len(ways) <= 1
+        return len(ways) == 1
 
     def get(self, calls: Sequence[Any]) -> list[Any]:
         """Get the results of calls, replies on wires or references of Ray's.
@@ -101,6 +106,8 @@ class Calls:
         ScratchError
             If client state fits neither the memory nor the disk of a host.
         """
+        if not calls:
+            return []
         replies = [call for call in calls if isinstance(call, Reply)]
         refs = [call for call in calls if not isinstance(call, Reply)]
         try:

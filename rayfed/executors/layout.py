@@ -77,17 +77,24 @@ class Layout:
         ids, layout, dealt = request.ids, self, request.classes is not None
         if request.classes is not None:
             layout = self._dealt(ids, request.classes)
-        elif movable and len(ids) * _UNEQUAL > sum(self.sizes):
-            loads = np.bincount(self.hosts(ids), minlength=len(self.sizes))
-            if busiest(loads, self.sizes) > _UNEQUAL:
-                layout, dealt = self._dealt(ids, self.within), True
         hosts = layout.hosts(ids)
+        loads = self._loads(hosts)
+        movable &= not dealt and len(ids) * _UNEQUAL > sum(self.sizes)
+        if movable and busiest(loads, self.sizes) > _UNEQUAL:
+            layout, dealt = self._dealt(ids, self.within), True
+            hosts = layout.hosts(ids)
+            loads = self._loads(hosts)
         parts = []
-        for host in np.unique(hosts).tolist():
+        for host in [host for host, load in enumerate(loads) if load]:
             index = np.flatnonzero(hosts == host)
             owned = list(layout.owned[host]) if dealt else None
             parts.append(Part(host, index, request.part(index, owned)))
         return parts
+
+    def _loads(self, hosts: Ints) -> list[int]:
+        """Return how many clients each host has, given the host of each."""
+        counts: list[int] = np.bincount(hosts, minlength=len(self.sizes)).tolist()
+        return counts
 
     def _dealt(self, ids: Ints, within: Sequence[Class]) -> Layout:
         return Layout(balanced(ids, self.sizes, within), self.sizes, within)

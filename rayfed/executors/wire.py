@@ -31,14 +31,16 @@ from weakref import WeakValueDictionary
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from rayfed.core.flat import ASIDE
+
 Address: TypeAlias = tuple[str, bytes]
 """Path of a socket and the key to it."""
 
 PROTOCOL = 5
-_ASIDE = 2**12  # bytes from which an array is not copied into the pickle
 _HEAD = struct.Struct("<3Q")  # number of the message, arrays beside the pickle, bytes of the pickle
 _KEY = 32  # bytes
 _LONGEST = 100  # bytes of a socket's path; systems allow 104 to 108
+_READ = 2**14  # bytes that are read at a time as long as it is not known what comes
 _AT_ONCE = 64  # buffers in one call; systems allow 1024
 _CONNECT_S = 60.0
 
@@ -152,12 +154,13 @@ def wait(replies: Sequence[Reply]) -> None:
     while missing := {reply.wire for reply in replies if not reply.come}:
         if any(wire.lost for wire in missing):
             raise Lost("its socket was closed")
-        poll = select.poll()
+        poll, by_socket = select.poll(), {}
         for wire in missing:
-            poll.register(*wire.watched())
-        poll.poll()
-        for wire in missing:
-            wire.move()
+            socket_, events = wire.watched()
+            by_socket[socket_] = wire
+            poll.register(socket_, events)
+        for ready, _ in poll.poll():
+            by_socket[ready].move()
 
 
 class Socket:
@@ -200,11 +203,13 @@ class Socket:
         """Answer message after message, until the driver hangs up."""
         threadpool_limits(1)  # some libraries count threads for each thread that calls them
         with suppress(OSError, EOFError), self._accepted() as driver:
+            hang_ups = select.poll()
+            hang_ups.register(driver, 0)  # they are always told, even if something is unread
             for message in _messages(driver):
                 if message is None:
                     continue
                 with self._alone:
-                    if _hung_up(driver):  # its run may have been opened anew meanwhile
+                    if hang_ups.poll(0):  # its run may have been opened anew meanwhile
                         return
                     answer = self._answered(message[1])
                 _written(driver, _packed(message[0], answer))
@@ -243,20 +248,13 @@ def _private_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="rayfed-", dir=home))
 
 
-def _hung_up(driver: socket.socket) -> bool:
-    """Return whether the driver has closed its end, even if something of it is unread."""
-    poll = select.poll()
-    poll.register(driver, 0)  # hang-ups are always told
-    return bool(poll.poll(0))
-
-
 def _packed(number: int, value: Any) -> list[memoryview]:
     """Return a message as the buffers to send, arrays of some size where they are."""
     aside: list[memoryview] = []
 
     def inside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes < _ASIDE:
+        if raw.nbytes < ASIDE:
             return True
         aside.append(raw)
         return False
@@ -270,20 +268,41 @@ def _packed(number: int, value: Any) -> list[memoryview]:
 def _messages(end: socket.socket) -> Iterator[tuple[int, Any] | None]:
     """Yield the messages that come, and None each time that a socket that does not wait is empty.
 
+    Small messages are read in one go, and what has come of the next one with them.
+
     Raises
     ------
     EOFError
         At the end.
     """
+    read, come = memoryview(bytearray(_READ)), memoryview(b"")  # what it has not used of what came
+
+    def filled(views: list[memoryview]) -> Iterator[None]:
+        """Fill buffers with what has come, and with what comes."""
+        nonlocal come
+        for k, view in enumerate(views):
+            count = min(len(come), view.nbytes)
+            view[:count], come = come[:count], come[count:]
+            if count < view.nbytes:
+                yield from _filled(end, [view[count:], *views[k + 1 :]])
+                return
+
     while True:
-        head = bytearray(_HEAD.size)
-        yield from _filled(end, [memoryview(head)])
-        number, count, size = _HEAD.unpack(head)
-        body = memoryview(bytearray(8 * count + size))
-        yield from _filled(end, [body])
+        while len(come) < _HEAD.size:
+            read[: len(come)] = come
+            while not (got := _received(end, [read[len(come) :]])):
+                yield None
+            come = read[: len(come) + got]
+        number, count, size = _HEAD.unpack_from(come)
+        come, body = come[_HEAD.size :], come[_HEAD.size : _HEAD.size + 8 * count + size]
+        if len(body) < 8 * count + size:
+            body = memoryview(bytearray(8 * count + size))
+            yield from filled([body])
+        else:
+            come = come[len(body) :]
         lengths = struct.unpack_from(f"<{count}Q", body)
         aside = [np.empty(length, np.uint8) for length in lengths]
-        yield from _filled(end, [raw.data for raw in aside])
+        yield from filled([raw.data for raw in aside])
         yield number, pickle.loads(body[8 * count :], buffers=aside)
         del body, aside
 
@@ -291,14 +310,22 @@ def _messages(end: socket.socket) -> Iterator[tuple[int, Any] | None]:
 def _filled(end: socket.socket, views: list[memoryview]) -> Iterator[None]:
     """Fill buffers, and yield each time that a socket that does not wait is empty."""
     while views:
-        try:
-            count = end.recvmsg_into(views[:_AT_ONCE])[0]
-        except BlockingIOError:
+        count = _received(end, views[:_AT_ONCE])
+        if count:
+            views = _after(views, count)
+        else:
             yield None
-            continue
-        if not count:
-            raise EOFError
-        views = _after(views, count)
+
+
+def _received(end: socket.socket, views: list[memoryview]) -> int:
+    """Read into buffers, and return how many bytes; 0 if a socket that does not wait is empty."""
+    try:
+        count = end.recvmsg_into(views)[0]
+    except BlockingIOError:
+        return 0
+    if not count:
+        raise EOFError
+    return count
 
 
 def _written(end: socket.socket, views: list[memoryview]) -> list[memoryview]:

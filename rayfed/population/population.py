@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ from rayfed.population.delay import Constant, Delay
 
 Part = TypeVar("Part")
 Scalar = TypeVar("Scalar", np.bool_, np.float64)
+Which: TypeAlias = Bools | slice
+"""Some of the clients (K,) that are asked about."""
 
 _BITS = 8e-6  # megabits in a byte
 
@@ -212,7 +214,7 @@ class Population:
             return np.zeros(len(ids), dtype=np.bool_)
         return np.asarray(Key(self.seed, "stragglers").permutation(self.count)(ids) < slow)
 
-    @property
+    @cached_property
     def by_sample(self) -> bool:
         """Whether a delay gives the seconds of a sample, so that a step takes them for each row."""
         return any(delay.by_sample for delay in self._delays)
@@ -234,7 +236,7 @@ class Population:
         """
         ids = np.asarray(ids, dtype=np.int64)
 
-        def drawn(delay: Delay, at: Bools) -> Floats:
+        def drawn(delay: Delay, at: Which) -> Floats:
             return delay.quantile(self._luck(delay, ids[at], part_of(draw, at), ask))
 
         seconds = self._of_rows(self._by_group(ids, self._delays, drawn), ids, rows)
@@ -248,10 +250,10 @@ class Population:
         """
         ids = np.asarray(ids, dtype=np.int64)
 
-        def mean(delay: Delay, at: Bools) -> Floats:
+        def mean(delay: Delay, at: Which) -> Floats:
             if delay.correlation == 1.0:
                 return delay.quantile(self._luck(delay, ids[at], 0, 0))
-            return np.full(int(at.sum()), delay.mean())
+            return np.full(len(ids[at]), delay.mean())
 
         means = self._of_rows(self._by_group(ids, self._delays, mean), ids, rows)
         return np.asarray(self._slowdown(ids) * means)
@@ -262,10 +264,10 @@ class Population:
         """Return the seconds (K,) of one local step that a share of the draws stays below."""
         ids = np.asarray(ids, dtype=np.int64)
 
-        def quick(delay: Delay, at: Bools) -> Floats:
+        def quick(delay: Delay, at: Which) -> Floats:
             if delay.correlation == 1.0:
                 return delay.quantile(self._luck(delay, ids[at], 0, 0))
-            return delay.quantile(np.full(int(at.sum()), share))
+            return delay.quantile(np.full(len(ids[at]), share))
 
         seconds = self._of_rows(self._by_group(ids, self._delays, quick), ids, rows)
         return np.asarray(self._slowdown(ids) * seconds)
@@ -306,9 +308,9 @@ class Population:
         """
         ids = np.asarray(ids, dtype=np.int64)
 
-        def power(delay: Delay, at: Bools) -> Floats:
+        def power(delay: Delay, at: Which) -> Floats:
             watts = delay.watts(self._luck(delay, ids[at], 0, 0))
-            return np.full(int(at.sum()), np.nan) if watts is None else watts
+            return np.full(len(ids[at]), np.nan) if watts is None else watts
 
         if all(delay.watts(np.array([0.5])) is None for delay in self._delays):
             return None
@@ -319,7 +321,7 @@ class Population:
         half = np.array([(part.network or self.network).duplex == "half" for part in self._parts])
         return half[self.group_of(ids)]
 
-    @property
+    @cached_property
     def lossy(self) -> bool:
         """Whether some connection may break."""
         return any((part.network or self.network).loss for part in self._parts)
@@ -334,7 +336,7 @@ class Population:
         u = Key(self.seed, "network/loss").uniforms(ids, 2, round=draw, ask=ask)
         return np.where(u[:, 0] < loss[self.group_of(ids)], u[:, 1], np.inf)
 
-    @property
+    @cached_property
     def crashing(self) -> bool:
         """Whether some client may crash."""
         return any((part.crash or self.crash).probability for part in self._parts)
@@ -356,8 +358,9 @@ class Population:
     def available(self, ids: npt.ArrayLike, t: float, round: int) -> Bools:
         """Return which clients (K,) are available at virtual second t of a round (from 1)."""
         ids = np.asarray(ids, dtype=np.int64)
-        parts = [g.availability or self.availability for g in self._parts]
-        return self._by_group(ids, parts, lambda a, at: a.available(ids[at], t, round, self.info))
+        return self._by_group(
+            ids, self._availabilities, lambda a, at: a.available(ids[at], t, round, self.info)
+        )
 
     def chance(self, ids: npt.ArrayLike, t: float, round: int) -> Floats | None:
         """Return how likely clients (K,) are available at virtual second t of a round (from 1).
@@ -365,11 +368,11 @@ class Population:
         None if an availability of some of all clients does not say it.
         """
         ids = np.asarray(ids, dtype=np.int64)
-        parts = [g.availability or self.availability for g in self._parts]
+        parts = self._availabilities
         if any(part.chance(np.arange(1), t, round, self.info) is None for part in parts):
             return None
 
-        def chances(availability: Availability, at: Bools) -> Floats:
+        def chances(availability: Availability, at: Which) -> Floats:
             found = availability.chance(ids[at], t, round, self.info)
             assert found is not None
             return found
@@ -388,13 +391,12 @@ class Population:
         `own_times`, `t` may be an array (K,).
         """
         ids = np.asarray(ids, dtype=np.int64)
-        parts = [g.availability or self.availability for g in self._parts]
 
-        def change(availability: Availability, at: Bools) -> Floats:
+        def change(availability: Availability, at: Which) -> Floats:
             times = t[at] if isinstance(t, np.ndarray) else t
             return availability.next_change(ids[at], times, self.info)
 
-        return self._by_group(ids, parts, change)
+        return self._by_group(ids, self._availabilities, change)
 
     def _luck(self, delay: Delay, ids: Ints, draw: Draw, ask: int) -> Floats:
         """Return the uniform numbers (K,) of a delay, which need no values if it is not random."""
@@ -407,9 +409,9 @@ class Population:
     def _by_device(self, ids: Ints, way: int) -> Floats:
         """Return the Mbit/s (K,) of the devices of a trace, down or up; inf without one."""
 
-        def mbps(delay: Delay, at: Bools) -> Floats:
+        def mbps(delay: Delay, at: Which) -> Floats:
             if not delay.linked:
-                return np.full(int(at.sum()), np.inf)
+                return np.full(len(ids[at]), np.inf)
             return delay.mbps(self._luck(delay, ids[at], 0, 0))[way]
 
         return self._by_group(ids, self._delays, mbps)
@@ -418,7 +420,9 @@ class Population:
         """Return seconds of steps (K,), where some delays gave those of a sample."""
         if rows is None or not self.by_sample:
             return seconds
-        sampled = self._by_group(ids, self._delays, lambda d, at: np.full(at.sum(), d.by_sample))
+        sampled = self._by_group(
+            ids, self._delays, lambda d, at: np.full(len(ids[at]), d.by_sample)
+        )
         return np.where(sampled, seconds * rows, seconds)
 
     def _slowdown(self, ids: Ints) -> Floats:
@@ -428,11 +432,11 @@ class Population:
         self,
         ids: Ints,
         parts: Sequence[Part],
-        ask: Callable[[Part, Bools], npt.NDArray[Scalar]],
+        ask: Callable[[Part, Which], npt.NDArray[Scalar]],
     ) -> npt.NDArray[Scalar]:
         """Evaluate each group's setting for its clients and combine the results."""
         if len(parts) == 1 or not len(ids) or all(part == parts[0] for part in parts):
-            return ask(parts[0], np.ones(len(ids), dtype=np.bool_))
+            return ask(parts[0], slice(None))
         group = self.group_of(ids)
         answers = {g: ask(parts[g], group == g) for g in np.unique(group).tolist()}
         combined = np.empty(len(ids), dtype=np.result_type(*answers.values()))
@@ -444,6 +448,11 @@ class Population:
     def _delays(self) -> list[Delay]:
         """The delay of clients in no group, then that of each group."""
         return [part.delay or self.delay for part in self._parts]
+
+    @cached_property
+    def _availabilities(self) -> list[Availability]:
+        """The availability of clients in no group, then that of each group."""
+        return [part.availability or self.availability for part in self._parts]
 
     @cached_property
     def _parts(self) -> tuple[Group, ...]:

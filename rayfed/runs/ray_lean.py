@@ -11,29 +11,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 from unittest.mock import patch
 
-import ray
-
 from rayfed.executors.warm import agent, idle, worker
 
-_KNOWN = ("2.60.",)
-"""Versions of Ray whose private parts are as they are taken for here."""
-_ENVIRONMENTS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK", "RAY_RUNTIME_ENV")
-"""Variables that ask for an environment of workers, which Ray's own agent makes."""
-PLAIN = "RAYFED_PLAIN_RAY"
-"""Variable that lets Ray start as it does by itself, should workers not start otherwise."""
-_LONGEST = 80  # of a folder's path: that of a socket has at most 107 characters
 _FOLDERS = ("algorithms", "clients", "datasets", "engine", "problems", "selection", "topology")
-
-
-def is_known() -> bool:
-    """Return whether Ray can be started so: its version is known, and workers can be forked."""
-    known = sys.platform == "linux" and ray.__version__.startswith(_KNOWN)
-    fits = len(gettempdir()) < _LONGEST
-    return known and fits and not any(name in os.environ for name in (PLAIN, *_ENVIRONMENTS))
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from rayfed.core.errors import RayfedError
 from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
 from rayfed.runs.listening import AUTH_MODE, found, listened
-from rayfed.runs.ray_lean import is_known, lean
+from rayfed.runs.ray_known import is_known
+from rayfed.runs.ray_lean import lean
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _SERVERS = ("gcs_server", "raylet")

@@ -16,7 +16,8 @@ from rayfed.selection.draws import chunks, listed, repeated
 
 _CHUNK = 64  # ids of the first question of a walk; each later one asks twice as many
 _HEAD = 8  # ids of it where one client is wanted
-_ROUNDS = 64  # whose heads are computed at once
+_ROUNDS = 64  # whose heads are computed at once, at most
+_AT_ONCE = 2**13  # ids of such heads, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,19 +93,33 @@ class Weighted(Selection):
 def _walk(view: View) -> Iterator[Ints]:
     """Yield the ids of all clients in the order of a keyed permutation, some at a time.
 
-    Where a single client is wanted, the heads of the walks of many rounds are computed at once.
+    The heads of the walks of many rounds are computed at once, unless cohorts are large.
     """
-    key, start = Key(view.seed, "cohort"), 0
-    if view.wanted == 1:
-        start = min(_HEAD, view.count)
-        first, heads = view.cache.get("heads", (0, ()))
-        if not first <= view.round < first + len(heads):
-            heads = key.heads(view.count, start, round=view.round, rounds=_ROUNDS)
-            first, _ = view.cache["heads"] = view.round, heads
-        yield heads[view.round - first]
+    key, chunk = Key(view.seed, "cohort"), max(_CHUNK, view.wanted)
+    head = _head(view, key, min(_HEAD if view.wanted == 1 else chunk, view.count))
+    if head is not None:
+        yield head
     walk = key.permutation(view.count, round=view.round)
-    for positions in chunks(view.count, max(_CHUNK, view.wanted), start):
+    for positions in chunks(view.count, chunk, 0 if head is None else len(head)):
         yield walk(positions)
+
+
+def _head(view: View, key: Key, length: int) -> Ints | None:
+    """Return so many ids of the walk of a round, or None where it is not worth it to look ahead.
+
+    It is where rounds follow one another, and where a single client is wanted; in asynchronous runs
+    the round is the number of a dispatch, and several clients take as many numbers.
+    """
+    last, view.cache["walked"] = view.cache.get("walked"), view.round
+    first, heads = view.cache.get("heads", (0, np.empty((0, 0))))
+    if not (first <= view.round < first + len(heads) and heads.shape[1] >= length):
+        rounds = min(_ROUNDS, _AT_ONCE // length)
+        if rounds < 2 or not (view.wanted == 1 or last == view.round - 1):
+            return None
+        heads = key.heads(view.count, length, round=view.round, rounds=rounds)
+        first, _ = view.cache["heads"] = view.round, heads
+    head: Ints = heads[view.round - first]
+    return head
 
 
 def equal_shares(view: View) -> Floats:

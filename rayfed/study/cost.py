@@ -19,13 +19,12 @@ from rayfed.clients.stacks import STACKS_BYTES
 from rayfed.clients.store import PIECE
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, memory_bytes, scratch_folder
+from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.executors.placement import actor_count
 from rayfed.messages import Ask
 from rayfed.study.parts import Executor
+from rayfed.study.processes import Processes
 
-ACTOR_BYTES = 90 * 2**20
-DRIVER_BYTES = 220 * 2**20
 _PAGE, _FOLDER, _ROW, _EVENT = 6 * 2**20, 2**15, 150, 40
 """Bytes of a page, of a run's small files, and of a row of ``rounds`` and of ``events``."""
 _LOCAL_COPIES = 6
@@ -41,8 +40,9 @@ class Cost:
     actors, drivers : int
         Processes beside this one.
     data, state, copies, processes : int
-        Bytes of memory: of the tables; of client state at its most, with what a checkpoint reads;
-        of the copies of the model that computing and averaging take; of the processes themselves.
+        Bytes of memory: of the tables, and of the rows that are kept for computing; of client state
+        at its most, with what a checkpoint reads; of the copies of the model that computing and
+        averaging take; of the processes themselves.
     scratch, results, checkpoints : int
         Bytes on the disk: of client state beside the clients, of the records, of the checkpoints.
     down, up : int
@@ -50,6 +50,8 @@ class Cost:
         round asks its cohort once.
     rounds_known : bool
         Whether the number of rounds is known; if not, what grows with it is of a single round.
+    combiners : int
+        Processes beside this one, where client actors are on several nodes.
     """
 
     actors: int
@@ -64,6 +66,7 @@ class Cost:
     down: int = 0
     up: int = 0
     rounds_known: bool = True
+    combiners: int = 0
 
     @property
     def memory(self) -> int:
@@ -72,28 +75,28 @@ class Cost:
 
     @classmethod
     def of(
-        cls, executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int
+        cls,
+        executor: Executor,
+        runs: Sequence[Run],
+        tables: Mapping[str, Any],
+        cpus: int,
+        nodes: Sequence[int] = (),
     ) -> Cost:
-        """Forecast, with room: measured at work, an actor has 73 MB of its own, a driver 121."""
+        """Forecast, with room.
+
+        Parameters
+        ----------
+        executor : Executor
+        runs : sequence of Run
+        tables : mapping of str to Rows
+        cpus : int
+            In all.
+        nodes : sequence of int
+            CPUs of each node of a cluster.
+        """
         each = [_RunCost.of(run) for run in runs]
-        data = sum(t.X.nbytes + t.y.nbytes for t in tables.values())
-        actors, drivers, processes = 0, 0, DRIVER_BYTES
-        stacks, tables_held = min(data, STACKS_BYTES + GRAMS_BYTES), data
-        if executor.name == "ray":
-            clients = max(run.federation.clients.count for run in runs)
-            actors = actor_count(clients, executor.clients_per_actor, cpus)
-            drivers = min(cpus, len(runs))
-            processes = actors * ACTOR_BYTES + (drivers + 1) * DRIVER_BYTES
-            # the tables are in this process and in the object store; runs go on side by side, and
-            # each keeps stacks of rows in the actors
-            tables_held = 2 * data
-            stacks = drivers * min(data, actors * (STACKS_BYTES + GRAMS_BYTES))
-        elif executor.name == "workers":
-            # the tables are in this process and in a file that the workers share
-            wanted = cpus if executor.workers == "auto" else executor.workers
-            drivers = min(wanted, len(runs))
-            processes = (drivers + 1) * DRIVER_BYTES
-            tables_held, stacks = 2 * data, drivers * stacks
+        processes = Processes.of(executor, runs, cpus, nodes)
+        actors, drivers = processes.actors, processes.runners
         beside = max(1, drivers)
         state = beside * max(run.state for run in each)
         room = state_bytes(executor.memory_gb)
@@ -101,10 +104,10 @@ class Cost:
         return cls(
             actors=actors,
             drivers=drivers,
-            data=tables_held + stacks,
+            data=_rows_bytes(runs, tables, max(1, actors), beside),
             # arrays grow by doubling
             state=min(2 * state, room) + pieces,
-            processes=processes,
+            processes=processes.memory,
             copies=beside * max(run.copies(actors) for run in each),
             scratch=state if 2 * state > room else 0,
             results=_PAGE + sum(run.records for run in each),
@@ -112,6 +115,7 @@ class Cost:
             down=sum(run.down for run in each),
             up=sum(run.up for run in each),
             rounds_known=all(run.ending.rounds < ENDLESS for run in runs),
+            combiners=processes.combiners,
         )
 
     def check(self, available: int | None = None, scratch: int | None = None) -> None:
@@ -276,6 +280,36 @@ class _RunCost:
         served = 2 * self.server + 2 * self.uploads + self.iterates + 2 + self.flight * self.sent
         stored = self.sent + actors * self.uploads if actors else 0.0  # in Ray's object store
         return int(self.model * (max(1, actors) * local + served + stored))
+
+
+def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:
+    """Return the bytes of rows in the processes of a study.
+
+    A table is there twice while it is put where others can read it. Later each run keeps stacks of
+    rows that recur at its hosts, gathered or made on demand, and Gram matrices.
+
+    Parameters
+    ----------
+    hosts : int
+        Processes that compute for the clients of a run.
+    beside : int
+        Runs that go on side by side.
+    """
+    each = [int(table.X.nbytes + table.y.nbytes) for table in tables.values()]
+    recurring = 2 * max([sum(each), *map(_made_bytes, runs)])
+    stacks = beside * min(recurring, hosts * (STACKS_BYTES + GRAMS_BYTES))
+    return sum(each) + max([stacks, *each])
+
+
+def _made_bytes(run: Run) -> int:
+    """Return the bytes of rows that are made on demand, and recur; those of tables are none."""
+    shards, clients = run.federation.views.evaluation.shards, run.federation.clients.count
+    if shards.held:
+        return 0
+    cohort = run.participation.cohort or clients
+    asked = clients if cohort >= clients else len(run.measuring.evaluated)
+    rows = sum(map(shards.total, PARTS)) * asked // clients
+    return rows * (shards.features + 1) * shards.dtype.itemsize
 
 
 def _first_ask(run: Run) -> Ask | None:

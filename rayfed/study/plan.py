@@ -94,9 +94,9 @@ class Plan:
         names = self.runs[0].federation.clients.names
         return Graphs(self.study.topology.named(names), self.clients, self.study.seeds[0])
 
-    def cost(self, cpus: int) -> Cost:
-        """Return what the placement will cost on so many CPUs."""
-        return Cost.of(self.executor, self.runs, self.tables, cpus)
+    def cost(self, cpus: int, nodes: Sequence[int] = ()) -> Cost:
+        """Return what the placement will cost on so many CPUs, those of several nodes if given."""
+        return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
 
 
 def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:

@@ -21,7 +21,7 @@ from rich.console import Console
 import rayfed
 from rayfed.cli import main as cli
 from rayfed.core.plugins import KINDS, find
-from rayfed.study.cost import ACTOR_BYTES, DRIVER_BYTES
+from rayfed.study.processes import HERE_BYTES, PLAIN, RUNNER_BYTES
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 SCENARIOS = [path for path in FILES if not path.name.endswith(".claims.yaml")]
@@ -103,18 +103,20 @@ class TestCheck:
         # Two features and the intercept; 6 clients train on 4 of their 5 rows.
         assert ["fedavg", "[x]", "0,", "1", "3", "24"] in lines
         assert ["fedexp", "0,", "1", "3", "24"] in lines
-        memory = f"{DRIVER_BYTES // 2**20} MiB"
+        memory = f"{HERE_BYTES // 2**20} MiB"
         assert f"0 client actors, 0 driver actors; about {memory} of memory" in out
         assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
     def test_counts_actors_without_starting_any(self, shell, monkeypatch):
         monkeypatch.setitem(sys.modules, "ray", None)
         monkeypatch.setattr(rayfed.api, "cpus", lambda: 2)
+        monkeypatch.setenv("RAYFED_PLAIN_RAY", "1")
         placed = "executor={name: ray, clients_per_actor: 4}"
         status, out, _ = shell("check", "small.yaml", "--set", placed)
         assert status == 0
         # 6 clients by fours are 2 actors; 2 CPUs are for 2 drivers, and then there is this process.
-        memory = f"{(2 * ACTOR_BYTES + 3 * DRIVER_BYTES) // 2**20} MiB"
+        processes = HERE_BYTES + PLAIN.own + 2 * PLAIN.actor + 2 * RUNNER_BYTES
+        memory = f"{processes / 2**30:.1f} GiB"
         assert f"2 client actors, 2 driver actors; about {memory} of memory" in out
         assert f"2 rounds; 2 client actors (about {memory} in all)" in out
 
@@ -154,7 +156,7 @@ class TestCheck:
         assert "5 client actors, 4 driver actors" in out  # 4 runs
         assert "; 5 client actors (about " in out.splitlines()[0]
         out = shell("check", "small.yaml", "--set", ray, "--address", "big:6379")[1]
-        told = "5 client actors on 3 nodes (where there are several, under a combiner), 4 driver"
+        told = "5 client actors on 3 nodes, 2 combiners, 4 driver"
         assert told in out
 
     def test_forecasts_the_first_rounds_and_warns_of_empty_ones(self, shell):

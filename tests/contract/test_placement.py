@@ -14,7 +14,7 @@ import yaml
 
 import rayfed
 from rayfed.core.plugins import find
-from rayfed.runs import ray_lean
+from rayfed.runs import ray_known
 
 pytestmark = pytest.mark.ray
 
@@ -90,9 +90,9 @@ def test_actors_give_the_bytes_of_no_actors(study, serial, tmp_path, assert_same
 def test_workers_that_ray_starts_by_itself_give_the_same_bytes(
     study, serial, tmp_path, assert_same, monkeypatch
 ):
-    assert ray_lean.is_known()
-    monkeypatch.setenv(ray_lean.PLAIN, "1")
-    assert not ray_lean.is_known()
+    assert ray_known.is_known()
+    monkeypatch.setenv(ray_known.PLAIN, "1")
+    assert not ray_known.is_known()
     run(study, out=tmp_path / "out", overrides=["executor.clients_per_actor=3"])
     assert_same(serial, tmp_path / "out")
 

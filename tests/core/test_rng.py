@@ -1,35 +1,14 @@
-"""Keyed random numbers: published answers of the hash, and the properties draws rely on."""
+"""Keyed random numbers: the properties that draws rely on."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import ndtri
 
-from rayfed.core.rng import Key, Permutation, philox
-
-PI = ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0")
-
-
-def words(text):
-    return [int(word, 16) for word in text.split()]
-
-
-@pytest.mark.parametrize(
-    ("counter", "key", "expected"),
-    [
-        ("0 0 0 0", "0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-        (
-            "ffffffff ffffffff ffffffff ffffffff",
-            "ffffffff ffffffff",
-            "408f276d 41c83b0e a20bc7c6 6d5451fd",
-        ),
-        (*PI, "d16cfe09 94fdcceb 5001e420 24126ea1"),
-    ],
-)
-def test_philox_gives_the_known_answers_of_random123(counter, key, expected):
-    c0, c1, c2, c3 = words(counter)
-    k0, k1 = words(key)
-    block = tuple(np.array([c], dtype=np.uint64) for c in (c0, c1, c2, c3))
-    assert [int(w[0]) for w in philox(block, (k0, k1))] == words(expected)
+from rayfed.core.philox import philox
+from rayfed.core.rng import Key, Permutation
 
 
 def test_a_draw_is_the_hash_of_what_it_is_for():
@@ -93,6 +72,37 @@ def test_a_uniform_is_its_words_53_bits():
     key = Key(0, "test")
     high, low = key.bits([8], 2)[0].tolist()
     assert key.uniforms([8])[0] == ((high >> 5) * 2**26 + (low >> 6) + 0.5) / 2**53
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("ids", [0, 1, 2, 17])
+def test_numbers_are_made_of_their_words_however_many_are_hashed_together(ids, count, monkeypatch):
+    monkeypatch.setattr("rayfed.core.philox._BLOCKS", 3)
+    key, who, bounds = Key(3, "test"), 2**32 - 1 - np.arange(ids) ** 5, np.arange(1, ids + 1)
+    rounds, asks = np.arange(ids) * 7, np.arange(ids)[::-1]
+    when = {"round": rounds, "ask": asks}
+    of_one = [
+        key.bits([i], 40, round=int(r), ask=int(a))
+        for i, r, a in zip(who, rounds, asks, strict=True)
+    ]
+    words = np.concatenate([np.empty((0, 40), np.uint64), *of_one])
+    np.testing.assert_array_equal(key.bits(who, count, start=4, **when), words[:, 4:][:, :count])
+    product = words[:, 4:].astype(object) * bounds[:, None]
+    np.testing.assert_array_equal(
+        key.integers(who, bounds, count, start=4, **when), (product >> 32)[:, :count]
+    )
+    fine = (words[:, ::2] >> np.uint64(5)) * 2.0**26 + (words[:, 1::2] >> np.uint64(6))
+    u = (fine + 0.5)[:, :count] / 2**53
+    np.testing.assert_array_equal(key.uniforms(who, count, **when), u)
+    np.testing.assert_array_equal(key.normals(who, count, **when), ndtri(u))
+
+
+def test_many_draws_take_the_memory_of_what_is_drawn():
+    tracemalloc.start()
+    drawn = Key(0, "test").normals([5], 500_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < drawn.nbytes + 2**21
 
 
 def test_normals_are_standard_normal():

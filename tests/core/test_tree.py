@@ -78,3 +78,15 @@ def test_any_number_of_hosts_gives_the_same_bits(clients, data):
 
 def test_bits_are_reversed():
     assert bit_reverse(np.array([0b001, 0b110]), 3).tolist() == [0b100, 0b011]
+
+
+def test_zeros_keep_their_sign_where_ids_are_missing():
+    ids = np.array([1, 6, 11])
+    signs = np.signbit(tree_sum(ids, np.array([[-0.0, 0.0, -0.0], [-0.0] * 3, [-0.0, -0.0, 0.0]])))
+    assert signs.tolist() == [True, False, False]
+
+
+def test_rows_of_other_types_are_added_up():
+    ids, rows = np.array([9, 2, 5]), np.array([[1, 2], [3, 4], [5, 6]])
+    assert tree_sum(ids, rows, np.array([1, 2, 3])).tolist() == [22, 28]
+    assert tree_sum(ids, rows.astype(np.float16)).dtype == np.float16

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rayfed.datasets.sizes import Lognormal
-from rayfed.datasets.synthetic import Synthetic
+from rayfed.datasets.synthetic import Synthetic, labels
 
 IDS = np.arange(400)
 
@@ -25,6 +25,21 @@ def test_labels_are_those_of_the_client_s_own_model():
     for client in (0, 1, 399):  # client by client, as the recipe is written
         scores = X[client] @ W[client].T + b[client]
         np.testing.assert_array_equal(scores.argmax(axis=1), y[client])
+
+
+def test_scores_as_close_as_rounding_decide_as_those_of_single_rows():
+    rng = np.random.default_rng(0)
+    X, W = rng.standard_normal((5, 40, 60)), rng.standard_normal((5, 3, 60))
+    # two classes apart by some units in the last place, above the third
+    W[:, 1] = W[:, 0] * (1 + rng.integers(-2, 3, (5, 60)) * 2.0**-52)
+    b = np.tile([100.0, 100.0, 0.0], (5, 1))
+    decided = [
+        [(np.array([np.dot(w, x) for w in W[k]]) + b[k]).argmax() for x in X[k]] for k in range(5)
+    ]
+    assert {0, 1} == set(np.ravel(decided))
+    np.testing.assert_array_equal(labels(X, W, b), decided)
+    for k, row in np.ndindex(5, 40):
+        assert labels(X[k : k + 1, row : row + 1], W[k : k + 1], b[k : k + 1]) == decided[k][row]
 
 
 def test_feature_variances_fall_as_the_recipe_says():

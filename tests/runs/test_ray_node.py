@@ -18,7 +18,7 @@ from rayfed.executors.warm import agent
 from rayfed.runs import ray_node
 from rayfed.runs.listening import found
 from rayfed.runs.ray import RayStudy
-from rayfed.runs.ray_lean import is_known
+from rayfed.runs.ray_known import is_known
 from tests.contract.test_placement import wait_for
 
 HERE = SimpleNamespace(address_info={"session_dir": "nowhere"})

@@ -180,3 +180,16 @@ def test_the_next_of_a_walk_takes_the_place_of_one_that_failed():
     asked = walk[:4]
     rest = view(wanted=1, available=lambda ids: ~np.isin(ids, asked))
     assert Uniform().at_once(rest, {}).tolist() == [walk[4]]
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(1000, 100), (70, 3), (10**6, 5000)])
+def test_cohorts_that_are_drawn_ahead_are_those_of_their_rounds(count, wanted):
+    """With a cache the walks of rounds that follow one another begin with known heads."""
+    cache = {}
+    for round in [1, 2, 3, 80, 81, 82, 200, 3]:
+        there = lambda ids, r=round: (ids + r) % 3 > 0  # noqa: E731
+        seen = {"count": count, "wanted": wanted, "round": round, "available": there}
+        ahead, _ = drawn(Uniform(), view(**seen, cache=cache))
+        alone, _ = drawn(Uniform(), view(**seen))
+        np.testing.assert_array_equal(ahead, alone)
+    assert ("heads" in cache) == (wanted < 5000)

@@ -13,7 +13,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.serial import SerialStudy
 from rayfed.study import expand
-from rayfed.study.cost import ACTOR_BYTES, DRIVER_BYTES, Cost
+from rayfed.study.cost import Cost
 from rayfed.study.parts import Executor
 from rayfed.study.plan import make
 
@@ -447,11 +447,11 @@ class TestCost:
         plan = self.placed(made, clients_per_actor=1)
         cost = plan.cost(2)
         assert (cost.actors, cost.drivers) == (4, 1)
-        # The rows are here, in the object store, and in the stacks of the one run at a time.
+        # The rows are in the object store, and in the stacks of the one run at a time, with as
+        # much for Gram matrices.
         assert cost.data == 3 * (8 * 3 + 8) * 8
         # Arrays grow by doubling; a checkpoint has four copies of what it reads at once.
         assert cost.state == (2 + 4) * 4 * MODEL
-        assert cost.processes == 4 * ACTOR_BYTES + 2 * DRIVER_BYTES
         assert cost.memory == cost.data + cost.state + cost.copies + cost.processes
         assert cost.scratch == 0
 
@@ -464,10 +464,19 @@ class TestCost:
     def test_serial_starts_nothing(self, made):
         cost = api.prepare(api.read(made())).cost(2)
         assert (cost.actors, cost.drivers) == (0, 0)
-        assert cost.data == 2 * (8 * 3 + 8) * 8
-        assert cost.processes == DRIVER_BYTES
+        assert cost.data == 3 * (8 * 3 + 8) * 8
         with pytest.raises(ScenarioError, match="are available; use fewer clients or a smaller"):
             cost.check(available=cost.memory - 1)
+
+    def test_rows_that_are_made_on_demand_count_where_they_recur(self, made):
+        """100 rows of 4 numbers and a target for 4 clients, of which a cohort of 2 is drawn."""
+        scenario = made(participation={"cohort": 2}, clients={"count": 4})
+        scenario["problem"]["dataset"] = {"name": "linear", "features": 4, "samples": 25}
+        scenario["problem"]["intercept"] = False
+        cost = api.prepare(api.read(scenario)).cost(2)
+        assert cost.data == 2 * 100 * (4 + 1) * 8
+        scenario["evaluate"] = {"clients": 1}
+        assert api.prepare(api.read(scenario)).cost(2).data == 2 * 25 * (4 + 1) * 8
 
     def test_what_fits_to_the_byte_is_allowed(self):
         cost = Cost(3, 1, data=10, state=20, processes=30, scratch=5, results=7, checkpoints=8)

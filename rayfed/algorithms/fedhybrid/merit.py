@@ -102,22 +102,42 @@ class MeritExaminer(Examiner):
 
     def _merit(self, x: Array, least: float, probe: Probe) -> float:
         """Return Delta at x_0 = x (p,), from the least value of F."""
-        p = x.size
-
-        def sums(z: Floats) -> Floats:
-            return probe.ask("envelope", {"z": z}, {"terms": 1 + p + p * p})["terms"]
-
-        def oracle(z: Floats) -> tuple[float, Floats]:
-            terms = sums(z)
-            return float(terms[0]), terms[1 : 1 + p]
-
-        dual, _ = minimise(oracle, lambda z: sums(z)[1 + p :].reshape(p, p), x, near=True)
+        total = _Sum(probe, x.size)
+        dual, _ = minimise(total, total.hessian, x, near=True)
         primal = float(probe.ask("lagrangian", {"x": x}, {"terms": 1})["terms"][0])
         return 13 * (self.multiple * least - dual) + primal - dual
 
     def _terms(self, clients: Clients, z: Array) -> list[_Term]:
         singles = (clients.only(k) for k in range(len(clients.ids)))
         return [_Term(client, self.mu, z.astype(np.float64)) for client in singles]
+
+
+class _Sum:
+    """The sum of the clients' e_i as a function of z (p,).
+
+    It is asked for once where value, gradient and Hessian at one z are wanted one after the other.
+    """
+
+    def __init__(self, probe: Probe, p: int) -> None:
+        self.probe, self.p = probe, p
+        self._z = np.full(p, math.nan)  # unlike any z
+        self._terms = np.zeros(0)
+
+    def __call__(self, z: Floats) -> tuple[float, Floats]:
+        """Return value and gradient (p,)."""
+        terms = self._at(z)
+        return float(terms[0]), terms[1 : 1 + self.p]
+
+    def hessian(self, z: Floats) -> Floats:
+        """Return the Hessian (p, p)."""
+        return self._at(z)[1 + self.p :].reshape(self.p, self.p)
+
+    def _at(self, z: Floats) -> Floats:
+        if not np.array_equal(z, self._z):
+            size = 1 + self.p + self.p**2
+            self._terms = self.probe.ask("envelope", {"z": z}, {"terms": size})["terms"]
+            self._z = z.copy()
+        return self._terms
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def main(given: Sequence[str] | None = None) -> int:
     first = options.seed if options.seed is not None else options.first
     number = 1 if options.seed is not None else options.number
     if options.shrink:
-        return _shrink(first, options.algorithms)
+        return _shrink(first, options.algorithms, nodes=options.nodes)
     campaign = Campaign(first)
     _go(campaign, range(first, first + number), options)
     if options.json is not None:
@@ -99,18 +99,19 @@ def _run(seed: int, home: Path | None, algorithms: Sequence[str], nodes: bool) -
         return run_seed(seed, home, algorithms, nodes=nodes)
 
 
-def _shrink(seed: int, algorithms: Sequence[str]) -> int:
+def _shrink(seed: int, algorithms: Sequence[str], *, nodes: bool) -> int:
     """Print the smallest case that finds what the case of a seed does."""
-    outcome = run_seed(seed, algorithms=algorithms)
+    outcome = run_seed(seed, algorithms=algorithms, nodes=nodes)
     if not outcome.findings:
         print(f"seed {seed} finds nothing")
         return 0
     name = outcome.findings[0][0]
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        case = shrunk(Case.drawn(seed, Path(folder), algorithms), name)
+        case = shrunk(Case.drawn(seed, Path(folder), algorithms, nodes=nodes), name)
     print(f"# {name}: {clipped(outcome.findings[0][1].splitlines()[0])}")
     print(yaml.safe_dump(case.scenario, sort_keys=False))
     print(f"# faults: {', '.join(map(str, case.faults)) or 'none'}")
+    print(f"# changes of nodes: {', '.join(map(str, case.changes)) or 'none'}")
     return 1
 
 

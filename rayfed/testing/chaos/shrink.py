@@ -1,4 +1,4 @@
-"""Make the scenario of a finding smaller, as long as the finding stays."""
+"""Make the case of a finding smaller, as long as the finding stays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rayfed.testing.chaos.scenarios import Scenario, places
 
 
 def shrunk(case: Case, finding: str) -> Case:
-    """Return a case without the keys, entries and faults that its finding does not need.
+    """Return a case without the keys, entries, faults and changes that its finding does not need.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     """Yield cases that lack one thing each."""
     for index in range(len(case.faults)):
         yield replace(case, faults=case.faults[:index] + case.faults[index + 1 :])
+    for index in range(len(case.changes)):
+        yield replace(case, changes=case.changes[:index] + case.changes[index + 1 :])
     for index, _ in enumerate(list(places(case.scenario))):
         yield replace(case, scenario=_without(case.scenario, index))
 

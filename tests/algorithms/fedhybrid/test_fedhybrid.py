@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
+from rayfed.algorithms.fedhybrid.merit import MeritExaminer
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.base import merged
@@ -399,6 +400,36 @@ def test_the_merit_of_a_logistic_regression_against_a_search_over_everything(tmp
     dual = minimize(lagrangian, np.zeros(6), tol=1e-12).fun
     primal = lagrangian(np.concatenate([moment.state["x"], *held["x"]]))
     assert row["merit"] == pytest.approx(13 * (least - dual) + primal - dual, rel=1e-6)
+
+
+def test_the_merit_of_separable_classes_is_found_in_a_few_dozen_sums(tmp_path, monkeypatch):
+    """The infimum is at infinity: Newton steps end early, and L-BFGS took hundreds and more.
+
+    At the start lambda = 0 and x_i = x_0, so that g = F* = 0 and Delta = L = 3 log 3.
+    """
+    scenario = {
+        "rounds": 1, "clients": {"count": 3}, "participation": {"select": "all"},
+        "problem": {
+            "name": "softmax-regression",
+            "dataset": {
+                "name": "synthetic", "seed": 1, "features": 2, "classes": 3, "samples": 9,
+            },
+        },
+        "algorithms": [{"name": "fedhybrid", "merit": True}], "executor": "serial",
+    }  # fmt: skip
+    asked, whole = [], MeritExaminer.envelope
+
+    def envelope(examiner, clients, z):
+        asked.append(z)
+        return whole(examiner, clients, z)
+
+    monkeypatch.setattr(MeritExaminer, "envelope", envelope)
+    (run,) = (plan := api.prepare(api.read(scenario))).runs
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    _, row = RoundLoop(run, executor).start()
+    assert row["merit"] == pytest.approx(3 * np.log(3), rel=1e-10)
+    assert len(asked) < 50
 
 
 def test_there_is_no_merit_where_the_optimum_is_not_known(tmp_path):

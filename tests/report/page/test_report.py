@@ -3,14 +3,18 @@
 import json
 import re
 import time
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from rayfed.report.page import report
 from rayfed.report.page.templates import environment
 from rayfed.report.panels.base import keep_units
+from rayfed.report.read import results
 
 NASTY = "</script><script>alert(1)</script> <!-- ü & \"'"
 
@@ -196,3 +200,33 @@ def test_a_hundred_thousand_clients(tmp_path, run_writer, rows):
     assert time.perf_counter() - started < 15
     assert page.stat().st_size < 9_000_000
     assert "100,000 clients are taken together in tenths" in page.read_text(encoding="utf-8")
+
+
+def test_no_file_is_read_twice_and_the_clients_of_a_run_are_ordered_once(
+    tmp_path, study_writer, monkeypatch
+):
+    """Each of ten figures ordered the clients of each run anew."""
+    folder = study_writer(tmp_path / "study", seeds=1, rounds=5)
+    runs = len(list(folder.glob("*/run.json")))
+    called = Counter()
+
+    def counted(holder, name, key):
+        whole = getattr(holder, name)
+
+        def counting(first, *given, **options):
+            called[key(first)] += 1
+            return whole(first, *given, **options)
+
+        monkeypatch.setattr(holder, name, counting)
+
+    counted(results, "by_speed", lambda clients: "ordered")
+    counted(results, "Usage", lambda rounds: "usage")
+    counted(pq, "read_table", str)
+    counted(np, "load", str)
+    counted(Path, "read_text", str)
+    report.write(folder)
+    assert 0 < called.pop("ordered") <= runs
+    assert 0 < called.pop("usage") <= runs
+    read = {path: times for path, times in called.items() if path.startswith(str(folder))}
+    assert len(read) > 3 * runs
+    assert set(read.values()) == {1}, read

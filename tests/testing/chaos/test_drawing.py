@@ -1,6 +1,7 @@
 """What is drawn: from a seed alone, within the bounds of the types, of every plug-in."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from pydantic import ValidationError
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.plugins import KINDS, find
 from rayfed.study.fields import model_of
+from rayfed.testing.chaos.__main__ import main
 from rayfed.testing.chaos.case import Case, Outcome, reason_of, wordy
 from rayfed.testing.chaos.dice import Dice, Settings
 from rayfed.testing.chaos.shrink import shrunk
@@ -73,3 +75,21 @@ def test_a_case_shrinks_to_what_its_finding_needs(tmp_path, monkeypatch):
         "rounds": case.scenario["rounds"], "problem": {"name": case.scenario["problem"]["name"]}
     }  # fmt: skip
     assert smaller.faults == ()
+
+
+def test_a_case_of_nodes_shrinks_to_the_changes_that_its_finding_needs(monkeypatch, capsys):
+    with TemporaryDirectory() as folder:
+        drawn = Case.drawn(5, Path(folder), nodes=True).changes
+    kind = drawn[-1].kind
+    assert len(drawn) > 1
+
+    def run_case(case: Case, folder: Path) -> Outcome:
+        found = any(change.kind == kind for change in case.changes)
+        return Outcome(case.seed, findings=[("nodes", "other bytes")] if found else [])
+
+    for module in ("case", "shrink"):
+        monkeypatch.setattr(f"rayfed.testing.chaos.{module}.run_case", run_case)
+    assert main(["--seed", "5", "--nodes", "--shrink"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "# nodes: other bytes", "{}", "", "# faults: none", f"# changes of nodes: {drawn[-1]}"
+    ]  # fmt: skip
