@@ -123,7 +123,7 @@ class _Pooled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, padding: Any) -> Tensor:
-        biases = None if bias is None else bias.repeat(2)
+        biases = None if bias is None else torch.cat((bias, bias))
         z = functional.conv2d(x, _twice(weight), biases, (1, 2), padding).contiguous()
         left, right = z.chunk(2, 1)
         columns = torch.maximum(left, right)
@@ -149,7 +149,8 @@ class _Pooled(torch.autograd.Function):
 
 def _twice(weight: Tensor) -> Tensor:
     """Return weights (2 c, C, h, w + 1): those (c, C, h, w) at even columns, then at odd ones."""
-    return torch.cat((functional.pad(weight, (0, 1)), functional.pad(weight, (1, 0))))
+    zero = weight.new_zeros(*weight.shape[:-1], 1)
+    return torch.cat((torch.cat((weight, zero), 3), torch.cat((zero, weight), 3)))
 
 
 def _where(slope: Tensor, difference: Tensor) -> Tensor:
