@@ -31,9 +31,9 @@ class CNN(nn.Module):
     def __init__(self, inputs: tuple[int, ...], outputs: int) -> None:
         super().__init__()
         channels, height, width = image(self.name, inputs, least=4)
-        self.features = nn.Sequential(
-            nn.Conv2d(channels, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        self.features = nn.Sequential(  # pooling comes first: a quarter is left for ReLU
+            nn.Conv2d(channels, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
+            nn.Conv2d(32, 64, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
             nn.Flatten(),
             nn.Linear(64 * (height // 4) * (width // 4), 512), nn.ReLU(),
         )  # fmt: skip

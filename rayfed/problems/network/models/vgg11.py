@@ -63,7 +63,7 @@ def _convolutions(channels: int) -> list[nn.Module]:
             layers += [_convolution(channels, width), nn.ReLU()]
             channels = width
         else:
-            layers.append(nn.MaxPool2d(2))
+            layers.insert(-1, nn.MaxPool2d(2))  # before ReLU, which then has a quarter
     return layers
 
 
