@@ -90,6 +90,16 @@ def test_other_modules_are_left_alone():
         assert "forward" not in vars(module)
 
 
+@pytest.mark.parametrize("head", ["2", "1"])
+def test_who_listens_later_is_told_too(head):
+    layers = (nn.ReLU(), nn.Conv2d(3, 6, 5), *([nn.MaxPool2d(2)] if head == "1" else []))
+    module = nn.Sequential(*layers, *([nn.Conv2d(6, 2, 3)] if head == "2" else []))
+    flat = Flat(module, layers_of(module, ()), torch.float32, torch.device("cpu"))
+    with flat.tapped(head) as seen:
+        module(whole(4, 3, 8, 8).requires_grad_())
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize(("dtype", "quick"), [(torch.float32, True), (torch.float64, False)])
 def test_double_precision_is_left_to_pytorch(dtype, quick):
     module = nn.Sequential(nn.Conv2d(3, 6, 5), nn.MaxPool2d(2))

@@ -89,7 +89,7 @@ def _halves(part: Any) -> bool:
 
 def _pooled(conv: nn.Conv2d, pool: nn.MaxPool2d, x: Tensor) -> Tensor:
     """Return the max pooling of a convolution."""
-    if _usual(x):
+    if _usual(conv, x):
         sides = zip(x.shape[2:], conv.kernel_size, strict=True)
         if all((side - kernel) % 2 for side, kernel in sides):  # nothing is left over
             return _applied(_Pooled, x, conv)
@@ -99,15 +99,16 @@ def _pooled(conv: nn.Conv2d, pool: nn.MaxPool2d, x: Tensor) -> Tensor:
 
 def _convolved(conv: nn.Conv2d, x: Tensor) -> Tensor:
     """Return a convolution."""
-    if _usual(x) and x.requires_grad and torch.is_grad_enabled():
+    if _usual(conv, x) and x.requires_grad and torch.is_grad_enabled():
         return _applied(_Convolution, x, conv)
     convolved: Tensor = conv(x)
     return convolved
 
 
-def _usual(x: Tensor) -> bool:
-    """Whether x is a batch of images in single precision, also within the convolution."""
-    return x.ndim == 4 and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+def _usual(conv: nn.Conv2d, x: Tensor) -> bool:
+    """Whether x is a batch of images in single precision, also within, and nobody listens now."""
+    single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    return single and x.ndim == 4 and not conv._forward_pre_hooks
 
 
 def _applied(function: Any, x: Tensor, conv: nn.Conv2d) -> Tensor:
