@@ -127,6 +127,7 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     )
 
 
+@lru_cache(maxsize=256)
 def _says_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
     """Return whether no class below the one that defines a name defines one of the others."""
 
