@@ -66,9 +66,9 @@ def needed(part: Request, send: Send, known: Container[int]) -> tuple[Request, S
     missing = np.ones(len(part.ids), dtype=np.bool_)
     if part.serials is not None:
         missing = np.array([serial not in known for serial in part.serials.tolist()])
+        if not missing.any():
+            return part, {}
         part = replace(part, serials=np.where(missing, 0, part.serials))
-    if not missing.any():
-        return part, {}
     if part.rows is None:
         return part, send
     versions, place = np.unique(part.rows[missing], return_inverse=True)

@@ -100,7 +100,7 @@ class WorksAhead(Protocol):
     Attributes
     ----------
     works_ahead : bool
-        Whether they have processors to spare for it.
+        Whether they have processors of their own for it.
     """
 
     works_ahead: bool

@@ -38,7 +38,7 @@ class Pool:
     sizes : sequence of int
         How many client actors each stands for.
     works_ahead : bool
-        Whether there are more processors than client actors, so that these may compute ahead.
+        Whether there is a processor for each client actor, so that these may compute ahead.
     version : int
         Later pools of a study have larger ones.
     """

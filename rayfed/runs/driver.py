@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
@@ -210,7 +209,7 @@ class Driver:
 
     def _update_progress(self, run_state: RunState, row: Row) -> None:
         """Note how far the run is; a row without an evaluation keeps the last loss."""
-        loss = row["loss"] if np.isfinite(row["loss"]) else self.progress.loss
+        loss = row["loss"] if math.isfinite(row["loss"]) else self.progress.loss
         rounds = self.run.ending.rounds
         self.progress = RunProgress(run_state.round, rounds, run_state.time_s, loss)
 

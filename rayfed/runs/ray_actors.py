@@ -121,9 +121,9 @@ class StudyActors:
         """Return whom drivers call."""
         used = [on_node for on_node in self.by_node.values() if on_node.used]
         hosts = [host for on_node in used for host in on_node.hosts(combined=len(used) > 1)]
-        spare = self.cpus > sum(len(on_node.actors) for on_node in used)
+        works_ahead = self.cpus >= sum(len(on_node.actors) for on_node in used)
         sizes = [size for _, size in hosts]
-        return Pool([host for host, _ in hosts], sizes, spare, self.version)
+        return Pool([host for host, _ in hosts], sizes, works_ahead, self.version)
 
     # -- what changes ----------------------------------------------------------------------------
 

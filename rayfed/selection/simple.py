@@ -51,14 +51,14 @@ class Uniform(Selection):
         yield from ()
         if view.wanted >= view.most:  # no walk is needed to take all
             return listed(view), state
-        chosen = [np.empty(0, dtype=np.int64)]
+        chosen: list[Ints] = []
         missing = view.wanted
         for ids in _walk(view):
             chosen.append(ids[view.available(ids)][:missing])
             missing -= len(chosen[-1])
             if missing <= 0:
                 break
-        return np.sort(np.concatenate(chosen)), state
+        return np.sort(chosen[0] if len(chosen) == 1 else np.concatenate(chosen)), state
 
     def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
         """Return equal shares (N,) of all who are available, exactly."""

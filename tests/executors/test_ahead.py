@@ -109,7 +109,7 @@ def test_a_failure_ahead_of_time_is_reported_when_the_reply_is_due(actors, monke
     assert messages[0] == messages[1]
 
 
-def test_actors_on_all_processors_do_not_work_ahead(actors):
+def test_actors_that_share_processors_do_not_work_ahead(actors):
     run, tables = run_of("fedbuff", buffer=3, concurrency=8)
     executor = actors(tables, works_ahead=False)
     found, _ = rows_of(run, executor)

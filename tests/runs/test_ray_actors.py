@@ -155,3 +155,10 @@ def test_gpus_decide_where_actors_are(started):
     StudyActors(3, 1, gpus=1.0).begin(there)
     found = sorted(actor.node for actor in started if actor.kind == "HostActor")
     assert found == ["b", "c", "c"]
+
+
+@pytest.mark.parametrize(("clients_per_actor", "ahead"), [("auto", True), (5, False)])
+def test_actors_work_ahead_where_each_has_a_processor(started, clients_per_actor, ahead):
+    study_actors = StudyActors(20, clients_per_actor)
+    begun(study_actors, a=2.0)
+    assert study_actors.pool().works_ahead == ahead

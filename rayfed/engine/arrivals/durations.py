@@ -46,6 +46,15 @@ class Durations:
         numbers : (K,) array of int
             How often each has been dispatched, this time included.
         """
+        steps, down_s, compute_s, up_s, lost = np.array(self.rows(ids, numbers)).T
+        broken = lost if self.may_break else None
+        return Duration(steps.astype(np.int64), down_s, compute_s, up_s), broken
+
+    def rows(self, ids: Ints, numbers: Ints) -> list[Array]:
+        """Return what work takes each client: steps, seconds down, computing and up, the share.
+
+        Parameters are those of `of`.
+        """
         pairs = list(zip(ids.tolist(), numbers.tolist(), strict=True))
         unknown = [k for k, pair in enumerate(pairs) if not self._knows(*pair)]
         if len(self.known) + len(unknown) > _KEPT:
@@ -57,9 +66,7 @@ class Durations:
         for client, number in pairs:
             first, table = self.known[client]
             rows.append(table[number - first])
-        steps, down_s, compute_s, up_s, lost = np.array(rows).T
-        broken = lost if self.may_break else None
-        return Duration(steps.astype(np.int64), down_s, compute_s, up_s), broken
+        return rows
 
     def _knows(self, client: int, number: int) -> bool:
         first, table = self.known.get(client, (0, ()))

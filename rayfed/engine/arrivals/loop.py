@@ -208,15 +208,14 @@ class ArrivalLoop(Loop):
         clients = Drawn(columns["client"], ones)
         schedule = self.schedule
         work = Work(schedule.ask, "algorithm", clients, schedule.durations.traffic, timing)
-        versions, rows = np.unique(columns["version"], return_inverse=True)
-        request = self.exchange.request(
-            work, round_number=int(versions[0]) + 1, draw=columns["number"]
-        )
+        of_each = columns["version"].tolist()
+        versions = sorted(set(of_each))
+        request = self.exchange.request(work, round_number=versions[0] + 1, draw=columns["number"])
         if len(versions) == 1:
-            return request, flight.models[int(versions[0])]
-        models = [flight.models[version] for version in versions.tolist()]
+            return request, flight.models[versions[0]]
+        models = [flight.models[version] for version in versions]
         send = {name: np.stack([model[name] for model in models]) for name in models[0]}
-        return replace(request, rows=rows.ravel()), send
+        return replace(request, rows=np.searchsorted(versions, of_each)), send
 
     def _compute(self, request: Request, send: Send, stats: RoundStats) -> Gathered:
         when = f"round {stats.round}, time {stats.time_s:.6g} s"

@@ -10,12 +10,12 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.core.arrays import Bools, Ints
+from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.engine.arrivals.durations import Durations
 from rayfed.engine.arrivals.flight import Dispatch, Flight
@@ -29,6 +29,9 @@ from rayfed.selection import View as SelectionView
 
 MOST_WAKES = 100_000
 """Changes of availability that the server waits for between two ends of works."""
+Timed: TypeAlias = tuple[int, float, float, float, float]
+"""Local steps of a work, its seconds of computing, when it would be done alone, when it is done as
+far as that is known, and when its client leaves."""
 
 
 @dataclass
@@ -71,6 +74,8 @@ class Schedule:
         self.places = min(algorithm.concurrency or count, count)
         self.lanes = Lanes.of(algorithm, count, self.places) if self.together else None
         self.durations = Durations(exchange, ask)
+        alone = flight.transfers is None and flight.overlap is None
+        self.undisturbed = alone and not (exchange.clock.resume or self.durations.may_break)
         self.busy = np.zeros(count, dtype=np.bool_)
         self.busy[self._at_work()] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
@@ -215,8 +220,32 @@ class Schedule:
         """Dispatch clients (K,) from the newest version."""
         flight, clock = self.flight, self.exchange.clock
         numbers = np.array([flight.numbers.get(i, 0) + 1 for i in ids.tolist()])
-        duration, lost = self.durations.of(ids, numbers)
         gone_s = clock.leaving(ids, flight.now_s, flight.dispatched + 1, seen=True)
+        for client, number, (n, compute_s, done_s, known_s, leaves_s) in zip(
+            ids.tolist(), numbers.tolist(), self._timed(ids, numbers, gone_s), strict=True
+        ):
+            status, over_s = self._fate(known_s, leaves_s)
+            work = Dispatch(
+                flight.dispatched + 1, client, number, flight.version, n, status,
+                flight.now_s, compute_s, done_s, over_s,
+            )  # fmt: skip
+            flight.begin(work)
+            self.busy[client] = True
+            heapq.heappush(flight.queue, work)
+
+    def _timed(self, ids: Ints, numbers: Ints, gone_s: Floats) -> list[Timed]:
+        """Return what the work that clients (K,) begin now takes each; see `Timed`."""
+        flight, clock = self.flight, self.exchange.clock
+        if self.undisturbed:  # mostly of one client: numbers are faster than arrays
+            works = []
+            for row, leaves_s in zip(
+                self.durations.rows(ids, numbers), gone_s.tolist(), strict=True
+            ):
+                n, down_s, compute_s, up_s, _ = row.tolist()
+                end_s = flight.now_s + down_s + compute_s + up_s
+                works.append((int(n), compute_s, end_s, end_s, leaves_s))
+            return works
+        duration, lost = self.durations.of(ids, numbers)
         timing = clock.disturbed(ids, duration.timing(flight.now_s, gone_s), lost)
         end_s = timing.end_s
         if flight.transfers is not None:
@@ -229,18 +258,8 @@ class Schedule:
             flight.overlap.begin(flight.now_s, flight.dispatched + 1, ids, half, duration)
         if flight.transfers is not None or flight.overlap is not None:
             end_s = np.full(len(ids), math.inf)  # until it is known, only what breaks it off is
-        columns = (numbers, timing.steps, timing.compute_s, timing.end_s, end_s, timing.gone_s)
-        for client, number, n, compute_s, done_s, known_s, gone_s in zip(
-            ids.tolist(), *(column.tolist() for column in columns), strict=True
-        ):
-            status, over_s = self._fate(known_s, gone_s)
-            work = Dispatch(
-                flight.dispatched + 1, client, number, flight.version, n, status,
-                flight.now_s, compute_s, done_s, over_s,
-            )  # fmt: skip
-            flight.begin(work)
-            self.busy[client] = True
-            heapq.heappush(flight.queue, work)
+        columns = (timing.steps, timing.compute_s, timing.end_s, end_s, timing.gone_s)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _fate(self, end_s: float, gone_s: float) -> tuple[int, float]:
         """Return what becomes of a work, and when it is over."""
