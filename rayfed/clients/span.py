@@ -115,14 +115,16 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     class says of itself. An l2 term that spares the intercepts leaves the span.
     """
     every = problem.regularise_intercept or not problem.intercept
+    stepped: type = type(solver)
+    computed: type = type(problem)
     return (
         isinstance(solver, Descent)
         and solver.linear
-        and _says_last(type(solver), "linear", ("run", "direction", "_gradient"))
+        and _says_last(stepped, "linear", ("run", "direction", "_gradient"))
         and not problem.random_steps
         and (every or problem.l2 == 0)
         and _says_last(
-            type(problem), "value_and_slope", ("value_and_gradient", "data_value_and_gradient")
+            computed, "value_and_slope", ("value_and_gradient", "data_value_and_gradient")
         )
     )
 
