@@ -238,7 +238,8 @@ class Span:
 
     def _coefficients(self, z: Array) -> Array:
         """Return numbers of scores (c, k, n) as coefficients of rows, those of anchors being 0."""
-        u = z.swapaxes(0, 1).reshape(z.shape[1], self.rows)
+        # products of rows have other bits where their numbers do not lie side by side
+        u = np.ascontiguousarray(z.swapaxes(0, 1)).reshape(z.shape[1], self.rows)
         if not self.anchors:
             return u
         return np.concatenate([u, np.zeros((len(u), len(self.anchors)), u.dtype)], axis=1)

@@ -33,8 +33,8 @@ def flat(value: Any) -> Any:
     if type(value) is not np.ndarray or value.nbytes >= ASIDE:
         return value
     kind = value.dtype
-    if kind.char not in _PLAIN or not kind.isnative:
-        return value
+    if kind.char not in _PLAIN or not kind.isnative or not value.flags.c_contiguous:
+        return value  # results may depend on the order in memory, too
     return value.shape, kind.char, bytearray(value.tobytes())
 
 

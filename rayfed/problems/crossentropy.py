@@ -40,8 +40,8 @@ def cross_entropy(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
 def cross_entropy_by_class(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
     """Return what `cross_entropy` does, but for rounding, for scores and slopes (c, K, B).
 
-    With classes first, reductions over classes add whole rows of memory. The scores are
-    contiguous.
+    With classes first, reductions over classes add whole rows of memory, one after the other. The
+    scores are contiguous.
     """
     at = y * y.size
     at += np.arange(y.size).reshape(y.shape)
@@ -49,7 +49,8 @@ def cross_entropy_by_class(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
     flat = z.reshape(-1)
     loss = -flat[at]
     np.exp(z, out=z)
-    total = z.sum(axis=0)
+    # a single score of each class would be added up in pairs, unlike the same scores in a stack
+    total = z.sum(axis=0) if y.size > 1 else z.cumsum(axis=0)[-1]
     loss += np.log(total)
     np.divide(w, total, out=total)
     z *= total

@@ -150,7 +150,7 @@ class RayStudy:
             )
         self.out, self.say = out, say
         self.shared: dict[str, Any] = {}
-        self.mapped: dict[str, Any] = {}
+        self.lent: dict[str, dict[str, Any]] = {}
         self.drivers: list[Any] = []
         self.idle: list[Any] = []
         self.study_actors = StudyActors(clients, clients_per_actor, memory_gb, gpus)
@@ -270,8 +270,8 @@ class RayStudy:
 
     def _share(self, tables: dict[str, Any]) -> None:
         """Put tables into the object store, and what maps them there in their places."""
-        self.mapped = tables
         for name in tables.keys() - self.shared.keys():
+            self.lent[name] = tables
             self.shared[name] = ray.put(tables[name])
             tables[name] = ray.get(self.shared[name])
 
@@ -294,10 +294,14 @@ class RayStudy:
         self._end_drivers()
         for actor in self.study_actors.end():
             self._end(actor)
-        for name in self.shared:  # without Ray there is nothing behind the arrays
-            self.mapped[name] = deepcopy(self.mapped[name])
-        if self.started:
-            self.node.end()
+        try:
+            while self.lent:  # without Ray there is nothing behind the arrays
+                name, tables = self.lent.popitem()
+                tables[name] = deepcopy(tables[name])
+                del self.shared[name]
+        finally:
+            if self.started:
+                self.node.end()
 
     def _end_drivers(self) -> None:
         """End the drivers: each holds 200 MB, and a later study starts its own."""

@@ -16,19 +16,19 @@ STUDY = {
 
 
 @pytest.mark.parametrize(
-    ("executor", "cpus", "placed"),
+    ("executor", "nodes", "placed"),
     [
-        ("serial", None, "; serial"),
-        ({"name": "ray", "address": "head:6379"}, 2, "; 2 client actors (about "),
-        ({"name": "ray", "clients_per_actor": 1}, 2, "; 4 client actors (about "),
+        ("serial", (), "; serial"),
+        ({"name": "ray", "address": "head:6379"}, [2], "; 2 client actors (about "),
+        ({"name": "ray", "clients_per_actor": 1}, [1, 1], "; 4 client actors (about "),
         (
             {"name": "ray", "address": "head:6379"},
-            None,
+            (),
             "; client actors on the Ray cluster at head:6379",
         ),
     ],
 )
-def test_numbers_of_a_cluster_are_told_where_its_cpus_are_known(executor, cpus, placed):
-    line = headline(api.prepare(api.read(STUDY | {"executor": executor})), cpus)
+def test_numbers_of_a_cluster_are_told_where_its_cpus_are_known(executor, nodes, placed):
+    line = headline(api.prepare(api.read(STUDY | {"executor": executor})), nodes)
     assert line.startswith("four: 1 runs (1 algorithms, 1 seeds), 4 clients, 3 rounds; ")
     assert placed in line

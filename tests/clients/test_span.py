@@ -98,6 +98,29 @@ def test_each_clients_own_steps_decide(monkeypatch):
         assert kinds == {kind}
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("classes", [2, 30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_client_in_its_span_has_the_same_bits_in_every_stack(rows, classes, dtype, monkeypatch):
+    rng = np.random.default_rng(1)
+    table = Table(rng.standard_normal((5 * rows, 60)), rng.integers(0, classes, 5 * rows), classes)
+    table = replace(table, client=np.repeat(np.arange(5), rows))
+    problem = SoftmaxRegression() if classes > 2 else LogisticRegression()
+    solver = SGD(batch=4, lr=0.1, mu=0.1, clip_norm=1.0)
+    steps = np.array([7, 9, 7, 8, 7])  # the last steps are of one client alone
+    some = clients_of(table, problem, solver=solver, steps=steps, dtype=dtype)
+    x = rng.standard_normal((5, some.p))
+    monkeypatch.setattr(span, "FEWEST_NUMBERS", 1)
+    monkeypatch.setattr(span, "fewest_steps", lambda *sizes: 1)
+    kinds = count_kinds(monkeypatch)
+    together = some.solve(x)
+    assert kinds == {"span"}
+    for which in ([0], [1], [2, 3], [4, 1, 0]):
+        few = some.chosen(np.array(which)).solve(x[which])
+        np.testing.assert_array_equal(few.x, together.x[which])
+        np.testing.assert_array_equal(few.loss, together.loss[which])
+
+
 def test_gradients_that_stand_for_others_and_watched_steps_are_taken_directly():
     some, seen = clients(np.full(5, 90)), []
     x = np.zeros(some.p)

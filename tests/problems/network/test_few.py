@@ -100,6 +100,19 @@ def test_who_listens_later_is_told_too(head):
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "listen"), [(0, "register_forward_hook"), (1, "register_forward_pre_hook")]
+)
+def test_listeners_of_the_convolution_and_of_the_pooling_are_told(place, listen):
+    module, told = nn.Sequential(nn.Conv2d(3, 6, 5), nn.MaxPool2d(2)), []
+    assert quicken(module)
+    at = getattr(module[place], listen)(lambda *given: told.append(given[0]))
+    module(whole(4, 3, 8, 8))
+    assert told == [module[place]]
+    at.remove()
+    assert type(module(whole(4, 3, 8, 8)).grad_fn).__name__ == "_PooledBackward"
+
+
 @pytest.mark.parametrize(("dtype", "quick"), [(torch.float32, True), (torch.float64, False)])
 def test_double_precision_is_left_to_pytorch(dtype, quick):
     module = nn.Sequential(nn.Conv2d(3, 6, 5), nn.MaxPool2d(2))

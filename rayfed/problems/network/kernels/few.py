@@ -89,7 +89,7 @@ def _halves(part: Any) -> bool:
 
 def _pooled(conv: nn.Conv2d, pool: nn.MaxPool2d, x: Tensor) -> Tensor:
     """Return the max pooling of a convolution."""
-    if _usual(conv, x):
+    if _usual(conv, x) and _plain(pool, nn.MaxPool2d):
         sides = zip(x.shape[2:], conv.kernel_size, strict=True)
         if all((side - kernel) % 2 for side, kernel in sides):  # nothing is left over
             return _applied(_Pooled, x, conv)
@@ -108,7 +108,7 @@ def _convolved(conv: nn.Conv2d, x: Tensor) -> Tensor:
 def _usual(conv: nn.Conv2d, x: Tensor) -> bool:
     """Whether x is a batch of images in single precision, also within, and nobody listens now."""
     single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
-    return single and x.ndim == 4 and not conv._forward_pre_hooks
+    return single and x.ndim == 4 and _plain(conv, nn.Conv2d)
 
 
 def _applied(function: Any, x: Tensor, conv: nn.Conv2d) -> Tensor:
