@@ -304,7 +304,7 @@ class RayStudy:
                 self.node.end()
 
     def _end_drivers(self) -> None:
-        """End the drivers: each holds 200 MB, and a later study starts its own."""
+        """End the drivers: each holds memory, and a later study starts its own."""
         self.idle.clear()
         while self.drivers:
             self._end(self.drivers.pop())
