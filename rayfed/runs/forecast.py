@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from rayfed.clients.request import Request
 from rayfed.clients.setup import Setup
@@ -87,6 +88,8 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
 def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
     """Return the wall-clock seconds of a run's start and of one of its rounds in this process.
 
+    As in a run, there is one BLAS thread.
+
     Parameters
     ----------
     run : Run
@@ -101,15 +104,16 @@ def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
     executor = SerialExecutor(tables)
     executor.open(run.folder, run.setup())
     loop = loop_of(run, executor)
-    begun = time.monotonic()
-    state, _ = loop.start()
-    started = time.monotonic()
-    state, *_ = loop.step(state)
-    ended = time.monotonic()
-    round_s = ended - started
-    if round_s < _WARM_S and run.ending.rounds > 1:
-        loop.step(state)
-        round_s = time.monotonic() - ended
+    with threadpool_limits(1):
+        begun = time.monotonic()
+        state, _ = loop.start()
+        started = time.monotonic()
+        state, *_ = loop.step(state)
+        ended = time.monotonic()
+        round_s = ended - started
+        if round_s < _WARM_S and run.ending.rounds > 1:
+            loop.step(state)
+            round_s = time.monotonic() - ended
     if run.measuring.every > 1:  # this round was not evaluated, the first model was
         round_s += (started - begun) / run.measuring.every
     return started - begun, round_s

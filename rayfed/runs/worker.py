@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -89,7 +88,6 @@ def main() -> None:
     """Serve on the connection whose number is the argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals says when to stop
     end_with_parent()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     with threadpool_limits(1):
         serve(Connection(int(sys.argv[1])))
 

@@ -26,6 +26,8 @@ from rayfed.runs.tables import read_tables, write_tables
 
 _LOOK_S = 0.25
 _TRIES = 3  # workers that a run may lose
+# said beforehand, or libraries start threads when they are imported, which spin for a while
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Worker:
@@ -43,7 +45,8 @@ class Worker:
         here, there = Pipe()
         command = [sys.executable, "-m", "rayfed.runs.worker", str(there.fileno())]
         # it starts without the user's modules and finds them where this process does
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
+        path = {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
+        environment = _ONE_THREAD | os.environ | path
         self.process = subprocess.Popen(
             command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment
         )
@@ -94,6 +97,8 @@ class WorkersStudy:
         self, runs: Sequence[Run], tables: dict[str, Any], resume: bool, report: Report
     ) -> dict[str, str]:
         """Run all runs, several at a time, and return the outcome of each by folder."""
+        while len(self.workers) < min(len(runs), self.most):
+            self.worker()  # they import while tables are written
         with tempfile.TemporaryDirectory(prefix="rayfed-") as folder:
             path = Path(folder) / "tables"
             write_tables(path, tables)
@@ -123,9 +128,6 @@ class _Queue:
         self.progress: dict[str, RunProgress] = {}
 
     def execute(self, report: Report) -> dict[str, str]:
-        wanted = min(len(self.waiting), self.study.most)
-        while len(self.study.workers) < wanted:
-            self.study.worker()
         for worker in self.study.workers:
             self._deal(worker)
         try:

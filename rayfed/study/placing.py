@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Run
 from rayfed.runs.forecast import duration
@@ -71,12 +73,13 @@ def _of(executor: Executor, name: Placement, why: str) -> Choice:
 
 
 def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Work]:
-    """Return what a round of each algorithm takes."""
+    """Return what a round of each algorithm takes, with one BLAS thread as in every placement."""
     begun = time.monotonic()
     works: dict[str, Work] = {}
-    for run in runs:
-        if run.label not in works and (not works or time.monotonic() - begun < _MEASURED_S):
-            works[run.label] = measure(run, tables)
+    with threadpool_limits(1):
+        for run in runs:
+            if run.label not in works and (not works or time.monotonic() - begun < _MEASURED_S):
+                works[run.label] = measure(run, tables)
     longest = max(works.values(), key=lambda work: work.round_s)
     return {run.label: works.get(run.label, longest) for run in runs}
 

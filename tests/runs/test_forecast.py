@@ -1,12 +1,14 @@
 """What is forecast of rounds is what then happens in them."""
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.fedbuff import FedBuff
 from rayfed.algorithms.pfedme import PFedMe
+from rayfed.engine.loop import Loop
 from rayfed.runs.forecast import forecast, probe
 from rayfed.testing.studies import mixed, mixed_for
 
@@ -42,8 +44,17 @@ def test_nothing_is_forecast_where_it_depends_on_what_is_computed():
     assert forecast(run) is None
 
 
-def test_a_probed_round_takes_time_and_changes_nothing():
+def test_a_probed_round_takes_time_and_one_thread_and_changes_nothing(monkeypatch):
     plan = api.prepare(api.read(mixed()))
-    start_s, round_s = probe(plan.runs[0], plan.tables)
+    threads, step = set(), Loop.step
+
+    def seen(loop, state):
+        threads.update(pool["num_threads"] for pool in threadpool_info())
+        return step(loop, state)
+
+    monkeypatch.setattr(Loop, "step", seen)
+    with threadpool_limits(2):
+        start_s, round_s = probe(plan.runs[0], plan.tables)
+    assert threads == {1}
     assert 0 < start_s < 10
     assert 0 < round_s < 10

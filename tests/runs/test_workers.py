@@ -2,11 +2,14 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 import rayfed
 from rayfed import api
+from rayfed.runs import workers
+from rayfed.runs.tables import write_tables
 from rayfed.runs.workers import WorkersStudy
 from rayfed.testing.studies import mixed
 
@@ -74,6 +77,26 @@ def test_a_stop_leaves_checkpoints_to_go_on_from(plan, tmp_path, assert_same):
         study.close()
     rayfed.resume(folder, page=False)
     assert_same(before.folder, folder)
+
+
+def test_workers_start_while_tables_are_written_with_one_thread(plan, tmp_path, monkeypatch):
+    study, begun = WorkersStudy(tmp_path, 2), []
+
+    def written(path, tables):
+        write_tables(path, tables)
+        for worker in study.workers:
+            environment = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
+            begun.append(b"OPENBLAS_NUM_THREADS=1" in environment.split(b"\0"))
+        raise OSError("no space left")
+
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setattr(workers, "write_tables", written)
+    try:
+        with pytest.raises(OSError, match="no space left"):
+            study.execute(plan.runs, plan.tables, False, lambda *_: None)
+    finally:
+        study.close()
+    assert begun == [True, True]
 
 
 def test_a_plug_in_that_workers_cannot_find_is_one_line(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import rayfed
 from rayfed import api
@@ -110,6 +111,19 @@ def test_a_round_that_fails_is_left_to_the_run(plan, monkeypatch):
     monkeypatch.setattr(placing, "measure", fails)
     choice = placing.choose(Executor(), plan.runs, plan.tables, 2)
     assert (choice.executor.name, choice.why) == ("serial", "a round ended with an error")
+
+
+def test_a_round_is_measured_with_one_thread_as_runs_have(plan, monkeypatch):
+    threads = set()
+
+    def seen(run, tables):
+        threads.update(pool["num_threads"] for pool in threadpool_info())
+        return Work(1.0, 0.9, 2, 1000)
+
+    monkeypatch.setattr(placing, "measure", seen)
+    with threadpool_limits(2):
+        placing.choose(Executor(), plan.runs, plan.tables, 2)
+    assert threads == {1}
 
 
 def test_workers_must_find_the_plug_ins(takes):
