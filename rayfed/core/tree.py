@@ -211,9 +211,9 @@ def _add_to(a: Sums, b: Sums) -> Sums:
     return {**a, **add({name: a[name] for name in short if name in a}, short)}
 
 
-def add(a: Sums, b: Sums) -> Sums:
+def add(a: Sums, b: Sums, plus: Callable[[Array, Array], Array] = np.add) -> Sums:
     """Add two sets of sums by name; names that only one of them has are copied."""
-    both = {name: a[name] + b[name] if name in b else a[name] for name in a}
+    both = {name: plus(a[name], b[name]) if name in b else a[name] for name in a}
     return both | {name: b[name] for name in b if name not in a}
 
 
@@ -235,7 +235,8 @@ def join_within(branches: Sequence[Branch], within: Iterable[Class]) -> list[Bra
     Parameters
     ----------
     branches : sequence of (residue, modulus, sums)
-        As for `join`; each of a class that is contained in one of these.
+        As for `join`; each of a class that is contained in one of these. Long rows of their sums
+        may be overwritten.
     within : iterable of (residue, modulus)
         Disjoint classes; those without a branch are left out.
 
@@ -267,9 +268,16 @@ def _join_to(modulus: int, level: dict[int, dict[int, Sums]]) -> Sums:
             if parent not in below:
                 below[parent] = sums
             elif residue < half:  # the lower residue is the left operand
-                below[parent] = add(sums, below[parent])
+                below[parent] = add(sums, below[parent], _plus)
             else:
-                below[parent] = add(below[parent], sums)
+                below[parent] = add(below[parent], sums, _plus)
         fine = half
     (sums,) = level[modulus].values()
     return sums
+
+
+def _plus(a: Array, b: Array) -> Array:
+    """Add two arrays, long rows in place: fresh memory costs more than the addition."""
+    mine = (x for x in (a, b) if x.flags.writeable and a.dtype == b.dtype and a.nbytes > _LONG)
+    total: Array = np.add(a, b, out=next(mine, None))
+    return total

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,3 +91,20 @@ def test_rows_of_other_types_are_added_up():
     ids, rows = np.array([9, 2, 5]), np.array([[1, 2], [3, 4], [5, 6]])
     assert tree_sum(ids, rows, np.array([1, 2, 3])).tolist() == [22, 28]
     assert tree_sum(ids, rows.astype(np.float16)).dtype == np.float16
+
+
+@pytest.mark.parametrize("read_only", [(), (0,), (1,), (0, 1)])
+def test_long_rows_are_joined_in_place_where_they_may_be_written(read_only):
+    """Bits do not depend on it; what cannot be written, as in Ray's object store, stays."""
+    rng = np.random.default_rng(3)
+    given = [rng.normal(size=5000) for _ in range(2)]
+    wanted = given[0] + given[1]
+    branches = [(r, 2, {"v": rows.copy()}) for r, rows in enumerate(given)]
+    for k in read_only:
+        branches[k][2]["v"].flags.writeable = False
+    total = join(reversed(branches))["v"]
+    np.testing.assert_array_equal(total, wanted)
+    for k in read_only:
+        np.testing.assert_array_equal(branches[k][2]["v"], given[k])
+    mine = [np.shares_memory(total, branch[2]["v"]) for branch in branches]
+    assert any(mine) == (len(read_only) < 2)
