@@ -201,8 +201,10 @@ def _started(plan: Plan, folder: Path) -> Backend:
         return SerialStudy(folder, partial(SerialExecutor, memory_gb=executor.memory_gb))
     from rayfed.runs.ray import RayStudy  # here: W1 runs where there is no Ray
 
-    per_actor, own = executor.clients_per_actor, own_modules(plan.runs)
-    return RayStudy(plan.clients, per_actor, executor.address, folder, own, executor.memory_gb)
+    return RayStudy(
+        plan.clients, executor.clients_per_actor, executor.address, folder,
+        own_modules(plan.runs), executor.memory_gb, drivers_host=executor.drivers_host,
+    )  # fmt: skip
 
 
 @contextmanager

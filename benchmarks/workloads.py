@@ -327,7 +327,9 @@ def _scenario(
     cohort: int | None = None,
 ) -> Scenario:
     """Return a scenario that evaluates at its ends alone."""
-    placement = {"name": "ray", "clients_per_actor": -(-clients // max(1, actors))}
+    placement = {
+        "name": "ray", "clients_per_actor": -(-clients // max(1, actors)), "driver_hosts": True
+    }  # fmt: skip
     return {
         "name": "benchmark",
         "rounds": rounds,

@@ -63,7 +63,8 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
         from rayfed import api
 
         cost = plan.cost(sum(nodes) or api.cpus(), nodes)
-        placed = f"{cost.actors} client actors (about {tables.mib(cost.memory)} in all)"
+        actors = f"{cost.actors} client actors" + " and the driver" * plan.executor.drivers_host
+        placed = f"{actors} (about {tables.mib(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     seeds = {run.seed for run in plan.runs}
     return (

@@ -1,10 +1,14 @@
-"""How hosts are called: by wire within a node, by Ray elsewhere and for all that is rare."""
+"""How hosts are called: by wire within a node, by Ray elsewhere and for all that is rare.
+
+A driver that hosts clients itself calls that host directly, once the others are at work.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import ray
 from ray.exceptions import ActorUnschedulableError, RayActorError
@@ -16,8 +20,8 @@ from rayfed.core.arrays import Array
 from rayfed.core.flat import Named
 from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
-from rayfed.executors.ray_host import BY_VALUE, Method, this_node
-from rayfed.executors.wire import PROTOCOL, Address, Lost, Reply, Wire, wait
+from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
+from rayfed.executors.wire import PROTOCOL, Address, Lost, Reply, Wire, send_all, wait
 
 LOST = (RayActorError, ActorUnschedulableError)
 """What Ray says of actors that have died, and of those whose node is known to be gone."""
@@ -27,23 +31,57 @@ Message: TypeAlias = tuple[int, Request, Send]
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 
 
+class Here:
+    """A call of the host in this process, which is made when its answer is waited for."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._value: Any = None
+
+    def make(self) -> None:
+        """Make the call."""
+        self._value = self._call()
+
+    def value(self) -> Any:
+        """Return the answer."""
+        return self._value
+
+
 class Calls:
     """Calls of some hosts.
 
     Parameters
     ----------
-    hosts : sequence of actor handles
+    actors : sequence of actor handles
+        Of hosts in other processes, numbered from 0.
+    own : RayHost, optional
+        The host in this process, which comes after them.
     """
 
-    def __init__(self, hosts: Sequence[Any]) -> None:
-        self.hosts = list(hosts)
-        self.wires: list[Wire | None] = [None] * len(self.hosts)
+    def __init__(self, actors: Sequence[Any], own: RayHost | None = None) -> None:
+        self.actors, self.own = list(actors), own
+        self.wires: list[Wire | None] = [None] * len(self.actors)
+
+    @property
+    def hosts(self) -> range:
+        """The numbers of all hosts."""
+        return range(len(self.actors) + (self.own is not None))
+
+    def is_own(self, host: int) -> bool:
+        """Return whether a host is the one in this process."""
+        return host == len(self.actors)
+
+    def call(self, host: int, method: str, *given: Any) -> Any:
+        """Call a method of a host; return what `get` takes."""
+        if self.is_own(host):
+            return Here(partial(getattr(self.own, method), *given))
+        return getattr(self.actors[host], method).remote(*given)
 
     def connect(self) -> None:
         """Connect with the hosts of this node that it is not connected with."""
         missing = [h for h, wire in enumerate(self.wires) if wire is None or wire.lost]
         here = this_node()
-        addresses = self.get([self.hosts[h].listen.remote(here) for h in missing])
+        addresses = self.get([self.call(h, "listen", here) for h in missing])
         for h, address in zip(missing, addresses, strict=True):
             self.wires[h] = _connected(address)
 
@@ -62,15 +100,16 @@ class Calls:
         in_store : dict of int to object reference
             What is in the object store already, by its id in this process.
         """
-        by_wire = [self.by_wire(message) for message in messages]
-        by_ray = (
-            _bytes(send) for wire, (_, _, send) in zip(by_wire, messages, strict=True) if not wire
-        )
+        ways = [self.way(message) for message in messages]
+        by_ray = (_bytes(m[2]) for m, way in zip(messages, ways, strict=True) if way == "ray")
         large = sum(by_ray) > BY_VALUE
-        calls = []
-        for (host, request, send), goes_by_wire in zip(messages, by_wire, strict=True):
+        calls: list[Any] = []
+        for (host, request, send), way in zip(messages, ways, strict=True):
+            if way == "here":
+                calls.append(self.call(host, "answer", method, key, request, send))
+                continue
             wire = self.wires[host]
-            if wire is not None and goes_by_wire:
+            if wire is not None and way == "wire":
                 calls.append(wire.send(method, key, request, Named(send)))
                 continue
             beside: tuple[Any, ...] = ()
@@ -79,25 +118,28 @@ class Calls:
                     in_store[id(send)] = ray.put(send)
                 beside = ([in_store[id(send)]],)
             packed = pickle.dumps((key, request, None if beside else send), PROTOCOL)
-            calls.append(getattr(self.hosts[host], method).remote(packed, *beside))
+            calls.append(self.call(host, method, packed, *beside))
         for wire in {call.wire for call in calls if isinstance(call, Reply)}:
             wire.move(receive=False)  # all at once: an actor that begins may take the processor
         return calls
 
-    def by_wire(self, message: Message) -> bool:
-        """Return whether a request goes by wire."""
+    def way(self, message: Message) -> Literal["here", "wire", "ray"]:
+        """Return how a request goes to its host."""
         host, _, send = message
-        return self.wires[host] is not None and _bytes(send) <= _BY_WIRE
+        if self.is_own(host):
+            return "here"
+        by_wire = self.wires[host] is not None and _bytes(send) <= _BY_WIRE
+        return "wire" if by_wire else "ray"
 
     def in_order(self, begun: Sequence[Any], messages: Sequence[Message]) -> bool:
         """Return whether requests arrive after those that were sent before: all go one way."""
         if not begun:
             return True
-        ways = {isinstance(call, Reply) for call in begun} | set(map(self.by_wire, messages))
-        return len(ways) == 1
+        before = {"wire" if isinstance(call, Reply) else "ray" for call in begun}
+        return len(before | (set(map(self.way, messages)) - {"here"})) == 1
 
     def get(self, calls: Sequence[Any]) -> list[Any]:
-        """Get the results of calls, replies on wires or references of Ray's.
+        """Get the results of calls: replies on wires, references of Ray's, or calls in here.
 
         Raises
         ------
@@ -109,12 +151,18 @@ class Calls:
         if not calls:
             return []
         replies = [call for call in calls if isinstance(call, Reply)]
-        refs = [call for call in calls if not isinstance(call, Reply)]
+        here = [call for call in calls if isinstance(call, Here)]
+        refs = [call for call in calls if not isinstance(call, (Reply, Here))]
         try:
+            if here:
+                send_all(replies)
+            for call in here:
+                call.make()
             wait(replies)
             answers = iter(ray.get(refs) if refs else [])
             results = [
-                _result(call if isinstance(call, Reply) else next(answers)) for call in calls
+                _result(call if isinstance(call, (Reply, Here)) else next(answers))
+                for call in calls
             ]
         except (Lost, *LOST) as error:
             self.hang_up()
@@ -145,7 +193,7 @@ def _connected(address: Address | None) -> Wire | None:
 
 def _result(answer: Any) -> Any:
     """Return what a host answered, of a reply or of what Ray brought."""
-    if isinstance(answer, Reply):
+    if isinstance(answer, (Reply, Here)):
         return answer.value()
     return pickle.loads(answer) if isinstance(answer, bytes) else answer
 

@@ -1,4 +1,4 @@
-"""How many client actors a placement takes, and on which nodes."""
+"""How many processes host the clients of a placement, and on which nodes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 from collections.abc import Mapping
 
 
-def actor_count(clients: int, clients_per_actor: int | str, cpus: int) -> int:
-    """Return the number of client actors.
+def host_count(clients: int, clients_per_actor: int | str, cpus: int) -> int:
+    """Return the number of processes that host the clients of a run.
 
     Parameters
     ----------
     clients : int
         Number N of clients.
     clients_per_actor : int or "auto"
-        How many clients an actor hosts; "auto" takes one actor to a CPU.
+        How many clients each of them hosts; "auto" takes one process to a CPU.
     cpus : int
         CPUs of the cluster.
 
     Examples
     --------
-    >>> actor_count(20, 3, 2), actor_count(20, "auto", 2)
+    >>> host_count(20, 3, 2), host_count(20, "auto", 2)
     (7, 2)
     """
     if isinstance(clients_per_actor, int):

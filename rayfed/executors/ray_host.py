@@ -37,45 +37,22 @@ BY_VALUE = 2**20
 _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a millisecond
 
 
-class HostActor:
-    """A client actor: a `Host` in a process of its own, with one BLAS thread.
+class RayHost:
+    """A `Host` whose runs come from the object store: in a client actor, or in a driver.
 
-    It does one thing at a time, whoever asks for it: Ray's calls come in one thread, the messages
-    of each driver of this node in another.
+    It does one thing at a time, whoever asks for it.
 
     Parameters
     ----------
     memory_gb : float, optional
         Memory that client state may take on its node; see `state_bytes`.
     neighbours : int
-        Client actors on a node, itself included, which share that memory.
+        Processes with clients on that node, this one included, which share that memory.
     """
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
-        threadpool_limits(1)
-        end_with_parent()
         self.host = Host(state_bytes(memory_gb) // neighbours)
         self.alone = threading.Lock()
-
-    def ready(self) -> int:
-        """Return the process id."""
-        return os.getpid()
-
-    def listen(self, node: str) -> Address | None:
-        """Wait for a driver to connect, which may then send messages without Ray.
-
-        Parameters
-        ----------
-        node : str
-            Ray's name of the driver's node.
-
-        Returns
-        -------
-        (path, key) or None
-            Where it can connect; None if it cannot, from another node or on a system without Unix
-            sockets.
-        """
-        return listening(node, self.answer, self.alone)
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
         """Begin a run; what it needs comes from the object store, shared without copies.
@@ -99,6 +76,59 @@ class HostActor:
         """Take the state of some clients that live here, from a checkpoint."""
         with self.alone:
             return _or_refusal(lambda: self.host.restore(key, rows))
+
+    def answer(
+        self, method: Method, key: str, request: Request, send: Mapping[str, Array]
+    ) -> Answer:
+        """Answer a message, while nothing else is done here."""
+        begun = time.perf_counter()
+        call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
+        answer: Answer = _or_refusal(lambda: call(key, request, send, Kept()))
+        if method == "timed" and isinstance(answer, Partial):
+            answer = replace(answer, seconds=(time.perf_counter() - begun,))
+        return answer
+
+    def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
+        """Return client state that changed since it was last returned; see `Host.snapshot`."""
+        with self.alone:
+            return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
+
+    def close(self, key: str) -> None:
+        """Forget a run."""
+        with self.alone:
+            self.host.close(key)
+
+
+class HostActor(RayHost):
+    """A client actor: a host in a process of its own, with one BLAS thread.
+
+    Ray's calls come in one thread, the messages of each driver of this node in another.
+    """
+
+    def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
+        threadpool_limits(1)
+        end_with_parent()
+        super().__init__(memory_gb, neighbours)
+
+    def ready(self) -> int:
+        """Return the process id."""
+        return os.getpid()
+
+    def listen(self, node: str) -> Address | None:
+        """Wait for a driver to connect, which may then send messages without Ray.
+
+        Parameters
+        ----------
+        node : str
+            Ray's name of the driver's node.
+
+        Returns
+        -------
+        (path, key) or None
+            Where it can connect; None if it cannot, from another node or on a system without Unix
+            sockets.
+        """
+        return listening(node, self.answer, self.alone)
 
     def exchange(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
         """Answer an Ask for the clients that live here, pickled where the answer is small.
@@ -125,27 +155,6 @@ class HostActor:
         key, request, send = unpacked(packed, stored)
         with self.alone:
             return self.answer(method, key, request, send)
-
-    def answer(
-        self, method: Method, key: str, request: Request, send: Mapping[str, Array]
-    ) -> Answer:
-        """Answer a message, while nothing else is done here."""
-        begun = time.perf_counter()
-        call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
-        answer: Answer = _or_refusal(lambda: call(key, request, send, Kept()))
-        if method == "timed" and isinstance(answer, Partial):
-            answer = replace(answer, seconds=(time.perf_counter() - begun,))
-        return answer
-
-    def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
-        """Return client state that changed since it was last returned; see `Host.snapshot`."""
-        with self.alone:
-            return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
-
-    def close(self, key: str) -> None:
-        """Forget a run."""
-        with self.alone:
-            self.host.close(key)
 
 
 def this_node() -> str:

@@ -22,6 +22,7 @@ from rayfed.executors.base import Gathered, gather, merged, share
 from rayfed.executors.calls import LOST, Calls, first_line
 from rayfed.executors.layout import Layout, Part
 from rayfed.executors.profile import Profile
+from rayfed.executors.ray_host import RayHost
 
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _LOOK_S = 1.0  # between looks at a pool that was offered, while hosts start
@@ -33,7 +34,7 @@ class Pool:
 
     Parameters
     ----------
-    hosts : sequence of actor handles
+    actors : sequence of actor handles
         Of `HostActor`, or of `Combiner`, which answers as one.
     sizes : sequence of int
         How many client actors each stands for.
@@ -43,7 +44,7 @@ class Pool:
         Later pools of a study have larger ones.
     """
 
-    hosts: Sequence[Any]
+    actors: Sequence[Any]
     sizes: Sequence[int]
     works_ahead: bool = False
     version: int = 0
@@ -61,7 +62,7 @@ class _Run:
 class RayExecutor:
     """The executor that a driver uses: calls the hosts of a pool.
 
-    Requests go to hosts of its own node by wire, to others by Ray, as does all else.
+    Requests go to actors of its own node by wire, to others by Ray, as does all else.
 
     Parameters
     ----------
@@ -72,6 +73,8 @@ class RayExecutor:
         The tables of the study in the object store, by name.
     tell : callable
         Is given every line that client halves printed.
+    own : RayHost, optional
+        A host in this process, which takes part as a client actor does.
     """
 
     def __init__(
@@ -80,8 +83,9 @@ class RayExecutor:
         clients: int,
         tables: Mapping[str, Any],
         tell: Callable[[str], None] = lambda line: None,
+        own: RayHost | None = None,
     ) -> None:
-        self.clients, self.tables, self.tell = clients, dict(tables), tell
+        self.clients, self.tables, self.tell, self.own = clients, dict(tables), tell, own
         self.offered: Pool | None = None
         self.runs: dict[str, _Run] = {}
         self.profiled: Profile | None = None
@@ -89,7 +93,8 @@ class RayExecutor:
 
     def _use(self, pool: Pool) -> None:
         self.pool, self.works_ahead = pool, pool.works_ahead
-        self.calls = Calls(pool.hosts)
+        self.calls = Calls(pool.actors, self.own)
+        self.sizes = [*pool.sizes, *([] if self.own is None else [1])]
 
     def offer(self, pool: Pool) -> None:
         """Use other hosts for runs that are opened from now on; called from any thread."""
@@ -113,13 +118,13 @@ class RayExecutor:
     ) -> None:
         """Begin a run with the clients of some residue classes; see `HostActor.open`."""
         run = self.runs[key] = _Run(
-            Layout.even(self.clients, self.pool.sizes, within), stateless=stateless
+            Layout.even(self.clients, self.sizes, within), stateless=stateless
         )
         self.calls.connect()
         self.calls.get(
             [
-                host.open.remote(key, owned, list(stored))
-                for host, owned in zip(self.pool.hosts, run.layout.owned, strict=True)
+                self.calls.call(host, "open", key, owned, list(stored))
+                for host, owned in enumerate(run.layout.owned)
             ]
         )
 
@@ -128,7 +133,7 @@ class RayExecutor:
         hosts = self.run(key).layout.hosts(rows["ids"])
         self.calls.get(
             [
-                self.pool.hosts[h].restore.remote(key, share(rows, hosts == h))
+                self.calls.call(h, "restore", key, share(rows, hosts == h))
                 for h in np.unique(hosts).tolist()
             ]
         )
@@ -200,13 +205,15 @@ class RayExecutor:
         self.run(key).ahead.prepared.append((request, send))
 
     def begin_prepared(self, key: str) -> None:
-        """Let hosts begin what was prepared, without waiting for them."""
+        """Let actors begin what was prepared, without waiting for them."""
         run = self.run(key)
         prepared, run.ahead.prepared = run.ahead.prepared, []
         for request, send in prepared:
-            parts = [(part.host, part.request, send) for part in self._split(run, request)]
-            run.ahead.begun += self.calls.send("work_ahead", key, parts, {})
-            run.ahead.known |= numbers(request)
+            parts = [p for p in self._split(run, request) if not self.calls.is_own(p.host)]
+            messages = [(part.host, part.request, send) for part in parts]
+            run.ahead.begun += self.calls.send("work_ahead", key, messages, {})
+            for part in parts:
+                run.ahead.known |= numbers(part.request)
 
     def _split(self, run: _Run, request: Request) -> list[Part]:
         movable = run.stateless and request.serials is None
@@ -222,14 +229,15 @@ class RayExecutor:
 
         All hosts are asked at once for what makes `most` bytes together, then one after the other.
         """
-        hosts = self.pool.hosts
-        first = self.calls.get([host.snapshot.remote(key, most // len(hosts), 0) for host in hosts])
+        call, hosts = self.calls.call, self.calls.hosts
+        each = most // len(hosts)
+        first = self.calls.get([call(host, "snapshot", key, each, 0) for host in hosts])
         waiting = [host for host, (_, more) in zip(hosts, first, strict=True) if more]
         rows = merged([rows for rows, _ in first])
         del first
         yield rows, bool(waiting)
         while waiting:
-            ((rows, more),) = self.calls.get([waiting[0].snapshot.remote(key, PIECE, 1)])
+            ((rows, more),) = self.calls.get([call(waiting[0], "snapshot", key, PIECE, 1)])
             if not more:
                 waiting.pop(0)
             yield rows, bool(waiting)
@@ -237,8 +245,10 @@ class RayExecutor:
     def close(self, key: str) -> None:
         """Forget a run."""
         self.runs.pop(key, None)
-        for host in self.pool.hosts:
-            host.close.remote(key)
+        for actor in self.pool.actors:
+            actor.close.remote(key)
+        if self.own is not None:
+            self.own.close(key)
         if not self.runs:
             self.calls.hang_up()
 
@@ -276,10 +286,10 @@ class RayExecutor:
                 offered, self.offered = self.offered, None
                 self.calls.hang_up()
                 self._use(offered)
-            if not self.pool.hosts:
+            if not self.sizes:
                 time.sleep(0.2)
                 continue
-            waiting = [host.ready.remote() for host in self.pool.hosts]
+            waiting = [actor.ready.remote() for actor in self.pool.actors]
             try:
                 while waiting and self.offered is None and time.monotonic() < end:
                     done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_S)

@@ -22,7 +22,7 @@ import struct
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -133,6 +133,11 @@ class Wire:
             self.close()
             raise
 
+    @property
+    def sends(self) -> bool:
+        """Whether something is still to be sent."""
+        return bool(self._unsent)
+
     def close(self) -> None:
         """Hang up; messages that the actor has not begun with it drops."""
         self.lost = True
@@ -152,15 +157,32 @@ def wait(replies: Sequence[Reply]) -> None:
         As soon as an actor that has yet to reply has ended.
     """
     while missing := {reply.wire for reply in replies if not reply.come}:
-        if any(wire.lost for wire in missing):
-            raise Lost("its socket was closed")
-        poll, by_socket = select.poll(), {}
-        for wire in missing:
-            socket_, events = wire.watched()
-            by_socket[socket_] = wire
-            poll.register(socket_, events)
-        for ready, _ in poll.poll():
-            by_socket[ready].move()
+        _move(missing)
+
+
+def send_all(replies: Sequence[Reply]) -> None:
+    """Wait until all that is to be replied to has been sent.
+
+    Raises
+    ------
+    Lost
+        As soon as an actor that has yet to be sent something has ended.
+    """
+    while missing := {reply.wire for reply in replies if reply.wire.sends}:
+        _move(missing)
+
+
+def _move(wires: Collection[Wire]) -> None:
+    """Send and receive what goes once something does."""
+    if any(wire.lost for wire in wires):
+        raise Lost("its socket was closed")
+    poll, by_socket = select.poll(), {}
+    for wire in wires:
+        socket_, events = wire.watched()
+        by_socket[socket_] = wire
+        poll.register(socket_, events)
+    for ready, _ in poll.poll():
+        by_socket[ready].move()
 
 
 class Socket:

@@ -18,12 +18,12 @@ from rayfed.executors.serial import SerialExecutor
 
 Placement: TypeAlias = Literal["serial", "workers", "ray"]
 
-EXCHANGE_S = 0.5e-3
-"""Of an Ask to two actors and back, with small arrays; measured, as all of these, on two cores by
+EXCHANGE_S = 0.3e-3
+"""Of an Ask to an actor and back, with small arrays; measured, as all of these, on two cores by
 ``python -m benchmarks.placing``."""
-BYTE_S = 1e-9
-"""Of each byte of a model that goes to two actors and comes back."""
-WORKER_S, RAY_S, ACTOR_S = 0.8, 2.0, 0.2
+BYTE_S = 0.6e-9
+"""Of each byte of a model that goes to an actor and comes back."""
+WORKER_S, RAY_S, ACTOR_S = 0.6, 1.5, 0.15
 """Until workers compute; until Ray itself does; of each actor and driver."""
 _UNKNOWN = 1000  # rounds of a run that a rule ends
 _ROUNDS, _WARM_S = 3, 1.0  # rounds and seconds of a measurement: the first loads what it needs
@@ -97,7 +97,7 @@ def forecast_s(runs: Sequence[tuple[int, Work]], clients: int, cpus: int) -> dic
     return {
         "serial": sum(alone),
         "workers": WORKER_S + _dealt(alone, cpus),
-        "ray": _on_actors(runs, min(clients, cpus), cpus),
+        "ray": _on_ray(runs, min(clients, cpus), cpus),
     }
 
 
@@ -109,16 +109,16 @@ def _dealt(seconds: Sequence[float], workers: int) -> float:
     return max(free)
 
 
-def _on_actors(runs: Sequence[tuple[int, Work]], actors: int, cpus: int) -> float:
-    """Return how long runs take whose clients are in actors, with a driver for each CPU.
+def _on_ray(runs: Sequence[tuple[int, Work]], hosts: int, cpus: int) -> float:
+    """Return how long runs take whose clients are in actors and their driver, one for each CPU.
 
     Drivers wait for actors side by side, but all of them share the CPUs.
     """
-    busy, waits = 0.0, []
+    busy, waits, actors = 0.0, [], hosts - 1
     for rounds, work in runs:
-        sent = work.exchanges * (EXCHANGE_S + BYTE_S * work.model_bytes) * actors / 2
+        sent = work.exchanges * (EXCHANGE_S + BYTE_S * work.model_bytes) * actors
         busy += rounds * (work.round_s + sent)
-        waits.append(rounds * (work.round_s - work.shared_s + sent + work.shared_s / actors))
+        waits.append(rounds * (work.round_s - work.shared_s + sent + work.shared_s / hosts))
     started = RAY_S + ACTOR_S * (actors + min(cpus, len(runs)))
     return started + max(busy / cpus, _dealt(waits, cpus))
 

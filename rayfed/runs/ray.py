@@ -28,7 +28,8 @@ from rayfed.core.errors import RayfedError, clipped
 from rayfed.engine.run import Run
 from rayfed.executors.calls import first_line
 from rayfed.executors.orphan import end_with_parent
-from rayfed.executors.placement import actor_count
+from rayfed.executors.placement import host_count
+from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
@@ -50,12 +51,12 @@ _NODES_S = 1.0  # between looks at the nodes of a cluster
 class DriverActor:
     """Runs one run after the other; answers about its progress meanwhile."""
 
-    def __init__(self, out: str, clients: int, level: int) -> None:
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1)
+    def __init__(
+        self, out: str, clients: int, level: int, hosting: tuple[float | None, int] | None
+    ) -> None:
         end_with_parent()
         self.out, self.clients = Path(out), clients
+        self.own = None if hosting is None else RayHost(*hosting)
         self.pool: Pool | None = None
         self.driver: Driver | None = None
         self.executor: RayExecutor | None = None
@@ -66,10 +67,12 @@ class DriverActor:
 
     def execute(self, run: Run, tables: Mapping[str, Any], resume: bool, pool: Pool) -> str:
         """Run to the end: "finished", "failed" or "interrupted"."""
-        with writing(self.out / run.folder):
+        from threadpoolctl import threadpool_limits
+
+        with writing(self.out / run.folder), threadpool_limits(1):
             with self.changing:
                 pool = self._newest(pool)
-                self.executor = RayExecutor(pool, self.clients, tables, self.lines.append)
+                self.executor = RayExecutor(pool, self.clients, tables, self.lines.append, self.own)
             self.driver = Driver(run, self.out, self.executor)
             if self.stopped:
                 self.driver.stop()
@@ -114,7 +117,7 @@ class RayStudy:
     clients : int
         Number N of clients.
     clients_per_actor : int or "auto"
-        1: each client an actor of its own; "auto": one actor to a CPU.
+        1: each client an actor of its own; "auto": one process to a CPU.
     address : str, optional
         An existing cluster ("auto" or host:port); a private one on this machine if None.
     out : Path
@@ -129,6 +132,8 @@ class RayStudy:
         How many runs there will be: their drivers start together with the client actors.
     say : callable
         Is given a line when the nodes of the cluster have changed.
+    drivers_host : bool
+        Whether the driver of a run hosts a share of the clients, in the place of a client actor.
     """
 
     def __init__(
@@ -142,6 +147,7 @@ class RayStudy:
         gpus: float = 0.0,
         runs: int = 0,
         say: Callable[[str], None] = lambda line: None,
+        drivers_host: bool = False,
     ) -> None:
         if address is not None and address.startswith("ray://"):
             raise RayfedError(
@@ -159,13 +165,13 @@ class RayStudy:
         self.started = not ray.is_initialized()
         self.alone = self.started and address is None  # no node comes or goes
         if self.started:
-            self.node = start(address, actor_count(clients, clients_per_actor, os.cpu_count() or 1))
+            self.node = start(address, host_count(clients, clients_per_actor, os.cpu_count() or 1))
         else:
             self.node = joined()
         try:
             for module in by_value:  # a user's own code travels with the values that need it
                 ray.cloudpickle.register_pickle_by_value(module)
-            self.study_actors.begin(alive())
+            self.study_actors.begin(alive(), self._here() if drivers_host else None, runs)
             self.idle += [self._start_driver() for _ in range(min(runs, self.study_actors.cpus))]
         except BaseException:
             self.close()
@@ -206,7 +212,7 @@ class RayStudy:
             raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
         for line in self.study_actors.look(nodes):
             self.say(line)
-        if not self.study_actors.by_node:
+        if not self.study_actors.processes:
             raise RayfedError("executor: no node is left to start client actors on") from error
 
     def _first(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -234,7 +240,7 @@ class RayStudy:
         lines = list(self.study_actors.look(alive()))
         self.looked = time.monotonic()
         pool = self.study_actors.pool()
-        if self.version != self.study_actors.version and pool.hosts:
+        if self.version != self.study_actors.version and self.study_actors.processes:
             self.version = self.study_actors.version
             for driver in self.drivers:
                 driver.use.remote(pool)
@@ -279,12 +285,17 @@ class RayStudy:
         """Return a driver actor, one that was started early if there is one."""
         return self.idle.pop() if self.idle else self._start_driver()
 
+    @staticmethod
+    def _here() -> str:
+        """Return Ray's name of this node."""
+        return str(ray.get_runtime_context().get_node_id())
+
     def _start_driver(self) -> Any:
         """Start a driver actor on this node, where the records land."""
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        here = NodeAffinitySchedulingStrategy(self._here(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
         handle = actor.options(scheduling_strategy=here).remote(
-            str(self.out.resolve()), self.study_actors.clients, level()
+            str(self.out.resolve()), self.study_actors.clients, level(), self.study_actors.hosting()
         )
         self.drivers.append(handle)
         return handle

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayfed.core.errors import RayfedError
 from rayfed.executors.calls import first_line
 from rayfed.executors.combiner import AT_ONCE, Combiner
-from rayfed.executors.placement import actor_count, actors_by_node
+from rayfed.executors.placement import actors_by_node, host_count
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool
 
@@ -70,7 +70,7 @@ class StudyActors:
     clients : int
         Number N of clients.
     clients_per_actor : int or "auto"
-        "auto": an actor for each CPU.
+        "auto": a process for each CPU.
     memory_gb : float, optional
         Memory that client state may take on each node, in 10^9 bytes.
     gpus : float
@@ -80,6 +80,10 @@ class StudyActors:
     ----------
     version : int
         Of the pool: another one each time that it is not what it was.
+    drivers_at : str or None
+        The node of the drivers, where these host a share of the clients in the place of an actor.
+    drivers : int
+        How many drivers there are at a time.
     """
 
     def __init__(
@@ -91,6 +95,9 @@ class StudyActors:
     ) -> None:
         self.clients, self.clients_per_actor = clients, clients_per_actor
         self.memory_gb, self.gpus = memory_gb, gpus
+        self.drivers_at: str | None = None
+        self.drivers = 1
+        self.nodes: dict[str, Node] = {}
         self.by_node: dict[str, NodeActors] = {}
         self.refused: set[str] = set()
         self.version = 0
@@ -105,7 +112,8 @@ class StudyActors:
     @property
     def cpus(self) -> int:
         """CPUs of the nodes."""
-        return max(1, int(sum(on_node.node.cpus for on_node in self.by_node.values())))
+        with_clients = {*self.by_node, self.drivers_at}
+        return max(1, int(sum(n.cpus for key, n in self.nodes.items() if key in with_clients)))
 
     @property
     def starting(self) -> list[Any]:
@@ -117,18 +125,46 @@ class StudyActors:
         """The CPUs that an actor waits for, at most."""
         return max((on_node.share for on_node in self.by_node.values()), default=1.0)
 
+    @property
+    def processes(self) -> int:
+        """Client actors, and the driver if it hosts clients."""
+        return len(self.actors) + self.drivers_host
+
+    @property
+    def drivers_host(self) -> bool:
+        """Whether drivers host a share of the clients."""
+        return self.drivers_at is not None
+
+    def hosting(self) -> tuple[float | None, int] | None:
+        """Return what the hosts of drivers are made with, `RayHost`; None if there are none."""
+        if self.drivers_at is None:
+            return None
+        here = self.by_node.get(self.drivers_at)
+        return self.memory_gb, self.drivers + (0 if here is None else len(here.actors))
+
     def pool(self) -> Pool:
         """Return whom drivers call."""
         used = [on_node for on_node in self.by_node.values() if on_node.used]
         hosts = [host for on_node in used for host in on_node.hosts(combined=len(used) > 1)]
-        works_ahead = self.cpus >= sum(len(on_node.actors) for on_node in used)
+        works_ahead = self.cpus >= sum(len(on_node.actors) for on_node in used) + self.drivers_host
         sizes = [size for _, size in hosts]
         return Pool([host for host, _ in hosts], sizes, works_ahead, self.version)
 
     # -- what changes ----------------------------------------------------------------------------
 
-    def begin(self, nodes: Mapping[str, Node]) -> None:
+    def begin(
+        self, nodes: Mapping[str, Node], drivers_at: str | None = None, runs: int = 1
+    ) -> None:
         """Start the actors of a study on the nodes that are there.
+
+        Parameters
+        ----------
+        nodes : mapping of str to Node
+        drivers_at : str, optional
+            The node of the drivers, if these are to host clients. They do not where Ray may give
+            away no CPU.
+        runs : int
+            How many runs there are.
 
         Raises
         ------
@@ -136,7 +172,10 @@ class StudyActors:
             If they lack GPUs.
         """
         there = sum(node.gpus for node in nodes.values())
-        count = self._wanted(sum(node.cpus for node in nodes.values()))
+        cpus = sum(node.cpus for node in nodes.values())
+        self.drivers_at = drivers_at if drivers_at in nodes else None
+        self.drivers = max(1, min(runs, int(cpus)))
+        count = self._wanted(cpus)
         if count * self.gpus > there:
             raise RayfedError(
                 f"executor.gpus_per_actor: {count} client actors need {count * self.gpus:g} GPUs, "
@@ -146,13 +185,17 @@ class StudyActors:
         self.start(nodes)
 
     def _wanted(self, cpus: float) -> int:
-        return actor_count(self.clients, self.clients_per_actor, max(1, int(cpus)))
+        processes = host_count(self.clients, self.clients_per_actor, max(1, int(cpus)))
+        return processes - self.drivers_host
 
     def start(self, nodes: Mapping[str, Node]) -> None:
         """Start the actors that are wanted on nodes that have none yet, and combiners."""
+        self.nodes = dict(nodes)
         cpus = {key: node.cpus for key, node in nodes.items() if key not in self.refused}
         here = {key: len(on_node.actors) for key, on_node in self.by_node.items()}
         count = self._wanted(sum(cpus.values()))
+        if self.drivers_at in cpus:
+            cpus[self.drivers_at] = max(cpus[self.drivers_at] - 1, _HARDLY)
         most = {key: int(node.gpus / self.gpus) for key, node in nodes.items()} if self.gpus else {}
         if self.clients_per_actor == "auto":
             most = {key: min(max(1, int(n)), most.get(key, count)) for key, n in cpus.items()}
@@ -167,7 +210,8 @@ class StudyActors:
         share = 1.0 if number <= node.cpus else int(1e4 * node.cpus / number) / 1e4
         make = ray.remote(num_cpus=share, num_gpus=self.gpus, **_RESTARTED)(HostActor)
         pinned = make.options(scheduling_strategy=_on(key))
-        actors = [pinned.remote(self.memory_gb, number) for _ in range(number)]
+        sharing = number + (self.drivers if key == self.drivers_at else 0)
+        actors = [pinned.remote(self.memory_gb, sharing) for _ in range(number)]
         starting = [actor.ready.remote() for actor in actors]
         self.by_node[key] = NodeActors(node, share, actors, starting=starting)
 
@@ -202,7 +246,7 @@ class StudyActors:
         for key in [key for key in self.by_node if key not in nodes]:
             gone = self.by_node.pop(key)
             self.version += 1
-            waits = "" if self.actors else "; runs wait for a node"
+            waits = "" if self.processes else "; runs wait for a node"
             yield (
                 f"node {gone.node.name} has gone with {len(gone.actors)} client actors; "
                 f"{len(self.actors)} are left{waits}"
@@ -245,6 +289,7 @@ class StudyActors:
         self.by_node.clear()
 
 
+_HARDLY = 1e-3  # CPUs of a node whose only one a driver takes: it gets actors last
 _RESTARTED = {"max_restarts": -1, "max_task_retries": 0}
 
 

@@ -104,11 +104,11 @@ class Cost:
         return cls(
             actors=actors,
             drivers=drivers,
-            data=_rows_bytes(runs, tables, max(1, actors), beside),
+            data=_rows_bytes(runs, tables, processes.hosts, beside),
             # arrays grow by doubling
             state=min(2 * state, room) + pieces,
             processes=processes.memory,
-            copies=beside * max(run.copies(actors) for run in each),
+            copies=beside * max(run.copies(processes.hosts, actors) for run in each),
             scratch=state if 2 * state > room else 0,
             results=_PAGE + sum(run.records for run in each),
             checkpoints=sum(run.checkpoints for run in each),
@@ -274,12 +274,20 @@ class _RunCost:
         server = self.server + self.iterates - 1 + self.flight * self.sent
         return int(2 * self.model * server) + self.state * (2 if single else 3)
 
-    def copies(self, actors: int) -> int:
-        """Return the bytes of the copies of the model in all processes."""
+    def copies(self, hosts: int, actors: int) -> int:
+        """Return the bytes of the copies of the model in all processes.
+
+        Parameters
+        ----------
+        hosts : int
+            Processes that compute for clients.
+        actors : int
+            How many of them are client actors.
+        """
         local = self.stack * (_LOCAL_COPIES + 2 * (self.kept + self.uploads))
         served = 2 * self.server + 2 * self.uploads + self.iterates + 2 + self.flight * self.sent
         stored = self.sent + actors * self.uploads if actors else 0.0  # in Ray's object store
-        return int(self.model * (max(1, actors) * local + served + stored))
+        return int(self.model * (hosts * local + served + stored))
 
 
 def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:

@@ -180,7 +180,10 @@ class Executor(Named):
     workers : "auto" or int
         Processes of "workers": a number, or "auto" for one per CPU.
     clients_per_actor : "auto" or int
-        A number of clients, or "auto" for one actor per CPU.
+        A number of clients, or "auto" for one process per CPU.
+    driver_hosts : "auto" or bool
+        Whether the driver of a run hosts a share of the clients itself, in the place of one of the
+        actors. "auto": with ``clients_per_actor: auto`` on CPUs.
     address : str, optional
         Of an existing Ray cluster; a local one is started without.
     memory_gb : float, optional
@@ -195,6 +198,7 @@ class Executor(Named):
     name: Literal["auto", "serial", "workers", "ray"] = "auto"
     workers: Literal["auto"] | Count = "auto"
     clients_per_actor: Literal["auto"] | Count = "auto"
+    driver_hosts: Literal["auto"] | bool = "auto"
     address: str | None = None
     memory_gb: Annotated[float, Interval(gt=0, le=LARGEST)] | None = None
     device: Annotated[str, Len(1)] = "cpu"
@@ -205,16 +209,31 @@ class Executor(Named):
         """Take the name that settings of one kind of executor imply."""
         if self.name == "auto":
             packed = self.clients_per_actor != "auto" or self.gpus_per_actor != 1.0
-            if packed or self.address is not None:
+            if packed or self.driver_hosts != "auto" or self.address is not None:
                 object.__setattr__(self, "name", "ray")
             elif self.workers != "auto":
                 object.__setattr__(self, "name", "workers")
+        return self
+
+    @model_validator(mode="after")
+    def _drivers_have_no_gpu(self) -> Self:
+        if self.driver_hosts is True and self.device != "cpu":
+            text = f"found true with device {self.device}, which client actors alone are given"
+            fail(f"{text}; leave it out", True, "driver_hosts")
         return self
 
     @property
     def gpus(self) -> float:
         """GPUs of each client actor."""
         return 0.0 if self.device == "cpu" else self.gpus_per_actor
+
+    @property
+    def drivers_host(self) -> bool:
+        """Whether drivers on Ray host a share of the clients."""
+        if self.driver_hosts == "auto":
+            common = self.clients_per_actor == "auto" and self.device == "cpu"
+            return common and self.name == "ray"
+        return self.driver_hosts
 
 
 class Different(Settings):

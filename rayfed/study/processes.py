@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rayfed.engine.run import Run
-from rayfed.executors.placement import actor_count, actors_by_node
+from rayfed.executors.placement import actors_by_node, host_count
 from rayfed.runs.ray_known import is_known
 from rayfed.study.parts import Executor
 
@@ -50,6 +50,9 @@ class Processes:
     ----------
     actors, combiners, runners : int
         Client actors, combiners, and drivers or workers beside this process.
+    hosts : int
+        Processes that compute for the clients of a run: the actors, and its driver if that hosts
+        clients; this process, or a worker.
     memory : int
         Bytes, with room beside what was measured.
     """
@@ -57,6 +60,7 @@ class Processes:
     actors: int
     combiners: int
     runners: int
+    hosts: int
     memory: int
 
     @classmethod
@@ -79,10 +83,11 @@ class Processes:
         if executor.name == "workers":
             wanted = cpus if executor.workers == "auto" else executor.workers
             runners = min(wanted, len(runs))
-            return cls(0, 0, runners, here + runners * (RUNNER_BYTES + library))
+            return cls(0, 0, runners, 1, here + runners * (RUNNER_BYTES + library))
         if executor.name != "ray":
-            return cls(0, 0, 0, here)
-        actors = actor_count(_clients(runs), executor.clients_per_actor, cpus)
+            return cls(0, 0, 0, 1, here)
+        hosts = host_count(_clients(runs), executor.clients_per_actor, cpus)
+        actors = hosts - executor.drivers_host
         combiners, runners = _combiners(actors, nodes), min(cpus, len(runs))
         forked = executor.address is None and is_known()
         ray = FORKED if forked else PLAIN
@@ -90,7 +95,7 @@ class Processes:
         memory += ray.own if executor.address is None else 0  # those of a cluster are there anyway
         if library:
             memory += (actors + runners) * ray.library + library * forked
-        return cls(actors, combiners, runners, memory)
+        return cls(actors, combiners, runners, hosts, memory)
 
 
 def _clients(runs: Sequence[Run]) -> int:

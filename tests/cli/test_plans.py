@@ -19,7 +19,7 @@ STUDY = {
     ("executor", "nodes", "placed"),
     [
         ("serial", (), "; serial"),
-        ({"name": "ray", "address": "head:6379"}, [2], "; 2 client actors (about "),
+        ({"name": "ray", "address": "head:6379"}, [2], "; 1 client actors and the driver (about "),
         ({"name": "ray", "clients_per_actor": 1}, [1, 1], "; 4 client actors (about "),
         (
             {"name": "ray", "address": "head:6379"},

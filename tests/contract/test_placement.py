@@ -168,10 +168,10 @@ def test_actors_give_the_bytes_of_no_actors_in_the_span_of_the_rows(study, tmp_p
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
-def command(study, out):
+def command(study, out, placed="executor.clients_per_actor=4"):
     return [
         sys.executable, "-m", "rayfed", "run", str(study), "--out", str(out), "--no-page",
-        "--set", "executor.clients_per_actor=4",
+        "--set", placed,
     ]  # fmt: skip
 
 
@@ -182,10 +182,10 @@ def wait_for(condition, seconds=60):
         time.sleep(0.05)
 
 
-def hosts(process):
-    """The client actors among the descendants of our own process."""
+def hosts(process, kind="HostActor"):
+    """The client actors, or others, among the descendants of our own process."""
     children = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in children if "HostActor" in " ".join(_args(child))]
+    return [child for child in children if kind in " ".join(_args(child))]
 
 
 def _args(process):
@@ -193,6 +193,23 @@ def _args(process):
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+@pytest.mark.slow
+def test_a_driver_that_hosts_clients_and_is_killed_changes_nothing(
+    study, serial, tmp_path, assert_same
+):
+    out = tmp_path / "out"
+    process = subprocess.Popen(command(study, out, "executor.name=ray"))
+    try:
+        wait_for(lambda: len(list(out.glob("*/checkpoint/manifest.json"))) > 2)
+        before = {driver.pid for driver in hosts(process, "DriverActor")}
+        os.kill(min(before), signal.SIGKILL)
+        wait_for(lambda: {driver.pid for driver in hosts(process, "DriverActor")} - before)
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+    assert_same(serial, out)
 
 
 def test_a_client_actor_that_is_killed_changes_nothing(study, serial, tmp_path, assert_same):

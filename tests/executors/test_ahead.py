@@ -74,8 +74,8 @@ def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings, wires
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
     assert [wire is not None for wire in executor.calls.wires] == [wires] * 3
-    assert "work_ahead" in [method for actor in executor.pool.hosts for method in actor.answered]
-    kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.pool.hosts]
+    assert "work_ahead" in [method for actor in executor.pool.actors for method in actor.answered]
+    kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.pool.actors]
     under_way = [*after.flight.queue, *after.flight.buffer]
     assert sum(kept) <= len(under_way)  # the others were used
 
@@ -84,7 +84,7 @@ def test_what_actors_have_lost_is_computed_anew(actors):
     run, tables = run_of("fedbuff", buffer=3, concurrency=8)
     wanted, wanted_after = rows_of(run, SerialExecutor(tables))
     executor = actors(tables)
-    hosts = [actor.actor.host for actor in executor.pool.hosts]
+    hosts = [actor.actor.host for actor in executor.pool.actors]
     found, after = rows_of(run, executor, lambda: hosts[1].runs[run.folder].kept.clear())
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
@@ -115,6 +115,6 @@ def test_actors_that_share_processors_do_not_work_ahead(actors):
     found, _ = rows_of(run, executor)
     wanted, _ = rows_of(run, SerialExecutor(tables))
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-    answered = [method for actor in executor.pool.hosts for method in actor.answered]
+    answered = [method for actor in executor.pool.actors for method in actor.answered]
     assert "exchange" in answered
     assert "work_ahead" not in answered

@@ -84,7 +84,7 @@ def test_a_driver_of_64_actors_sends_4_requests_and_gets_4_vectors():
     for name, nodes in (("together", together), ("apart", apart)):
         executor = RayExecutor(pool(nodes), 64, stored(tables))
         assert_same(rows_of(run, executor, rounds=2), wanted)
-        calls = [call for host in executor.pool.hosts for call in host.calls]
+        calls = [call for host in executor.pool.actors for call in host.calls]
         asked = [(down, up) for method, down, up in calls if method == "exchange"]
         messages[name], bytes_up[name] = len(asked), sum(up for _, up in asked)
     asks = messages["apart"] // 64
@@ -138,7 +138,7 @@ def test_clients_of_one_node_are_dealt_to_its_actors_anew():
         host.actor.runs[run.folder]
         .executor.run(run.folder)
         .layout.split(part.request, movable=True)
-        for host, part in zip(executor.pool.hosts, parts, strict=True)
+        for host, part in zip(executor.pool.actors, parts, strict=True)
     ]
     assert [[len(p.request.ids) for p in two] for two in within] == [[2, 2], [2, 2]]
 

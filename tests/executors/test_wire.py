@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rayfed.executors import ray_host, wire
-from rayfed.executors.wire import Lost, Socket, Wire, wait
+from rayfed.executors.wire import Lost, Socket, Wire, send_all, wait
 
 LARGE = 3 * 2**20  # bytes, many times what a socket takes at once
 
@@ -163,3 +163,28 @@ def test_drivers_elsewhere_and_systems_without_such_sockets_get_no_address(monke
     monkeypatch.delattr(socket, "AF_UNIX")
     assert actor.listen("here") is None
     assert not list(tmp_path.iterdir())
+
+
+def test_all_of_a_large_message_leaves_before_the_sender_does_something_else(connected):
+    """The actor begins though nobody waits for its answer."""
+    begun = threading.Event()
+    end = connected(lambda x: begun.set() or len(x))
+    reply = end.send(np.zeros(LARGE, np.uint8))
+    end.move(receive=False)
+    assert end.sends  # a socket takes only a part at once
+    send_all([reply])
+    assert not end.sends
+    assert begun.wait(5)
+    assert values_of(reply) == [LARGE]
+
+
+def test_an_actor_that_ends_while_it_is_sent_something_is_noticed(connected):
+    wall = threading.Lock()
+    with wall:
+        end = connected(lambda x: x, wall)
+        end.send(1)
+        end.move()
+        replies = [end.send(np.zeros(LARGE, np.uint8)) for _ in range(2)]
+        end.close()
+        with pytest.raises(Lost):
+            send_all(replies)

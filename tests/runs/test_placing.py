@@ -32,18 +32,18 @@ def test_workers_take_one_run_after_the_other():
     assert seconds["workers"] == WORKER_S + 6.0
 
 
-def test_actors_share_what_clients_compute():
-    """One run of ten rounds: 1 s beside 3 s that three actors share, and two Asks of 1,000 B."""
+def test_actors_and_a_driver_share_what_clients_compute():
+    """One run of ten rounds: 1 s beside 3 s that three processes share, two Asks of 1,000 B."""
     seconds = forecast_s([(10, Work(4.0, 3.0, 2, 1000))], clients=3, cpus=4)
-    sent = 2 * (EXCHANGE_S + 1000 * BYTE_S) * 1.5
-    assert seconds["ray"] == pytest.approx(RAY_S + 4 * ACTOR_S + 10 * (1.0 + 1.0 + sent))
+    sent = 2 * (EXCHANGE_S + 1000 * BYTE_S) * 2  # to two actors
+    assert seconds["ray"] == pytest.approx(RAY_S + 3 * ACTOR_S + 10 * (1.0 + 1.0 + sent))
 
 
 def test_drivers_side_by_side_cannot_use_more_than_all_cpus():
     """Two runs whose clients compute all the time: two CPUs are busy for all they compute."""
     runs = [(10, Work(1.0, 1.0, 1, 0))] * 2
     busy = 20 * (1.0 + EXCHANGE_S)
-    assert forecast_s(runs, 4, 2)["ray"] == pytest.approx(RAY_S + 4 * ACTOR_S + busy / 2)
+    assert forecast_s(runs, 4, 2)["ray"] == pytest.approx(RAY_S + 3 * ACTOR_S + busy / 2)
 
 
 def test_a_measured_round_is_of_the_run_and_changes_nothing(capsys):

@@ -64,7 +64,7 @@ def begun(study_actors, **cpus):
 def of(study_actors):
     """Return the hosts of the pool: kind, node, and how many actors each stands for."""
     pool = study_actors.pool()
-    return [(h.kind, h.node, size) for h, size in zip(pool.hosts, pool.sizes, strict=True)]
+    return [(h.kind, h.node, size) for h, size in zip(pool.actors, pool.sizes, strict=True)]
 
 
 def test_one_node_has_no_combiner(started):
@@ -162,3 +162,55 @@ def test_actors_work_ahead_where_each_has_a_processor(started, clients_per_actor
     study_actors = StudyActors(20, clients_per_actor)
     begun(study_actors, a=2.0)
     assert study_actors.pool().works_ahead == ahead
+
+
+def with_drivers(started, clients_per_actor="auto", runs=1, **cpus):
+    """Return the actors of a study whose drivers are on node a and host clients."""
+    study_actors = StudyActors(20, clients_per_actor, memory_gb=1.0)
+    study_actors.begin(nodes(**cpus), "a", runs)
+    study_actors.started()
+    return study_actors
+
+
+@pytest.mark.parametrize(
+    ("clients_per_actor", "cpus", "there"),
+    [
+        ("auto", {"a": 2.0}, ["a"]),
+        ("auto", {"a": 1.0}, []),
+        ("auto", {"a": 1.0, "b": 2.0}, ["b", "b"]),
+        ("auto", {"a": 2.0, "b": 2.0}, ["b", "b", "a"]),
+        (5, {"a": 2.0}, ["a", "a", "a"]),
+        (20, {"a": 2.0}, []),
+        ("auto", {"b": 2.0}, ["b", "b"]),  # Ray may give away no CPU where the drivers are
+    ],
+)
+def test_a_driver_that_hosts_clients_takes_the_place_of_an_actor(
+    started, clients_per_actor, cpus, there
+):
+    study_actors = with_drivers(started, clients_per_actor, **cpus)
+    found = [actor.node for actor in started if actor.kind == "HostActor"]
+    assert sorted(found) == sorted(there)
+    hosts = "a" in cpus
+    assert study_actors.processes == len(there) + hosts
+    assert (study_actors.hosting() is not None) == hosts
+    assert study_actors.cpus == sum(cpus.values())
+    assert study_actors.pool().works_ahead == (study_actors.processes <= study_actors.cpus)
+
+
+def test_drivers_share_the_memory_of_their_node_with_its_actors(started):
+    """Three runs on four CPUs are three drivers beside three actors there; two are elsewhere."""
+    study_actors = with_drivers(started, runs=3, a=4.0, b=2.0)
+    given = {actor.node: actor.given for actor in started if actor.kind == "HostActor"}
+    assert given == {"a": (1.0, 6), "b": (1.0, 2)}
+    assert study_actors.hosting() == (1.0, 6)
+
+
+def test_drivers_go_on_alone_where_all_other_nodes_have_gone(started):
+    study_actors = with_drivers(started, a=1.0, b=2.0)
+    assert of(study_actors) == [("HostActor", "b", 1), ("HostActor", "b", 1)]
+    assert list(study_actors.look(nodes(a=1.0))) == [
+        "node at-b has gone with 2 client actors; 0 are left"
+    ]
+    assert (of(study_actors), study_actors.processes) == ([], 1)
+    list(study_actors.look(nodes(a=1.0, c=3.0)))
+    assert [actor.node for actor in started[2:]] == ["c"] * 3

@@ -12,6 +12,28 @@ def test_named_parts_take_a_bare_name():
     assert Executor.model_validate("serial") == Executor(name="serial")
 
 
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ("ray", True),
+        ({"name": "ray", "device": "cuda"}, False),  # Ray gives GPUs to actors alone
+        ({"clients_per_actor": 2}, False),
+        ({"clients_per_actor": 2, "driver_hosts": True}, True),
+        ({"name": "ray", "driver_hosts": False}, False),
+        ("auto", False),
+        ("workers", False),
+    ],
+)
+def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hosts):
+    assert Executor.model_validate(given).drivers_host is hosts
+
+
+def test_whether_drivers_host_clients_is_a_setting_of_ray_and_of_cpus():
+    assert Executor(driver_hosts=True).name == "ray"
+    with pytest.raises(ValidationError, match="found true with device cuda"):
+        Executor(driver_hosts=True, device="cuda")
+
+
 def test_evaluation_takes_a_word_or_a_number():
     assert [Evaluate(clients=c).clients for c in ("all", "auto", 7)] == ["all", "auto", 7]
     with pytest.raises(ValidationError):

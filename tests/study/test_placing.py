@@ -66,8 +66,8 @@ def test_short_runs_stay_in_this_process(takes):
     choice = takes(1e-3, 1e-3)
     assert choice.executor.name == "serial"
     assert choice.why == (
-        "a round takes 1 ms here; forecast: 200 ms in one process, 900 ms as whole runs in "
-        "workers, 3 s with actors"
+        "a round takes 1 ms here; forecast: 200 ms in one process, 700 ms as whole runs in "
+        "workers, 2.1 s with actors"
     )
 
 

@@ -34,6 +34,18 @@ def test_actors_take_what_workers_of_their_kind_take(run, monkeypatch, forked, e
     assert found.memory == HERE_BYTES + each.own + 4 * each.actor + 2 * RUNNER_BYTES
 
 
+@pytest.mark.parametrize("clients_per_actor", ["auto", 2])
+def test_a_driver_that_hosts_clients_is_one_of_the_processes_for_them(run, clients_per_actor):
+    """Four clients at two processes: an actor, and each of the drivers of two runs."""
+    found = Processes.of(ray(clients_per_actor, driver_hosts=True), [run] * 3, 2)
+    assert (found.actors, found.runners, found.hosts) == (1, 2, 2)
+    others = Processes.of(ray(2), [run] * 3, 2)
+    assert (others.actors, others.runners, others.hosts) == (2, 2, 2)
+    assert others.memory - found.memory == FORKED.actor
+    for name in ("serial", "workers"):
+        assert Processes.of(Executor(name=name), [run] * 3, 2).hosts == 1
+
+
 def test_the_constants_are_above_what_was_measured():
     """PSS of the quickstart's processes late in its runs, and of Ray's own; in MiB."""
     measured = {
