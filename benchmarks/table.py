@@ -25,7 +25,7 @@ _WORDS = {
 def empty() -> Table:
     """Return the table without rows."""
     table = Table(title="rayfed against a bare NumPy loop over clients")
-    for column in ("workload", "clients", "actors"):
+    for column in ("workload", "clients", "processes"):
         table.add_column(column)
     for column in _NUMBERS:
         table.add_column(column, justify="right")
@@ -38,7 +38,7 @@ def add(table: Table, workload: Workload, cases: Sequence[Measured]) -> None:
         table.add_row(
             workload.name,
             f"{case.clients:,}",
-            str(workload.actors or "serial"),
+            str(workload.processes or "serial"),
             f"{1e3 * case.round_s:.2f}",
             f"{1e3 * case.bare_s:.2f}",
             f"{case.updates / case.round_s:,.0f}",

@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured in one go, on one pool of actors.
+    """What is measured in one go, on one pool of processes.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Workload:
         As for `rayfed.run`; each setting of its grid is a case.
     cohort : int
         Clients that take part in a round.
-    actors : int
-        Client actors; 0 runs in this process, without Ray.
+    processes : int
+        Processes that host clients, the driver among them; 0 runs in this one, without Ray.
     bare : tuple of callables
         Make the bare loop of each case.
     targets : tuple of Target
@@ -64,7 +64,7 @@ class Workload:
     text: str
     scenario: Scenario
     cohort: int
-    actors: int
+    processes: int
     bare: tuple[Callable[[], Bare], ...]
     targets: tuple[Target, ...]
 
@@ -93,7 +93,7 @@ class Size:
         return max(3, round(rounds * self.rounds))
 
 
-def w1(size: Size, actors: int = 0) -> Workload:
+def w1(size: Size, processes: int = 0) -> Workload:
     """Return W1: small full-gradient steps, where everything is overhead."""
     data, rounds = Noise(clients=size.of(100), samples=50, features=30), size.timed(300)
     local = SGD(steps=10, batch="full", lr=0.1)
@@ -102,30 +102,30 @@ def w1(size: Size, actors: int = 0) -> Workload:
         X, y = _stacked(data)
         return LeastSquares(X, y, steps=10, lr=0.1)
 
-    algorithm = Metered(local=local) if actors else Clocked(local=local)
+    algorithm = Metered(local=local) if processes else Clocked(local=local)
     problem = {"name": "least-squares", "dataset": data, "intercept": False}
     return Workload(
-        name="overhead" if actors else "W1",
-        text="W1 on two actors" if actors else "least squares d=30, 100 x 50, 10 full gradients",
-        scenario=_scenario(problem, algorithm, data.clients, rounds, actors, "float64"),
+        name="overhead" if processes else "W1",
+        text="least squares d=30, 100 x 50, 10 full gradients",
+        scenario=_scenario(problem, algorithm, data.clients, rounds, processes, "float64"),
         cohort=data.clients,
-        actors=actors,
+        processes=processes,
         bare=(bare,),
         targets=(
             (Target("overhead_ms", 1.0), Target("ratio", 2.0))
-            if actors
+            if processes
             else (Target("ratio", 6.0),)
         ),
     )
 
 
 def overhead(size: Size) -> Workload:
-    """Return W1 on two actors: what the engine adds to the computing of a round."""
-    return w1(size, actors=2)
+    """Return W1 in two processes: what the engine adds to the computing of a round."""
+    return w1(size, processes=2)
 
 
-def w2(size: Size, actors: int = 2) -> Workload:
-    """Return W2: softmax regression of the size of MNIST, 1000 clients, on two actors."""
+def w2(size: Size, processes: int = 2) -> Workload:
+    """Return W2: softmax regression of the size of MNIST, 1000 clients, in two processes."""
     data = Noise(clients=size.of(1000), samples=60, features=784, classes=10)
     cohort, rounds = size.of(100), size.timed(12)
 
@@ -133,24 +133,26 @@ def w2(size: Size, actors: int = 2) -> Workload:
         return Softmax(*_stacked(data), 10, cohort, 20, 32, 0.01)
 
     local = SGD(steps=20, batch=32, lr=0.01)
-    algorithm = Metered(local=local) if actors else Clocked(local=local)
+    algorithm = Metered(local=local) if processes else Clocked(local=local)
     problem = {"name": "softmax-regression", "dataset": data, "intercept": False}
     return Workload(
-        name="W2" if actors else "W2-serial",
+        name="W2" if processes else "W2-serial",
         text="softmax 784x10, 1000 x 60, cohort 100, 20 x batch 32",
-        scenario=_scenario(problem, algorithm, data.clients, rounds, actors, "float32", cohort),
+        scenario=_scenario(problem, algorithm, data.clients, rounds, processes, "float32", cohort),
         cohort=cohort,
-        actors=actors,
+        processes=processes,
         bare=(bare,),
         targets=(
-            (Target("ratio", 5.0), Target("memory_gb", 1.0)) if actors else (Target("ratio", 3.0),)
+            (Target("ratio", 5.0), Target("memory_gb", 1.0))
+            if processes
+            else (Target("ratio", 3.0),)
         ),
     )
 
 
 def w2_serial(size: Size) -> Workload:
     """Return W2 in this process."""
-    return w2(size, actors=0)
+    return w2(size, processes=0)
 
 
 def w3(size: Size) -> Workload:
@@ -168,14 +170,14 @@ def w3(size: Size) -> Workload:
         text="MLP 784-128-10, 100 x 600, cohort 10, 20 x batch 32",
         scenario=_scenario(problem, algorithm, data.clients, rounds, 2, "float32", cohort),
         cohort=cohort,
-        actors=2,
+        processes=2,
         bare=(bare,),
         targets=(Target("ratio", 1.5),),
     )
 
 
-def w4(size: Size, actors: int = 0) -> Workload:
-    """Return W4: LeNet-5 on images, 100 clients, in this process or on two actors."""
+def w4(size: Size, processes: int = 0) -> Workload:
+    """Return W4: LeNet-5 on images, 100 clients, in this process or in two processes."""
     data = Noise(clients=size.of(100), samples=100, features=3 * 32 * 32, classes=10)
     cohort, rounds = size.of(10), size.timed(12)
 
@@ -186,21 +188,21 @@ def w4(size: Size, actors: int = 0) -> Workload:
 
     local = SGD(steps=10, batch=32, lr=0.01)
     problem = {"name": "network", "model": "lenet5", "shape": [3, 32, 32], "dataset": data}
-    algorithm = Metered(local=local) if actors else Clocked(local=local)
+    algorithm = Metered(local=local) if processes else Clocked(local=local)
     return Workload(
-        name="W4-actors" if actors else "W4",
+        name="W4-actors" if processes else "W4",
         text="LeNet-5 3x32x32, 100 x 100, cohort 10, 10 x batch 32",
-        scenario=_scenario(problem, algorithm, data.clients, rounds, actors, "float32", cohort),
+        scenario=_scenario(problem, algorithm, data.clients, rounds, processes, "float32", cohort),
         cohort=cohort,
-        actors=actors,
+        processes=processes,
         bare=(bare,),
-        targets=(Target("ratio", 2.0 if actors else 1.05),),
+        targets=(Target("ratio", 2.0 if processes else 1.05),),
     )
 
 
 def w4_actors(size: Size) -> Workload:
-    """Return W4 on two actors."""
-    return w4(size, actors=2)
+    """Return W4 in two processes."""
+    return w4(size, processes=2)
 
 
 def w5(size: Size) -> Workload:
@@ -221,7 +223,7 @@ def w5(size: Size) -> Workload:
         text="softmax 60x10, 1,000 to 10,000,000 x 20 on demand, cohort 100, 10 x batch 10",
         scenario={**scenario, "grid": {"clients.count": counts}},
         cohort=cohort,
-        actors=2,
+        processes=2,
         bare=tuple(bare(count) for count in counts),
         targets=(
             Target("ratio", 3.5),
@@ -249,13 +251,13 @@ def w6(size: Size) -> Workload:
         text="FedAsync, least squares d=30, 100 x 50, all at work, 5 full gradients",
         scenario={**scenario, "clients": clients, "evaluate": {"every": 1000}},
         cohort=1,
-        actors=0,
+        processes=0,
         bare=(bare,),
         targets=(Target("ratio", 0.12),),
     )
 
 
-def w7(size: Size, actors: int = 0) -> Workload:
+def w7(size: Size, processes: int = 0) -> Workload:
     """Return W7: FedBuff on softmax regression of the size of MNIST, 100 clients at work."""
     data = Noise(clients=size.of(1000), samples=60, features=784, classes=10)
     at_work, buffer, updates = size.of(100), size.of(10), size.timed(200)
@@ -266,22 +268,22 @@ def w7(size: Size, actors: int = 0) -> Workload:
     local = SGD(steps=20, batch=32, lr=0.01)
     algorithm = ClockedFedBuff(local=local, buffer=buffer, concurrency=at_work)
     problem = {"name": "softmax-regression", "dataset": data, "intercept": False}
-    scenario = _scenario(problem, algorithm, data.clients, updates, actors, "float32", at_work)
+    scenario = _scenario(problem, algorithm, data.clients, updates, processes, "float32", at_work)
     clients = {"count": data.clients, "delay": {"name": "exponential", "mean_s": 0.2}}
     return Workload(
-        name="W7-actors" if actors else "W7",
+        name="W7-actors" if processes else "W7",
         text="FedBuff, softmax 784x10, 1000 x 60, 100 at work, buffer 10, 20 x batch 32",
         scenario={**scenario, "clients": clients},
         cohort=buffer,
-        actors=actors,
+        processes=processes,
         bare=(bare,),
-        targets=(Target("ratio", 1.5 if actors else 1.0),),
+        targets=(Target("ratio", 1.5 if processes else 1.0),),
     )
 
 
 def w7_actors(size: Size) -> Workload:
-    """Return W7 on two actors."""
-    return w7(size, actors=2)
+    """Return W7 in two processes."""
+    return w7(size, processes=2)
 
 
 def large(size: Size, actors: int = 0) -> Workload:
@@ -299,9 +301,11 @@ def large(size: Size, actors: int = 0) -> Workload:
     return Workload(
         name="sent" if actors else "large",
         text="11 million parameters to two actors and back" if actors else "11 million parameters",
-        scenario=_scenario(problem, Carried(), clients, size.timed(10), actors, "float32"),
+        scenario=_scenario(
+            problem, Carried(), clients, size.timed(10), actors, "float32", driver_hosts=False
+        ),
         cohort=clients,
-        actors=actors,
+        processes=actors,
         bare=(bare,),
         targets=(Target("carrying", 1.3),),
     )
@@ -322,14 +326,15 @@ def _scenario(
     algorithm: Algorithm,
     clients: int,
     rounds: int,
-    actors: int,
+    processes: int,
     dtype: str,
     cohort: int | None = None,
+    *,
+    driver_hosts: bool = True,
 ) -> Scenario:
     """Return a scenario that evaluates at its ends alone."""
-    placement = {
-        "name": "ray", "clients_per_actor": -(-clients // max(1, actors)), "driver_hosts": True
-    }  # fmt: skip
+    each = -(-clients // max(1, processes))
+    placement = {"name": "ray", "clients_per_actor": each, "driver_hosts": driver_hosts}
     return {
         "name": "benchmark",
         "rounds": rounds,
@@ -339,7 +344,7 @@ def _scenario(
         "clients": {"count": clients},
         "participation": {"cohort": cohort, "select": "uniform" if cohort else "all"},
         "algorithms": [algorithm],
-        "executor": placement if actors else {"name": "serial"},
+        "executor": placement if processes else {"name": "serial"},
     }
 
 

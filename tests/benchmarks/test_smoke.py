@@ -21,7 +21,7 @@ def here(workload):
     """The same workload without Ray."""
     bare = (lambda: Copied(10),) if workload.name == "sent" else workload.bare
     scenario = {**workload.scenario, "executor": "serial"}
-    return replace(workload, scenario=scenario, actors=0, bare=bare)
+    return replace(workload, scenario=scenario, processes=0, bare=bare)
 
 
 @pytest.mark.parametrize("make", WORKLOADS, ids=lambda make: make.__name__)
@@ -45,7 +45,7 @@ def test_a_small_workload_is_measured_and_judged(make):
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_computing_on_two_actors_is_metered():
+def test_computing_in_two_processes_is_metered():
     (case,) = measure(overhead(SMALL), repeats=1)
     assert 0 < case.overhead_ms < 1e3 * case.round_s
 
