@@ -21,7 +21,10 @@ FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
 )
-FORMULAS = "return document.querySelectorAll('.math').length"
+THERE = """
+return location.href === arguments[0] && document.readyState === "complete"
+    && document.querySelectorAll(".math").length > 0
+"""
 RENDERED = "return [...document.querySelectorAll('.math')].every(e => e.querySelector('svg'))"
 BROKEN = "return document.querySelectorAll('mjx-merror, [data-mjx-error]').length"
 OVERFLOW = "return document.documentElement.scrollWidth - window.innerWidth"
@@ -133,8 +136,9 @@ def wait(browser, script, *arguments):
 def test_formulas_are_rendered_without_a_network(site, browser):
     home, _ = site
     for name in ("concepts/weights", *(f"generated/gallery/{k}" for k in ("algorithms", "delays"))):
-        browser.get((home / f"{name}.html").as_uri())
-        assert browser.execute_script(FORMULAS) > 0
+        page = (home / f"{name}.html").as_uri()
+        browser.get(page)  # on a busy machine it may return before the page is there
+        assert wait(browser, THERE, page)
         assert wait(browser, RENDERED)
         assert browser.execute_script(BROKEN) == 0
 
