@@ -12,7 +12,7 @@ STEPS = (
     "other",
 )  # fmt: skip
 """Steps of a round: who is asked; when work begins and ends; what travels to actors and back, and
-waiting for them; the clients' halves on the slowest actor; sums; the server's half; losses of all
+waiting for them; the clients' halves at the slowest host; sums; the server's half; losses of all
 clients and their columns; tables and checkpoints on the disk; and what is between them."""
 
 
@@ -28,7 +28,7 @@ class Profile:
     seconds : dict of str to float
         Wall-clock seconds of each step so far.
     mean_s : float
-        Seconds of computing on the mean actor of those that were asked; 0 without actors.
+        Seconds of computing at the mean host of those that were asked; 0 in one process.
     begun : Counter
         How often each step has begun.
     """

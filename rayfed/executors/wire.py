@@ -160,15 +160,9 @@ def wait(replies: Sequence[Reply]) -> None:
         _move(missing)
 
 
-def send_all(replies: Sequence[Reply]) -> None:
-    """Wait until all that is to be replied to has been sent.
-
-    Raises
-    ------
-    Lost
-        As soon as an actor that has yet to be sent something has ended.
-    """
-    while missing := {reply.wire for reply in replies if reply.wire.sends}:
+def send_all(wires: Collection[Wire]) -> None:
+    """Wait until all messages have been sent, but for those to actors that have ended."""
+    while missing := [wire for wire in wires if wire.sends and not wire.lost]:
         _move(missing)
 
 

@@ -106,7 +106,7 @@ class Result:
     def profile(self) -> pd.DataFrame:
         """One row for each run that was profiled: wall-clock milliseconds of a round, by step.
 
-        ``round`` is the whole; ``computing`` is that of the slowest actor. Empty without
+        ``round`` is the whole; ``computing`` is that of the slowest host. Empty without
         ``rayfed run --profile``.
 
         Examples

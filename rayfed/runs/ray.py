@@ -32,6 +32,7 @@ from rayfed.executors.placement import host_count
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Report, RunProgress
+from rayfed.runs.checkpoints import MANIFESTS
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.folder import writing
 from rayfed.runs.logger import LogLine, forward, level
@@ -42,7 +43,7 @@ from rayfed.runs.remote.place import shown
 from rayfed.runs.run_json import record_failure
 
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
-_DRIVERS = 3  # that a run may lose
+_DRIVERS = 3  # that a run may lose without a checkpoint in between
 _LINES = 10_000  # of client halves and of the log that a driver keeps until they are fetched
 _LOOK_S = 0.25  # between looks at Ray itself, and at the runs
 _NODES_S = 1.0  # between looks at the nodes of a cluster
@@ -336,6 +337,7 @@ class _Queue:
         self.outcome: dict[str, str] = {}
         self.busy: dict[Any, tuple[Any, Run, int]] = {}
         self.progress: dict[str, RunProgress] = {}
+        self.saved: dict[str, bytes] = {}  # the checkpoints that runs had when they lost a driver
 
     def run(self, report: Report) -> dict[str, str]:
         """Run everything and return the outcome of each run by folder."""
@@ -392,16 +394,27 @@ class _Queue:
             self.outcome[run.folder] = ray.get(ref)
             _news(driver.news.remote())  # what its last clients printed
         except RayActorError as error:  # the driver itself died: another goes on
-            if tries < _DRIVERS:
-                self._deal(self.study.driver(), run, tries + 1)
+            deaths = self._deaths(run, tries)
+            if deaths <= _DRIVERS:
+                self._deal(self.study.driver(), run, deaths)
                 return
-            died = RayfedError(f"it died {tries + 1} times: {first_line(error)}")
+            died = RayfedError(f"it died {deaths} times: {first_line(error)}")
             self._record_failure(run, died, error)
             driver = self.study.driver() if self.waiting else None
         except RayError as error:  # it could not even begin
             cause = error.cause if isinstance(error, RayTaskError) else error
             self._record_failure(run, cause, error)
         self._deal(driver)
+
+    def _deaths(self, run: Run, before: int) -> int:
+        """Return how many drivers a run has lost since its checkpoint, given how many before."""
+        try:
+            saved = (self.study.out / run.folder / "checkpoint" / MANIFESTS[0]).read_bytes()
+        except OSError:
+            saved = b""
+        same = self.saved.get(run.folder, saved) == saved
+        self.saved[run.folder] = saved
+        return before + 1 if same else 1
 
     def _record_failure(self, run: Run, reason: Exception, error: RayError) -> None:
         """Let a run fail, and the others go on."""

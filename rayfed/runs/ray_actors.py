@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -140,12 +140,14 @@ class StudyActors:
         if self.drivers_at is None:
             return None
         here = self.by_node.get(self.drivers_at)
-        return self.memory_gb, self.drivers + (0 if here is None else len(here.actors))
+        sharing = 1 + (0 if here is None else len(here.actors))
+        return self.memory_gb, sharing * self.drivers  # each has the share of a single run
 
     def pool(self) -> Pool:
         """Return whom drivers call."""
         used = [on_node for on_node in self.by_node.values() if on_node.used]
-        hosts = [host for on_node in used for host in on_node.hosts(combined=len(used) > 1)]
+        combined = self._several([key for key, on_node in self.by_node.items() if on_node.used])
+        hosts = [host for on_node in used for host in on_node.hosts(combined=combined)]
         works_ahead = self.cpus >= sum(len(on_node.actors) for on_node in used) + self.drivers_host
         sizes = [size for _, size in hosts]
         return Pool([host for host, _ in hosts], sizes, works_ahead, self.version)
@@ -184,6 +186,10 @@ class StudyActors:
             )
         self.start(nodes)
 
+    def _several(self, nodes: Iterable[str]) -> bool:
+        """Return whether these nodes, and that of drivers which host clients, are several."""
+        return len({*nodes, self.drivers_at} - {None}) > 1
+
     def _wanted(self, cpus: float) -> int:
         processes = host_count(self.clients, self.clients_per_actor, max(1, int(cpus)))
         return processes - self.drivers_host
@@ -201,7 +207,7 @@ class StudyActors:
             most = {key: min(max(1, int(n)), most.get(key, count)) for key, n in cpus.items()}
         for key, number in actors_by_node(count, cpus, here, most).items():
             self._start_actors(key, nodes[key], number)
-        if len(self.by_node) > 1:
+        if self._several(self.by_node):
             for key, on_node in self.by_node.items():
                 if on_node.combiner is None and len(on_node.actors) > 1:
                     self._start_combiner(key, on_node)
@@ -210,7 +216,7 @@ class StudyActors:
         share = 1.0 if number <= node.cpus else int(1e4 * node.cpus / number) / 1e4
         make = ray.remote(num_cpus=share, num_gpus=self.gpus, **_RESTARTED)(HostActor)
         pinned = make.options(scheduling_strategy=_on(key))
-        sharing = number + (self.drivers if key == self.drivers_at else 0)
+        sharing = number + (key == self.drivers_at)
         actors = [pinned.remote(self.memory_gb, sharing) for _ in range(number)]
         starting = [actor.ready.remote() for actor in actors]
         self.by_node[key] = NodeActors(node, share, actors, starting=starting)

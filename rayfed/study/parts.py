@@ -183,7 +183,7 @@ class Executor(Named):
         A number of clients, or "auto" for one process per CPU.
     driver_hosts : "auto" or bool
         Whether the driver of a run hosts a share of the clients itself, in the place of one of the
-        actors. "auto": with ``clients_per_actor: auto`` on CPUs.
+        actors. "auto": where ``clients_per_actor`` is "auto" and ``device`` "cpu".
     address : str, optional
         Of an existing Ray cluster; a local one is started without.
     memory_gb : float, optional
@@ -230,10 +230,10 @@ class Executor(Named):
     @property
     def drivers_host(self) -> bool:
         """Whether drivers on Ray host a share of the clients."""
-        if self.driver_hosts == "auto":
-            common = self.clients_per_actor == "auto" and self.device == "cpu"
-            return common and self.name == "ray"
-        return self.driver_hosts
+        hosts = self.driver_hosts
+        if hosts == "auto":
+            hosts = self.clients_per_actor == "auto" and self.device == "cpu"
+        return hosts and self.name == "ray"
 
 
 class Different(Settings):

@@ -152,3 +152,17 @@ def test_what_clients_at_the_driver_print_is_told(monkeypatch):
     label, clients = told[0].split("here", 1)
     assert run.folder in label
     assert clients.split() == [str(i) for i in range(COUNT)]
+
+
+def test_clients_at_the_driver_cannot_write_to_its_model():
+    run, tables = prepared(METHODS[0])
+    executor = hosting(tables, 0)
+    given = []
+    answer = executor.own.answer
+    executor.own.answer = lambda method, key, request, send: (
+        given.append(send) or answer(method, key, request, send)
+    )
+    loop, state, _ = begun(run, executor)
+    loop.step(state)
+    assert not any(values.flags.writeable for send in given for values in send.values())
+    assert any("x" in send for send in given)

@@ -172,13 +172,13 @@ def test_all_of_a_large_message_leaves_before_the_sender_does_something_else(con
     reply = end.send(np.zeros(LARGE, np.uint8))
     end.move(receive=False)
     assert end.sends  # a socket takes only a part at once
-    send_all([reply])
+    send_all([end])
     assert not end.sends
     assert begun.wait(5)
     assert values_of(reply) == [LARGE]
 
 
-def test_an_actor_that_ends_while_it_is_sent_something_is_noticed(connected):
+def test_nothing_is_sent_to_an_actor_that_has_ended(connected):
     wall = threading.Lock()
     with wall:
         end = connected(lambda x: x, wall)
@@ -186,5 +186,6 @@ def test_an_actor_that_ends_while_it_is_sent_something_is_noticed(connected):
         end.move()
         replies = [end.send(np.zeros(LARGE, np.uint8)) for _ in range(2)]
         end.close()
+        send_all([end])
         with pytest.raises(Lost):
-            send_all(replies)
+            wait(replies)

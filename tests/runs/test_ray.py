@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Silent
 from rayfed.runs.outcome import reason
-from rayfed.runs.ray import RayStudy
+from rayfed.runs.ray import RayStudy, _Queue
 
 OWN = """
 import os, sys
@@ -203,3 +204,14 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
 def test_a_machine_that_is_no_node_of_the_cluster_is_refused(tmp_path):
     with pytest.raises(RayfedError, match=r"ray start --address"):
         RayStudy(4, "auto", "ray://head:10001", tmp_path)
+
+
+def test_deaths_of_drivers_count_from_the_last_checkpoint(tmp_path):
+    queue = _Queue(SimpleNamespace(out=tmp_path), [], {}, False)
+    run, manifest = SimpleNamespace(folder="a"), tmp_path / "a" / "checkpoint" / "manifest.json"
+    assert [queue._deaths(run, 0), queue._deaths(run, 1)] == [1, 2]
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("round 3")
+    assert [queue._deaths(run, 2), queue._deaths(run, 1)] == [1, 2]
+    manifest.write_text("round 4")
+    assert queue._deaths(run, 2) == 1

@@ -198,19 +198,19 @@ def test_a_driver_that_hosts_clients_takes_the_place_of_an_actor(
 
 
 def test_drivers_share_the_memory_of_their_node_with_its_actors(started):
-    """Three runs on four CPUs are three drivers beside three actors there; two are elsewhere."""
+    """A driver has the share of its own run alone, an actor those of all three runs."""
     study_actors = with_drivers(started, runs=3, a=4.0, b=2.0)
     given = {actor.node: actor.given for actor in started if actor.kind == "HostActor"}
-    assert given == {"a": (1.0, 6), "b": (1.0, 2)}
-    assert study_actors.hosting() == (1.0, 6)
+    assert given == {"a": (1.0, 4), "b": (1.0, 2)}
+    assert study_actors.hosting() == (1.0, 4 * 3)
 
 
 def test_drivers_go_on_alone_where_all_other_nodes_have_gone(started):
     study_actors = with_drivers(started, a=1.0, b=2.0)
-    assert of(study_actors) == [("HostActor", "b", 1), ("HostActor", "b", 1)]
+    assert of(study_actors) == [("Combiner", "b", 2)]
     assert list(study_actors.look(nodes(a=1.0))) == [
         "node at-b has gone with 2 client actors; 0 are left"
     ]
     assert (of(study_actors), study_actors.processes) == ([], 1)
     list(study_actors.look(nodes(a=1.0, c=3.0)))
-    assert [actor.node for actor in started[2:]] == ["c"] * 3
+    assert [actor.node for actor in started[3:]] == ["c"] * 4  # a combiner besides

@@ -22,6 +22,7 @@ def test_named_parts_take_a_bare_name():
         ({"name": "ray", "driver_hosts": False}, False),
         ("auto", False),
         ("workers", False),
+        ({"name": "serial", "driver_hosts": True}, False),
     ],
 )
 def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hosts):

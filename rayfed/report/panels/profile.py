@@ -33,7 +33,7 @@ class ProfilePanel(FigurePanel):
         return (
             "Wall-clock milliseconds of this machine for a round, on average over the rounds of "
             "each run and over seeds; none of it is simulated. Computing is that of the slowest "
-            "actor; sending is what passes until it is asked and has answered."
+            "host; sending is what passes until it is asked and has answered."
         )
 
     def title(self) -> str:

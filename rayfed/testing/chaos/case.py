@@ -22,6 +22,7 @@ import yaml
 
 from rayfed import api
 from rayfed.core.errors import LONGEST, RayfedError, ScenarioError
+from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Silent
@@ -229,8 +230,9 @@ class _Execution:
         runs = [replace(run, block=self.case.block) for run in plan.runs]
 
         def executor(tables: Any) -> RayExecutor:
-            nodes = divided(hosts, plan.clients)
-            return RayExecutor(pool(nodes), plan.clients, stored(tables))
+            own = None if hosts % 2 else RayHost()  # a driver that hosts clients itself
+            nodes = divided(hosts if own is None else hosts - 1, plan.clients)
+            return RayExecutor(pool(nodes), plan.clients, stored(tables), own=own)
 
         with Disk().patched(), no_ray():
             attempt.execute(executor, runs=runs)
