@@ -15,7 +15,6 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
 import yaml
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -86,17 +85,12 @@ def _say(outcome: Outcome, err: Console, options: argparse.Namespace, *, whole: 
 def _outcomes(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
     """Yield what becomes of every seed, in their order."""
     home = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
-    work = partial(_run, home=home, algorithms=options.algorithms, nodes=options.nodes)
+    work = partial(run_seed, home=home, algorithms=options.algorithms, nodes=options.nodes)
     if options.jobs == 1:
         yield from map(work, seeds)
         return
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(work, seeds, chunksize=8)
-
-
-def _run(seed: int, home: Path | None, algorithms: Sequence[str], nodes: bool) -> Outcome:
-    with np.errstate(all="ignore"):  # runs that diverge are part of it
-        return run_seed(seed, home, algorithms, nodes=nodes)
 
 
 def _shrink(seed: int, algorithms: Sequence[str], *, nodes: bool) -> int:

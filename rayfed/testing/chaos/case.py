@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -149,7 +150,8 @@ def run_seed(
     nodes : bool
         Whether it also runs on a Ray cluster whose nodes change.
     """
-    with tempfile.TemporaryDirectory(dir=home, prefix=f"chaos-{seed}-") as folder:
+    made = tempfile.TemporaryDirectory(dir=home, prefix=f"chaos-{seed}-")
+    with made as folder, np.errstate(all="ignore"):  # runs that diverge are part of it
         return run_case(Case.drawn(seed, Path(folder), algorithms, nodes=nodes), Path(folder))
 
 

@@ -1,5 +1,7 @@
 """The short campaign: a few seeds, and faults of every kind once. `make chaos` runs many."""
 
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -53,3 +55,12 @@ def test_a_fault_disturbs_and_a_resume_mends(calm, kind, tmp_path):
 def test_the_command_repeats_a_seed(capsys):
     assert main(["--seed", str(SEEDS[0])]) == 0
     assert f"1 cases, seeds {SEEDS[0]} to {SEEDS[0]}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_cases_run_in_several_processes():
+    """What they call must be found in a module that they can import."""
+    command = [sys.executable, "-m", "rayfed.testing.chaos", "--number", "2", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2 cases, seeds 0 to 1" in done.stdout + done.stderr
