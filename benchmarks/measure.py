@@ -203,7 +203,7 @@ def _started(plan: Plan, folder: Path) -> Backend:
 
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
-        own_modules(plan.runs), executor.memory_gb, drivers_host=executor.drivers_host,
+        own_modules(plan.runs), executor.memory_gb, hosting_driver=executor.hosting_driver,
     )  # fmt: skip
 
 

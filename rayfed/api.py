@@ -588,7 +588,7 @@ def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> B
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
         own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
-        executor.drivers_host,
+        executor.hosting_driver,
     )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def check(
     cost = plan.cost(cpus, nodes)
     say(
         f"{cost.actors} client actors{tables.on_nodes(nodes, cost.combiners)}, {cost.drivers} "
-        f"driver actors{', which host clients, too' * plan.executor.drivers_host}; about "
+        f"driver actors{', which host clients, too' * plan.executor.hosting_driver}; about "
         f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
         f"{tables.mib(cost.state)}, copies of models {tables.mib(cost.copies)}, processes "
         f"{tables.mib(cost.processes)})"

@@ -63,7 +63,7 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
         from rayfed import api
 
         cost = plan.cost(sum(nodes) or api.cpus(), nodes)
-        actors = f"{cost.actors} client actors" + " and the driver" * plan.executor.drivers_host
+        actors = f"{cost.actors} client actors" + " and the driver" * plan.executor.hosting_driver
         placed = f"{actors} (about {tables.mib(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     seeds = {run.seed for run in plan.runs}

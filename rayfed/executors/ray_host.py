@@ -47,7 +47,7 @@ class RayHost:
     memory_gb : float, optional
         Memory that client state may take on its node; see `state_bytes`.
     neighbours : int
-        Processes with clients on that node, this one included, which share that memory.
+        Into how many parts that memory is divided, of which this host gets one.
     """
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:

@@ -39,7 +39,8 @@ class Pool:
     sizes : sequence of int
         How many client actors each stands for.
     works_ahead : bool
-        Whether there is a processor for each client actor, so that these may compute ahead.
+        Whether there is a processor for each client actor and the driver, so that actors may
+        compute ahead.
     version : int
         Later pools of a study have larger ones.
     """

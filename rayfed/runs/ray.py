@@ -133,7 +133,7 @@ class RayStudy:
         How many runs there will be: their drivers start together with the client actors.
     say : callable
         Is given a line when the nodes of the cluster have changed.
-    drivers_host : bool
+    hosting_driver : bool
         Whether the driver of a run hosts a share of the clients, in the place of a client actor.
     """
 
@@ -148,7 +148,7 @@ class RayStudy:
         gpus: float = 0.0,
         runs: int = 0,
         say: Callable[[str], None] = lambda line: None,
-        drivers_host: bool = False,
+        hosting_driver: bool = False,
     ) -> None:
         if address is not None and address.startswith("ray://"):
             raise RayfedError(
@@ -172,7 +172,7 @@ class RayStudy:
         try:
             for module in by_value:  # a user's own code travels with the values that need it
                 ray.cloudpickle.register_pickle_by_value(module)
-            self.study_actors.begin(alive(), self._here() if drivers_host else None, runs)
+            self.study_actors.begin(alive(), self._here() if hosting_driver else None, runs)
             self.idle += [self._start_driver() for _ in range(min(runs, self.study_actors.cpus))]
         except BaseException:
             self.close()

@@ -128,10 +128,10 @@ class StudyActors:
     @property
     def processes(self) -> int:
         """Client actors, and the driver if it hosts clients."""
-        return len(self.actors) + self.drivers_host
+        return len(self.actors) + self.hosting_driver
 
     @property
-    def drivers_host(self) -> bool:
+    def hosting_driver(self) -> bool:
         """Whether drivers host a share of the clients."""
         return self.drivers_at is not None
 
@@ -148,7 +148,9 @@ class StudyActors:
         used = [on_node for on_node in self.by_node.values() if on_node.used]
         combined = self._several([key for key, on_node in self.by_node.items() if on_node.used])
         hosts = [host for on_node in used for host in on_node.hosts(combined=combined)]
-        works_ahead = self.cpus >= sum(len(on_node.actors) for on_node in used) + self.drivers_host
+        works_ahead = (
+            self.cpus >= sum(len(on_node.actors) for on_node in used) + self.hosting_driver
+        )
         sizes = [size for _, size in hosts]
         return Pool([host for host, _ in hosts], sizes, works_ahead, self.version)
 
@@ -192,7 +194,7 @@ class StudyActors:
 
     def _wanted(self, cpus: float) -> int:
         processes = host_count(self.clients, self.clients_per_actor, max(1, int(cpus)))
-        return processes - self.drivers_host
+        return processes - self.hosting_driver
 
     def start(self, nodes: Mapping[str, Node]) -> None:
         """Start the actors that are wanted on nodes that have none yet, and combiners."""

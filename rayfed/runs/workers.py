@@ -88,7 +88,7 @@ class WorkersStudy:
         self.workers: list[Worker] = []
 
     def wait(self, report: Any) -> None:
-        """Nothing has to start: workers start with their first run."""
+        """Nothing has to start: workers start when runs are executed."""
 
     def listens(self) -> None:
         """Nobody listens."""

@@ -228,7 +228,7 @@ class Executor(Named):
         return 0.0 if self.device == "cpu" else self.gpus_per_actor
 
     @property
-    def drivers_host(self) -> bool:
+    def hosting_driver(self) -> bool:
         """Whether drivers on Ray host a share of the clients."""
         hosts = self.driver_hosts
         if hosts == "auto":

@@ -87,7 +87,7 @@ class Processes:
         if executor.name != "ray":
             return cls(0, 0, 0, 1, here)
         hosts = host_count(_clients(runs), executor.clients_per_actor, cpus)
-        actors = hosts - executor.drivers_host
+        actors = hosts - executor.hosting_driver
         combiners, runners = _combiners(actors, nodes), min(cpus, len(runs))
         forked = executor.address is None and is_known()
         ray = FORKED if forked else PLAIN

@@ -11,6 +11,9 @@ from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
+from rayfed.executors.wire import Wire
+from rayfed.runs import ray as ray_runs
+from rayfed.runs.backend import Silent
 from rayfed.testing.cluster import Node, no_ray, pool, stored
 from rayfed.testing.studies import LOCAL, mixed
 
@@ -166,3 +169,41 @@ def test_clients_at_the_driver_cannot_write_to_its_model():
     loop.step(state)
     assert not any(values.flags.writeable for send in given for values in send.values())
     assert any("x" in send for send in given)
+
+
+def test_requests_have_left_before_the_driver_computes(monkeypatch):
+    """A socket may take only a part of a large model at once; the actor would wait meanwhile."""
+    move = Wire.move
+    monkeypatch.setattr(Wire, "move", lambda wire, receive=True: receive and move(wire))
+    run, tables = prepared(METHODS[0])
+    executor = hosting(tables, 1)
+    unsent = []
+    answer = executor.own.answer
+    executor.own.answer = lambda *given: (
+        unsent.append([wire.sends for wire in executor.calls.wires]) or answer(*given)
+    )
+    loop, state, _ = begun(run, executor)
+    loop.step(state)
+    assert unsent
+    assert not any(any(each) for each in unsent)
+
+
+@pytest.mark.parametrize(("hosting_", "answers"), [((None, 2), True), (None, False)])
+def test_a_driver_actor_hosts_clients_if_it_is_told_to(tmp_path, monkeypatch, hosting_, answers):
+    monkeypatch.setattr(ray_runs, "end_with_parent", lambda: None)
+    run, tables = prepared(METHODS[0])
+    driver = ray_runs.DriverActor(str(tmp_path), COUNT, 30, hosting_)
+    assert driver.execute(run, stored(tables), False, pool([Node(1, COUNT)])) == "finished"
+    assert (driver.executor.own is not None) == answers
+    assert driver.executor.calls.own is driver.own
+
+
+@pytest.mark.parametrize(("executor", "hosts"), [("ray", True), ({"clients_per_actor": 3}, False)])
+def test_a_study_on_ray_is_told_whether_its_drivers_host_clients(
+    tmp_path, monkeypatch, executor, hosts
+):
+    plan = api.prepare(api.read(mixed(executor=executor)))
+    told = []
+    monkeypatch.setattr(ray_runs, "RayStudy", lambda *given: told.append(given[-1]))
+    api._backend(plan, tmp_path, False, Silent())
+    assert told == [hosts]

@@ -26,7 +26,7 @@ def test_named_parts_take_a_bare_name():
     ],
 )
 def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hosts):
-    assert Executor.model_validate(given).drivers_host is hosts
+    assert Executor.model_validate(given).hosting_driver is hosts
 
 
 def test_whether_drivers_host_clients_is_a_setting_of_ray_and_of_cpus():
