@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import table
 from benchmarks.measure import measure
+from benchmarks.second import forked
 from benchmarks.workloads import WORKLOADS, Size
 
 
@@ -33,8 +34,11 @@ def main(given: Sequence[str] | None = None) -> int:
     console, shown = Console(), table.empty()
     verdicts = []
     for name in asked.names or known:
-        with console.status(f"{name}: {known[name].text}"):
-            cases = measure(known[name], asked.repeats)
+        with (
+            forked(known[name].bare if known[name].paired else ()) as second,
+            console.status(f"{name}: {known[name].text}"),
+        ):
+            cases = measure(known[name], asked.repeats, second)
         table.add(shown, known[name], cases)
         verdicts += [table.verdict(known[name], t, cases) for t in known[name].targets]
     console.print(shown)

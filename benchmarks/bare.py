@@ -9,10 +9,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 Array: TypeAlias = npt.NDArray[Any]
 Model: TypeAlias = list[Array]
@@ -29,6 +31,25 @@ class Bare(Protocol):
     def round(self, model: Model) -> Model:
         """Return the mean of the local models after one round."""
         ...
+
+
+def bare_seconds(loop: Bare, block_s: float) -> float:
+    """Return the mean seconds of a round of a bare loop, with one BLAS thread.
+
+    Parameters
+    ----------
+    loop : Bare
+    block_s : float
+        Seconds after which the round is the last.
+    """
+    with threadpool_limits(1):
+        model = loop.round(loop.start())  # the first round does not count
+        began = perf_counter()
+        done, spent = 0, 0.0
+        while done == 0 or spent < block_s:
+            model = loop.round(model)
+            done, spent = done + 1, perf_counter() - began
+    return spent / done
 
 
 @dataclass

@@ -6,10 +6,14 @@ starting, the first round and the evaluations at both ends do not. Blocks and bl
 loop take turns, one as long as the other. Times are those of the fastest block, since other work
 on the machine only ever makes a block slower. Comparisons are the median over the pairs of
 neighbouring blocks, since the fastest of each may have had different company.
+
+Memory is that of a block before, of whose times nothing counts but the start: to add up the pages
+of all processes takes 30 to 80 ms of processor time, several times a second.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -22,9 +26,9 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 import psutil
-from threadpoolctl import threadpool_limits
 
-from benchmarks.bare import Bare
+from benchmarks.bare import bare_seconds
+from benchmarks.second import Second
 from benchmarks.workloads import Column, Workload
 from rayfed import api
 from rayfed.core.errors import RayfedError
@@ -65,6 +69,9 @@ class Measured:
         The bare loop's seconds over ours.
     carrying : float
         What a round takes beside its computing over the bare loop's round; NaN where not metered.
+    pair : float
+        Rounds of two bare loops at once, in a process each, over those of one in the same time:
+        what a second process is worth on this machine at this time. NaN where one process runs.
     """
 
     clients: int
@@ -77,6 +84,7 @@ class Measured:
     growth: float
     ratio: float
     carrying: float
+    pair: float
 
     def value(self, column: Column) -> float:
         """Return the number that a target is about."""
@@ -85,13 +93,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Block:
-    """What one run told: mean seconds of a round, when it first asked, bytes at its largest."""
+    """What one run told: mean seconds of a round, and when it first asked."""
 
     rounds: int
     round_s: float
     compute_s: float
     asked_s: float
-    memory: int
 
     @property
     def beside_s(self) -> float:
@@ -99,13 +106,15 @@ class Block:
         return self.round_s - self.compute_s
 
 
-def measure(workload: Workload, repeats: int) -> list[Measured]:
+def measure(workload: Workload, repeats: int, second: Second | None = None) -> list[Measured]:
     """Measure every case of a workload.
 
     Parameters
     ----------
     repeats : int
         Blocks of each case.
+    second : Second, optional
+        A process that runs the bare loops at the same time; see `Measured.pair`.
 
     Raises
     ------
@@ -116,15 +125,23 @@ def measure(workload: Workload, repeats: int) -> list[Measured]:
     plan = api.prepare(api.read(workload.scenario))
     blocks: list[list[Block]] = [[] for _ in plan.runs]
     bares: list[list[float]] = [[] for _ in plan.runs]
-    loops: list[Bare] = []
+    pairs: list[list[float]] = [[] for _ in plan.runs]
+    memory: list[int] = []
+    started: list[float] = []
     with tempfile.TemporaryDirectory() as folder, _backend(plan, Path(folder)) as backend:
+        for run in plan.runs:
+            with resident_memory() as seen:
+                started.append(_block(plan, run, backend, Path(folder)).asked_s)
+            memory.append(max(seen))
+        loops = [make() for make in workload.bare]  # only now: the memory was rayfed's alone
         for _ in range(repeats):
             for run, found in zip(plan.runs, blocks, strict=True):
                 found.append(_block(plan, run, backend, Path(folder)))
-            # made only now: the memory of the first blocks is rayfed's alone
-            loops = loops or [make() for make in workload.bare]
-            for loop, found, seconds in zip(loops, blocks, bares, strict=True):
-                seconds.append(bare_seconds(loop, found[-1].rounds * found[-1].round_s))
+            for case, loop in enumerate(loops):
+                block_s = blocks[case][-1].rounds * blocks[case][-1].round_s
+                bares[case].append(bare_seconds(loop, block_s))
+                if second is not None:
+                    pairs[case].append(bares[case][-1] * second.rate(case, loop, block_s))
     fastest = [min(found, key=lambda b: b.round_s) for found in blocks]
     return [
         Measured(
@@ -133,13 +150,16 @@ def measure(workload: Workload, repeats: int) -> list[Measured]:
             round_s=fast.round_s,
             bare_s=min(seconds),
             overhead_ms=1e3 * min(b.beside_s for b in found),
-            start_s=blocks[0][0].asked_s - began,
-            memory_gb=found[0].memory / 1e9,
+            start_s=started[0] - began,
+            memory_gb=most / 1e9,
             growth=fast.round_s / fastest[0].round_s,
             ratio=_median(bare / b.round_s for b, bare in zip(found, seconds, strict=True)),
             carrying=_median(b.beside_s / bare for b, bare in zip(found, seconds, strict=True)),
+            pair=_median(pair) if pair else math.nan,
         )
-        for run, found, fast, seconds in zip(plan.runs, blocks, fastest, bares, strict=True)
+        for run, found, fast, seconds, pair, most in zip(
+            plan.runs, blocks, fastest, bares, pairs, memory, strict=True
+        )
     ]
 
 
@@ -147,29 +167,9 @@ def _median(values: Iterable[float]) -> float:
     return float(np.median(list(values)))
 
 
-def bare_seconds(loop: Bare, block_s: float) -> float:
-    """Return the mean seconds of a round of a bare loop, with one BLAS thread.
-
-    Parameters
-    ----------
-    loop : Bare
-    block_s : float
-        Seconds after which the round is the last.
-    """
-    with threadpool_limits(1):
-        model = loop.round(loop.start())  # the first round does not count
-        began = perf_counter()
-        done, spent = 0, 0.0
-        while done == 0 or spent < block_s:
-            model = loop.round(model)
-            done, spent = done + 1, perf_counter() - began
-    return spent / done
-
-
 def _block(plan: Plan, run: Run, backend: Backend, folder: Path) -> Block:
     """Run one run and read what it told."""
-    with resident_memory() as seen:
-        outcome = backend.execute([run], plan.tables, False, lambda progress, outcome: None)
+    outcome = backend.execute([run], plan.tables, False, lambda progress, outcome: None)
     if outcome[run.folder] != "finished":
         raise RayfedError(f"{run.folder}: {reason(folder / run.folder)}")
     rows = pd.read_parquet(folder / run.folder / "rounds.parquet").iloc[1:]
@@ -180,7 +180,6 @@ def _block(plan: Plan, run: Run, backend: Backend, folder: Path) -> Block:
         round_s=float(asked[-1] - asked[1]) / (len(asked) - 2),
         compute_s=float(computed[1:-1].mean()),
         asked_s=float(asked[0]),
-        memory=max(seen),
     )
 
 

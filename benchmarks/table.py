@@ -11,7 +11,7 @@ from benchmarks.measure import Measured
 from benchmarks.workloads import Target, Workload
 
 _NUMBERS = (
-    "ms a round", "bare ms", "updates/s", "ratio", "beside ms", "start-up s", "memory GB",
+    "ms a round", "bare ms", "updates/s", "ratio", "2 bare", "beside ms", "start-up s", "memory GB",
 )  # fmt: skip
 _WORDS = {
     "ratio": "{:.2f} times the bare loop (at least {:g})",
@@ -43,6 +43,7 @@ def add(table: Table, workload: Workload, cases: Sequence[Measured]) -> None:
             f"{1e3 * case.bare_s:.2f}",
             f"{case.updates / case.round_s:,.0f}",
             f"{case.ratio:.2f}",
+            "" if math.isnan(case.pair) else f"{case.pair:.2f}",
             "" if math.isnan(case.overhead_ms) else f"{case.overhead_ms:.2f}",
             f"{case.start_s:.1f}",
             f"{case.memory_gb:.2f}",

@@ -13,7 +13,7 @@ from rayfed.engine.clock import Duration
 from rayfed.engine.exchange import Exchange
 from rayfed.messages import Ask
 
-_MOST = 64  # pieces of work of a client that are looked at together
+_LEAST, _MOST = 16, 64  # pieces of work of a client that are looked at together
 _KEPT = 2**14  # clients
 _BLOCK = 64  # clients with neighbouring ids that are looked at together, if all can be kept
 
@@ -75,7 +75,7 @@ class Durations:
     def _look_ahead(self, ids: Ints, numbers: Ints) -> None:
         """Draw the next pieces of work of clients (K,): the more, the more often they come."""
         ids, numbers = self._with_neighbours(ids, numbers)
-        counts = np.minimum(4 * numbers, _MOST)
+        counts = np.clip(4 * numbers, _LEAST, _MOST)
         starts = np.concatenate([[0], np.cumsum(counts)])
         who = ids.repeat(counts)
         which = np.arange(len(who)) - (starts[:-1] - numbers).repeat(counts)
