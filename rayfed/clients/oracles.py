@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import TypeAlias
 
 from rayfed.clients import sampling
 from rayfed.clients.solvers import StepOracle
+from rayfed.clients.solvers.base import OnBatch
 from rayfed.core.arrays import Array, Ints
 from rayfed.problems.base import Batch, Oracle, Problem
 
@@ -39,7 +39,7 @@ def on_all_rows(problem: Problem, data: Batch, x0: Array, steps: Ints) -> Iterat
 def on_batches(problem: Problem, batches: Iterable[Batch]) -> Iterator[StepOracle]:
     """Yield the objectives on the minibatches of one step after another."""
     for batch in batches:
-        yield len(batch.w), partial(problem.value_and_gradient, batch=batch)
+        yield len(batch.w), OnBatch(problem, batch)
 
 
 def replaced(

@@ -17,7 +17,8 @@ from typing import TypeGuard
 import numpy as np
 
 from rayfed.clients.solvers import Descent, Solver, StepOracle
-from rayfed.clients.solvers.base import CACHE
+from rayfed.clients.solvers.base import CACHE, says_last
+from rayfed.clients.solvers.descent import STEPPING
 from rayfed.core.arrays import Array
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Problem
@@ -120,24 +121,13 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     return (
         isinstance(solver, Descent)
         and solver.linear
-        and _says_last(stepped, "linear", ("run", "direction", "_gradient"))
+        and says_last(stepped, "linear", STEPPING)
         and not problem.random_steps
         and (every or problem.l2 == 0)
-        and _says_last(
+        and says_last(
             computed, "value_and_slope", ("value_and_gradient", "data_value_and_gradient")
         )
     )
-
-
-@lru_cache(maxsize=256)
-def _says_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
-    """Return whether no class below the one that defines a name defines one of the others."""
-
-    def depth(wanted: str) -> int:
-        places = [place for place, base in enumerate(cls.__mro__) if wanted in vars(base)]
-        return places[0] if places else len(cls.__mro__)
-
-    return all(depth(name) <= depth(other) for other in others)
 
 
 class Span:

@@ -312,6 +312,22 @@ class Problem:
         """Return `value_and_gradient` on one batch, for evaluations near x0 (K, p)."""
         return partial(self.value_and_gradient, batch=batch)
 
+    def descend(self, x: Array, batch: Batch, lr: float) -> Array | None:
+        """Subtract lr times the gradient from x (K, p) in place, where it need not be formed.
+
+        Parameters
+        ----------
+        x : (K, p) array, contiguous
+        batch : Batch
+        lr : float
+
+        Returns
+        -------
+        (K,) array or None
+            The objectives before the step; None where gradients are formed, and x is as it was.
+        """
+        return None
+
     def hessian(self, x: Array, batch: Batch) -> Array:
         """Return the Hessians (K, p, p) at x, (K, p) or (1, p).
 

@@ -18,6 +18,8 @@ from rayfed.problems.crossentropy import cross_entropy, sample_losses
 from rayfed.problems.layers import Layer
 
 Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
+_LARGE = 2**16
+"""Numbers of a layer whose steps form no gradient; for smaller ones SciPy takes long to import."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +153,27 @@ class MLP(Problem):
         self._backward(x, activations, slope, gradient, dropped=batch.key is not None)
         return value, gradient
 
+    def descend(self, x: Array, batch: Batch, lr: float) -> Array | None:
+        """Subtract lr times the gradient from x (K, p), where a layer is large and l2 is 0.
+
+        The gradient of a large layer would be written and read again for nothing: BLAS multiplies
+        its factors and subtracts in one go.
+        """
+        layers = self._layers(x, batch.X.shape[2])
+        if batch.ridge is not None or max(layer[0].size for layer in layers) < _LARGE:
+            return None
+        activations = self._forward(x, batch.X, batch.key)
+        value, slope = cross_entropy(activations.pop(), batch.y, batch.w)
+        for depth, a, s in self._slopes(x, activations, slope, dropped=batch.key is not None):
+            layer, rows = layers[depth], a.shape[2]
+            if layer[0].size < _LARGE:
+                layer[:, :rows] -= lr * (a.swapaxes(1, 2) @ s)
+            else:
+                _subtract_products(layer[:, :rows], a, s, lr)
+            if rows < layer.shape[1]:
+                layer[:, -1] -= lr * s.sum(axis=1)
+        return value
+
     def representation(self, x: Array, X: Array) -> Array:
         """Return the activations of the last hidden layer (K, B, width)."""
         return self._forward(x, X)[-2]
@@ -213,26 +236,51 @@ class MLP(Problem):
         dropped: bool = False,
         pull: Array | None = None,
     ) -> None:
-        """Write the gradient into out (K, p); slope (K, B, c) is d value / d scores.
+        """Write the gradient into out (K, p); see `_slopes`."""
+        parts = self._layers(out, activations[0].shape[2])
+        for depth, a, s in self._slopes(x, activations, slope, dropped, pull):
+            part, rows = parts[depth], a.shape[2]
+            np.matmul(a.swapaxes(1, 2), s, out=part[:, :rows])
+            if rows < part.shape[1]:
+                part[:, -1] = s.sum(axis=1)
+
+    def _slopes(
+        self,
+        x: Array,
+        activations: list[Array],
+        slope: Array,
+        dropped: bool = False,
+        pull: Array | None = None,
+    ) -> Iterator[tuple[int, Array, Array]]:
+        """Yield depth, inputs (K, B, rows) and slope (K, B, columns) of each layer, the last first.
+
+        The slope is the derivative of the value by what the layer returns; slope (K, B, c) is that
+        by the scores. A layer may be written to as soon as it was yielded.
 
         A unit that was dropped has the activation 0, as one that is off. A term on top of the loss
         has the derivatives pull (K, B, width) in the activations of the last hidden layer.
         """
-        features = activations[0].shape[2]
-        layers = self._layers(x, features)
-        parts = self._layers(out, features)
+        layers = self._layers(x, activations[0].shape[2])
         for depth in range(len(layers) - 1, 0, -1):
-            a, rows = activations[depth], activations[depth].shape[2]
-            np.matmul(a.swapaxes(1, 2), slope, out=parts[depth][:, :rows])
-            if self.intercept:
-                parts[depth][:, -1] = slope.sum(axis=1)
-            slope = slope @ layers[depth][:, :rows].swapaxes(1, 2)
+            a = activations[depth]
+            below = slope @ layers[depth][:, : a.shape[2]].swapaxes(1, 2)
             if pull is not None and depth == len(layers) - 1:
-                slope += pull
-            slope *= a > 0
+                below += pull
+            below *= a > 0
             if dropped and self._dropped[depth - 1]:
-                slope /= 1.0 - self._dropped[depth - 1]
-        np.matmul(activations[0].swapaxes(1, 2), slope, out=parts[0])
+                below /= 1.0 - self._dropped[depth - 1]
+            yield depth, a, slope
+            slope = below
+        yield 0, activations[0], slope
+
+
+def _subtract_products(W: Array, A: Array, S: Array, lr: float) -> None:
+    """Subtract lr A'S from W (K, rows, columns) in place; A is (K, B, rows), S (K, B, columns)."""
+    from scipy.linalg import get_blas_funcs  # here: it takes a quarter of a second
+
+    (gemm,) = get_blas_funcs(("gemm",), (W,))
+    for w, a, s in zip(W, A, S, strict=True):  # in Fortran's order: W' - lr S'A
+        gemm(-lr, s.T, a.T, beta=1.0, c=w.T, trans_b=True, overwrite_c=True)
 
 
 @lru_cache(maxsize=64)

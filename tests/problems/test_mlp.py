@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.datasets.base import Table
 from rayfed.executors.serial import SerialExecutor
 from rayfed.problems.base import Batch, StepKey
 from rayfed.problems.mlp import MLP
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.runs.driver import Driver
+from rayfed.testing.toy import clients_of
 
 
 def test_a_network_by_hand():
@@ -145,6 +148,136 @@ def test_the_units_of_a_client_depend_on_no_other_client_and_on_no_later_row():
     assert (key_of([3, 8, 5]).kept(0.5, 6, 7, 0) != whole).any()
     share = key_of(np.arange(100)).kept(0.3, 10, 20, 0).mean()
     assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 20_000)
+
+
+def large(kind):
+    """A perceptron with a large first, second or last layer, and its number of columns."""
+    hidden, features = {
+        "first": ((220,), 300), "second": ((260, 260), 20), "both": ((220, 300), 300),
+    }[kind]  # fmt: skip
+    return MLP(hidden=hidden), features
+
+
+def uneven(K, features, rows=9, dtype=np.float64):
+    """Rows of K clients, the last of which are padding for all clients but the first."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((K, rows, features))
+    X[:, :, -1] = 1.0
+    w = rng.random((K, rows))
+    w[1:, -4:] = 0.0
+    return Batch(X.astype(dtype), rng.integers(0, 3, (K, rows)), w.astype(dtype), None)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("kind", ["first", "second", "both"])
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-14), (np.float32, 5e-7)])
+def test_a_step_in_place_is_that_along_the_gradient(kind, dropout, dtype, close):
+    problem, features = large(kind)
+    problem, rows = replace(problem, dropout=dropout), uneven(3, features, dtype=dtype)
+    if dropout:
+        rows = replace(rows, key=key_of([4, 0, 9]))
+    p = problem.size(features, 3)
+    x = (0.1 * np.random.default_rng(1).standard_normal((3, p))).astype(dtype)
+    value, gradient = problem.value_and_gradient(x, rows)
+    moved = x.copy()
+    assert problem.descend(moved, rows, 0.3).tolist() == value.tolist()
+    assert np.abs(0.3 * gradient).max() > 0.01
+    np.testing.assert_allclose(moved, x - 0.3 * gradient, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("kind", ["first", "second", "both"])
+def test_a_step_in_place_of_a_client_has_the_same_bits_alone(kind):
+    problem, features = large(kind)
+    rows = uneven(3, features, dtype=np.float32)
+    x = np.random.default_rng(1).standard_normal((3, problem.size(features, 3)), np.float32)
+    together = x.copy()
+    problem.descend(together, rows, 0.3)
+    for k in range(3):
+        one = slice(k, k + 1)
+        alone = x[one].copy()
+        problem.descend(alone, Batch(rows.X[one], rows.y[one], rows.w[one], None), 0.3)
+        assert alone.tobytes() == together[one].tobytes()
+
+
+def test_small_layers_and_l2_take_no_steps_in_place():
+    (problem, features), small = large("first"), MLP(hidden=(200,))
+    ridge = replace(uneven(2, features), ridge=np.full((2, 1), 0.1))
+    for made, rows in ((problem, ridge), (small, uneven(2, features))):
+        x = np.ones((2, made.size(features, 3)))
+        assert made.descend(x, rows, 0.3) is None
+        assert (x == 1).all()
+
+
+class Doubled(MLP):
+    """Another gradient."""
+
+    def data_value_and_gradient(self, x, batch):
+        value, gradient = super().data_value_and_gradient(x, batch)
+        return 2 * value, 2 * gradient
+
+
+class Halved(MLP):
+    """Another gradient, by what writes it."""
+
+    def _backward(self, x, activations, slope, out, *given, **named):
+        super()._backward(x, activations, slope, out, *given, **named)
+        out *= 0.5
+
+
+class Longer(SGD):
+    """Other steps."""
+
+    def direction(self, g, pull, kept, step):
+        return 2 * super().direction(g, pull, kept, step)
+
+
+@pytest.mark.parametrize(
+    ("in_place", "settings"),
+    [
+        (True, {}), (True, {"lr_decay": 0.5, "sampling": "shuffle"}), (False, {"momentum": 0.5}),
+        (False, {"mu": 0.1}), (False, {"weight_decay": 0.1}), (False, {"clip_norm": 0.5}),
+        (False, {"batch": "full"}),
+    ],
+)  # fmt: skip
+def test_plain_steps_on_minibatches_are_taken_in_place(in_place, settings, monkeypatch):
+    assert steps_in_place(large("first")[0], SGD(steps=3, **settings), monkeypatch) is in_place
+
+
+def test_full_gradients_with_dropout_are_those_of_a_minibatch_of_all_rows(monkeypatch):
+    problem = replace(large("first")[0], dropout=0.3)
+    assert steps_in_place(problem, SGD(steps=3, batch="full"), monkeypatch)
+
+
+def test_what_computes_otherwise_takes_no_steps_in_place(monkeypatch):
+    problem, _ = large("first")
+    for changed in (Doubled, Halved):
+        assert not steps_in_place(changed(hidden=problem.hidden), SGD(steps=3), monkeypatch)
+    assert not steps_in_place(problem, Longer(steps=3), monkeypatch)
+    assert not steps_in_place(problem, SGD(steps=3), monkeypatch, correction=0.01)
+
+
+def steps_in_place(problem, solver, monkeypatch, correction=None):
+    """Return whether steps were in place, after comparing with those along gradients."""
+    rng = np.random.default_rng(0)
+    owner = np.repeat([0, 1, 2], [40, 7, 35])
+    X = rng.standard_normal((len(owner), 300))
+    table = Table(X, rng.integers(0, 3, len(owner)), classes=3, client=owner)
+    clients = clients_of(table, problem, solver=solver, steps=[3, 1, 2])
+    x = problem.initial("normal", clients.shards.features, 3, Key(0, "init"))
+    if correction is not None:
+        correction = np.full((3, len(x)), correction)
+    taken, descend = [], MLP.descend
+    with monkeypatch.context() as patched:
+        patched.setattr(MLP, "descend", lambda *given: taken.append(0) or descend(*given))
+        found = clients.solve(x, correction=correction)
+    with monkeypatch.context() as patched:
+        patched.setattr(MLP, "descend", lambda *given: None)
+        expected = clients.solve(x, correction=correction)
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-13)
+    assert np.abs(found.x - x).max() > 1e-3
+    assert not taken or len(taken) == 3
+    return bool(taken)
 
 
 def test_a_list_of_another_length_than_that_of_the_layers_is_refused():

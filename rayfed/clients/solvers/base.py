@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -13,11 +14,12 @@ from rayfed.clients.sampling import Minibatch
 from rayfed.clients.solvers.budget import LENGTHS
 from rayfed.core.arrays import Array, Floats, Ints, namespace
 from rayfed.core.rng import Draw
-from rayfed.problems.base import Oracle, Problem
+from rayfed.problems.base import Batch, Oracle, Problem
 
 CACHE = 2**21
 """Bytes that a stack's local step should stay within; see `block`."""
 _FEWEST = 5  # half of ten, so that a usual cohort is one stack on each of two actors
+_COMPUTING = ("value_and_gradient", "data_value_and_gradient", "_backward")
 _LARGE = 8 * CACHE  # bytes of a client above which stacks only take memory
 
 
@@ -29,6 +31,39 @@ gradients (k, p), new arrays. A solver may call it more than once in a step.
 """
 AfterStep: TypeAlias = Callable[[Array], None]
 """Called after every local step with the models (k, p) of the first k clients, who took it."""
+
+
+@dataclass(frozen=True)
+class OnBatch:
+    """The objectives of K clients on a batch: an `Oracle` that may also take steps by itself."""
+
+    problem: Problem
+    batch: Batch
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Return values (K,) and gradients (K, p) at x (K, p)."""
+        return self.problem.value_and_gradient(x, self.batch)
+
+    def descend(self, x: Array, lr: float) -> Array | None:
+        """Step along the gradients in place; see `Problem.descend`.
+
+        A subclass that overrides how gradients are computed is not covered by its base class.
+        """
+        problem: type = type(self.problem)
+        if not says_last(problem, "descend", _COMPUTING):
+            return None
+        return self.problem.descend(x, self.batch, lr)
+
+
+@lru_cache(maxsize=256)
+def says_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
+    """Return whether no class below the one that defines a name defines one of the others."""
+
+    def depth(wanted: str) -> int:
+        places = [place for place, base in enumerate(cls.__mro__) if wanted in vars(base)]
+        return places[0] if places else len(cls.__mro__)
+
+    return all(depth(name) <= depth(other) for other in others)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,15 @@ from annotated_types import Ge, Gt
 from rayfed.clients.lengths import Length, State
 from rayfed.clients.sampling import How, Minibatch
 from rayfed.clients.schedules import Schedule
-from rayfed.clients.solvers.base import CACHE, AfterStep, Local, Solver, StepOracle
+from rayfed.clients.solvers.base import (
+    CACHE,
+    AfterStep,
+    Local,
+    OnBatch,
+    Solver,
+    StepOracle,
+    says_last,
+)
 from rayfed.clients.solvers.budget import LENGTHS, in_passes, in_seconds
 from rayfed.core.arrays import Array, Floats, Ints, copied, inner, namespace, to_numpy
 from rayfed.core.errors import ScenarioError
@@ -20,6 +28,7 @@ from rayfed.core.rng import Draw
 
 _LINE = 64  # bytes
 _STEPS = 10  # where nothing says how long
+STEPPING = ("run", "direction", "_gradient")  # what says how a step is computed
 
 
 def _lengths(g: Array) -> Array:
@@ -96,6 +105,11 @@ class Descent(Solver):
     def scheduled(self) -> bool:
         """Whether the learning rate changes over rounds."""
         return isinstance(self.lr, Schedule) or self.lr_decay != 1.0
+
+    @property
+    def plain(self) -> bool:
+        """Whether steps go along the gradients as they are."""
+        return False
 
     def buffers(self) -> int:
         """Return how many arrays (K, p) the solver keeps from step to step, 0 at first."""
@@ -185,16 +199,19 @@ class Descent(Solver):
         kept = [_aligned_copy(xp.zeros_like(x)) for _ in range(self.buffers())]
         lr = self.rate(round)
         total = xp.zeros(x.shape[0], dtype=xp.float64, device=x.device)
+        solver: type = type(self)
+        plain = correction is None and self.plain and says_last(solver, "plain", STEPPING)
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
             for step, (k, oracle) in enumerate(oracles, 1):
                 now = x[:k, ...]
-                loss, g = oracle(now)
+                loss = oracle.descend(now, lr) if plain and isinstance(oracle, OnBatch) else None
+                if loss is None:
+                    loss, g = oracle(now)
+                    added = None if correction is None else correction[:k, ...]
+                    g = self._gradient(g, now, added, lengths)
+                    pull = self.mu * (now - x0[:k, ...]) if self.mu else None
+                    _move(now, self.direction(g, pull, [rows[:k, ...] for rows in kept], step), lr)
                 total[:k] += loss
-                g = self._gradient(
-                    g, now, None if correction is None else correction[:k, ...], lengths
-                )
-                pull = self.mu * (now - x0[:k, ...]) if self.mu else None
-                _move(now, self.direction(g, pull, [rows[:k, ...] for rows in kept], step), lr)
                 if after_step is not None:
                     after_step(now)
         return Local(x, to_numpy(total) / steps)

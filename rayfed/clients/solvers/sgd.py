@@ -66,6 +66,11 @@ class SGD(Descent):
             sums[k] = (1 - alpha) * sums[k - 1] + c
         return sums[steps]
 
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is added to the gradients, and nothing clipped."""
+        return not (self.momentum or self.mu or self.weight_decay or self.clip_norm)
+
     def buffers(self) -> int:
         """Return 1 with momentum, else 0."""
         return 1 if self.momentum else 0

@@ -235,6 +235,13 @@ def test_files_without_weights_are_refused(tmp_path):
         bind(init=tmp_path / "whole.pt")
 
 
+class Pair(Pixels):
+    """Returns something beside the scores."""
+
+    def forward(self, x):
+        return super().forward(x), x
+
+
 def nothing(inputs, outputs):
     """Return no module."""
     return {}
@@ -247,6 +254,12 @@ def nothing(inputs, outputs):
         ({"model": {"name": Pixels, "outputs": 7}}, "model", r"returns \(2, 7\).*needs \(2, 3\)"),
         ({"model": {"name": Pixels, "hidden": 3}}, "model", "cannot be made: TypeError.*hidden"),
         ({"model": nothing}, "model", "makes a dict; give a torch.nn.Module"),
+        (
+            {"model": Pixels(3)},
+            "model",
+            "found a module of class 'Pixels'; give the class, or a fun",
+        ),
+        ({"model": Pair}, "model", "'Pair' returns a tuple; return the scores alone, a tensor"),
         ({"frozen": ("body.*",)}, "frozen", r"no parameter is called 'body.\*'; found conv.weight"),
         ({"frozen": ("*",)}, "frozen", "leaves no parameter to train"),
         ({"loss": lambda z, y: z.sum()}, "loss", r"returns \(\) for 2 rows"),

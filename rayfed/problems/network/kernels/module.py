@@ -57,6 +57,9 @@ def make(network: Network, shape: tuple[int, ...], outputs: int, key: Key) -> nn
     with seeded(int(key.bits([0], 1)[0, 0])):
         try:
             found, settings = network.choice
+            if isinstance(found, nn.Module):
+                text = f"found a module of class '{type(found).__name__}'; give the class"
+                raise ScenarioError(_PLACE, f"{text}, or a function that returns a new module")
             offered = {"inputs": shape, "outputs": outputs}
             named = inspect.signature(found).parameters
             given = {name: offered[name] for name in offered if name in named} | settings
@@ -104,7 +107,10 @@ def check_rows(network: Network, module: nn.Module, shape: tuple[int, ...], outp
             raise ScenarioError(_PLACE, f"{text}: {plugins.raised(error)}") from error
         random = not torch.equal(before, torch.get_rng_state())
     fits = [(2, outputs)] if outputs > 1 else [(2, 1), (2,)]
-    found = tuple(getattr(scores, "shape", ()))
+    if not isinstance(scores, torch.Tensor):
+        text = f"{shown(network)} returns a {type(scores).__name__}; return the scores alone"
+        raise ScenarioError(_PLACE, f"{text}, a tensor")
+    found = tuple(scores.shape)
     if found not in fits:
         loss = clipped(network.loss, 40) if isinstance(network.loss, str) else "the loss"
         text = f"{shown(network)} returns {found} for 2 rows of shape {shape}"
