@@ -99,7 +99,10 @@ def load(path: str) -> Any:
         raise ScenarioError(path, f"no module '{error.name}'; is it on the path?") from error
     except AttributeError as error:
         if module in sys.modules:  # the module was imported, so the name is missing
-            raise ScenarioError(path, f"module '{module}' has no '{name}'") from error
+            text = f"module '{module}' has no '{name}'"
+            if module == "__main__":
+                text = f"'{name}' was of a script or notebook; define it again, or use a module"
+            raise ScenarioError(path, text) from error
         raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
     except (Exception, SystemExit) as error:  # user code may raise anything
         raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
@@ -125,20 +128,20 @@ def places(error: BaseException) -> str:
 def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of a traceback that lie in the user's files."""
     frames = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in frames if _is_users(frame.filename)]
+    return [frame for frame in frames if is_users(frame.filename)]
 
 
-def _is_users(filename: str) -> bool:
-    """Return whether a file is outside rayfed, site-packages and the standard library."""
+def is_users(filename: str) -> bool:
+    """Return whether a file is outside rayfed, installed packages and the standard library."""
     ours = str(Path(__file__).resolve().parent.parent)
-    others = (ours, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
-    return not filename.startswith(others)
+    foreign = {"site-packages", "dist-packages"}.isdisjoint(Path(filename).parts)
+    return foreign and not filename.startswith((ours, sysconfig.get_path("stdlib"), "<"))
 
 
 def defined_at(function: Any) -> str:
     """Return the file and line of a function or method of the user's; empty if it is not theirs."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None or not _is_users(code.co_filename):
+    if code is None or not is_users(code.co_filename):
         return ""
     return _at(code.co_filename, code.co_firstlineno)
 

@@ -431,7 +431,7 @@ class Task(Settings):
         """Keep the path of a table."""
         if given is None or (isinstance(given, str) and _TABLE.search(given)):
             return given and fields.absolute(given, info)
-        return fields.build("datasets", given)
+        return fields.build("datasets", given, context=info.context)
 
     @field_validator("test", mode="after")
     @classmethod

@@ -16,6 +16,7 @@ from rayfed.core.rng import Key
 from rayfed.problems.base import STARTS, Problem
 from rayfed.problems.network.network import Network
 from rayfed.runs import store
+from rayfed.runs.modules import find_folders
 from rayfed.study.parts import Task
 
 SUFFIXES = (".safetensors", ".npz", ".pt")
@@ -55,6 +56,7 @@ class Trained:
         if data is None or scenario is None:
             text = "does not say of which shape its rows are; run it again with this version"
             raise ScenarioError(str(run), text)
+        find_folders(run.parent)
         task = Task.model_validate(scenario["problem"], context={"root": ""})
         key = Key(record["seed"], "init")
         init = None if task.init in (None, *STARTS) else Path(str(task.init))

@@ -68,3 +68,8 @@ def test_a_module_that_is_not_there():
 
 def test_names_of_our_own():
     assert plugins.name_of(Constant(mean_s=2.0)) == plugins.name_of(Constant) == "constant"
+
+
+def test_a_class_of_a_notebook_that_has_ended_is_named():
+    with pytest.raises(ScenarioError, match="'Gone' was of a script or notebook; define it again"):
+        plugins.load("__main__:Gone")

@@ -154,6 +154,11 @@ class TestPaths:
         assert study.topology.path == str(tmp_path / "contacts.csv")
         assert Study.parse(study.to_dict(), tmp_path / "elsewhere") == study
 
+    @pytest.mark.parametrize("name", ["arrays", "femnist", "image-folder"])
+    def test_so_are_those_of_data_sets(self, name, tmp_path):
+        study = Study.parse(scenario(f"problem.dataset={{name: {name}, path: rows}}"), tmp_path)
+        assert study.problem.dataset.path == str(tmp_path / "rows")
+
     def test_names_and_numbers_are_no_paths(self):
         study = Study.parse(scenario("problem.init=zeros", "problem.test=0"))
         assert (study.problem.init, study.problem.test) == ("zeros", 0.0)

@@ -54,6 +54,7 @@ X_AXES = {
     COMMUNICATIONS: Axis(COMMUNICATIONS, COMMUNICATIONS),
 }
 _FIRST = ("loss", "test_loss", "loss_gap", "accuracy")  # offered even if they never change
+_DIGITS = 6  # of a target, at most
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS, "position"}
 
 
@@ -228,10 +229,12 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     """Return a target that separates the algorithms.
 
     It is the value at which the study stops a run, if that stopped one. Otherwise it is what the
-    worst run has at its end, rounded to two digits towards the easy side, so that
-    every algorithm is given an answer. Baselines do not count, nor does an algorithm of which the
-    mean made less than half of the best one's progress: it would set a target that all others
-    pass at once. Where many settings were swept, only the best of each algorithm counts.
+    worst run has at its end, rounded to two digits towards the easy side, or to as many more as it
+    takes to be better than the worst start, so that every algorithm is given an answer. Baselines
+    do not count, nor does an algorithm of which the mean made less than half of the best one's
+    progress: it would set a target that all others pass at once. Where many settings were swept,
+    only the best of each algorithm counts. It is None where a run that counts ends no better than
+    that start.
     """
     better = results.column(y).better
     if better is None:
@@ -248,10 +251,17 @@ def default_target(results: Results, y: str = "loss") -> float | None:
         mean = curve(frames, "round", y).mean
         if len(mean) > 1:
             last = [sign * values[-1] for _, values in _known(frames, "round", y)]
-            progress.append((sign * float(mean[-1] - mean[0]), sign * float(min(last))))
-    best = max((step for step, _ in progress), default=0.0)
-    ends = [end for step, end in progress if step > 0 and step >= best / 2]
-    return round_easily(min(ends) if higher else max(ends), up=not higher) if ends else None
+            step, end = sign * float(mean[-1] - mean[0]), sign * float(min(last))
+            progress.append((step, end, sign * float(mean[0])))
+    best = max((step for step, _, _ in progress), default=0.0)
+    counted = [(end, start) for step, end, start in progress if step > 0 and step >= best / 2]
+    ends = [end for end, _ in counted]
+    if not ends:
+        return None
+    end = min(ends) if higher else max(ends)
+    rounded = (round_easily(end, not higher, digits) for digits in range(2, _DIGITS + 1))
+    start = min(start for _, start in counted)
+    return next((value for value in rounded if sign * value > start), None)
 
 
 def leaders(results: Results, y: str) -> tuple[str, ...]:

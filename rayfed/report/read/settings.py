@@ -202,9 +202,9 @@ def _is_plugin(value: Any) -> bool:
 
 def _at(scenario: Any, key: str) -> Any:
     """Return what a scenario holds at a dotted key, of any entry of a list the first."""
-    for part in key.split("."):
+    for part in resolved(scenario, key).split("."):
         if isinstance(scenario, list):
-            scenario = dict(enumerate(scenario)).get(0 if part == "*" else int(part))
+            scenario = dict(enumerate(scenario)).get(int(part.replace("*", "0")))
         else:
             scenario = scenario.get(part) if isinstance(scenario, Mapping) else None
     return scenario

@@ -184,6 +184,22 @@ def test_an_algorithm_that_hardly_moved_sets_no_target(tmp_path, run_writer, row
     assert default_target(Results.read(tmp_path)) == 0.011
 
 
+@pytest.mark.parametrize(
+    ("ends", "target"),
+    [((2.3598,), 2.36), ((2.37141,), 2.3715), ((2.3598, 2.3603), 2.37), ((2.3, 2.4), None)],
+)
+def test_a_target_is_not_met_at_the_start(ends, target, tmp_path, run_writer, rows):
+    for seed, end in enumerate(ends):  # two digits would make 2.4
+        run_writer(tmp_path, "slow", seed, rows([2.372, 2.5, end]))
+    run_writer(tmp_path, "worse", 0, rows([2.372, 2.4, 2.48]))
+    assert default_target(Results.read(tmp_path)) == target
+
+
+def test_a_target_of_gains_is_not_met_at_the_start(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "slow", 0, rows([1.0, 1.0], accuracy=[0.9512, 0.9566]))
+    assert default_target(Results.read(tmp_path), "accuracy") == 0.956
+
+
 def test_nothing_improved_means_no_target(tmp_path, run_writer, rows):
     run_writer(tmp_path, "worse", 0, rows([1.0, 2.0, 3.0]))
     results = Results.read(tmp_path)

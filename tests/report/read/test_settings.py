@@ -43,11 +43,16 @@ def test_of_two_of_a_name_what_differs_is_told():
         ({"algorithms.*.lr": [0.1, 1]}, {"algorithms": [PLUGIN | {"lr": 1}]}, ["lr=0.1", "lr=1"]),
         ({"algorithms.1.local": ["sgd", "adam"]}, {"algorithms": [PLUGIN, {"local": PLUGIN}]},
          ["sgd", "adam"]),
+        ({"algorithms.mine.lr": [0.1, 1]}, {"algorithms": ["fedavg", PLUGIN | {"label": "mine"}]},
+         ["lr=0.1", "lr=1"]),
+        ({"algorithms.mine.local": ["sgd", "adam"]},
+         {"algorithms": ["fedavg", {"label": "mine", "local": PLUGIN}]}, ["sgd", "adam"]),
         ({"a.lr": [1], "b.lr": [2]}, {}, ["a.lr=1, b.lr=2"]),
         ({"here": ["x"], "there": ["x"]}, {"here": PLUGIN, "there": PLUGIN}, ["here=x, there=x"]),
         ({}, {}, []),
     ],
-    ids=["an option", "a number", "of an algorithm", "keys alike", "names alike", "no grid"],
+    ids=["an option", "a number", "of an algorithm", "by a label",
+         "a plug-in by a label", "keys alike", "names alike", "no grid"],
 )  # fmt: skip
 def test_everything_else_keeps_its_key(grid, scenario, names):
     assert called(grid, **scenario) == names

@@ -1,0 +1,90 @@
+"""The user's modules are found again by who resumes or exports from another folder."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import rayfed.algorithms.fedexp
+from rayfed.runs.modules import MODULES, find_folders, note_folders
+
+PLUGINS = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from rayfed.algorithms.fedavg import FedAvg
+from rayfed.problems.least_squares import LeastSquares
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(FedAvg):
+    """FedAvg."""
+
+    name: ClassVar[str] = "mine"
+
+@dataclass(frozen=True, kw_only=True)
+class Squares(LeastSquares):
+    """Least squares."""
+
+    name: ClassVar[str] = "squares"
+'''
+SCENARIO = """
+problem: {name: "own.plugins:Squares", dataset: {name: linear, features: 3, samples: 9}}
+algorithms: ["own.plugins:Mine"]
+clients: {count: 3}
+rounds: 2
+executor: serial
+"""
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A study of which one seed has ended, run from another folder than its scenario's."""
+    home = tmp_path / "home"
+    (home / "own").mkdir(parents=True)
+    (home / "own" / "__init__.py").write_text("")
+    (home / "own" / "plugins.py").write_text(PLUGINS)
+    (home / "mine.yaml").write_text(SCENARIO)
+    (tmp_path / "elsewhere").mkdir()
+    python(tmp_path, "rayfed.run('home/mine.yaml', out='out', page=False)")
+    return tmp_path / "out"
+
+
+def python(folder, code):
+    """Run code in a folder, in a process that knows nothing of the study."""
+    command = [sys.executable, "-c", f"import rayfed, rayfed.api\nfrom pathlib import Path\n{code}"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.split()
+
+
+def test_a_study_is_resumed_and_exported_from_another_folder(begun, tmp_path):
+    assert json.loads((begun / MODULES).read_text()) == {"folders": [str(tmp_path / "home")]}
+    elsewhere = tmp_path / "elsewhere"
+    run = begun / "mine-seed0"
+    (run / "run.json").unlink()  # as if it had not ended
+    assert python(elsewhere, f"print(rayfed.api.unfinished(Path({str(begun)!r})))") == [
+        "['mine-seed0']"
+    ]
+    python(elsewhere, f"rayfed.resume({str(begun)!r}, page=False)")
+    assert json.loads((run / "run.json").read_text())["status"] == "finished"
+    python(elsewhere, f"rayfed.load({str(begun)!r}).export('model.npz')")
+    assert (elsewhere / "model.npz").is_file()
+
+
+def test_what_is_installed_leaves_no_file(tmp_path):
+    ours = {"name": f"{rayfed.algorithms.fedexp.__name__}:FedExP"}
+    scenario = {"algorithms": ["fedavg", ours], "problem": {"model": "json:JSONDecoder"}}
+    assert {"rayfed.algorithms.fedexp", "json"} <= sys.modules.keys()
+    note_folders(tmp_path, scenario)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "{", '{"folders": "/"}', '{"folders": [1, "/nowhere/at/all", ""]}']
+)
+def test_a_damaged_note_changes_nothing(text, tmp_path):
+    (tmp_path / MODULES).write_text(text)
+    before = list(sys.path)
+    find_folders(tmp_path)
+    find_folders(tmp_path / "none")
+    assert sys.path == before
