@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError, ScenarioError, listed, unknown
 from rayfed.core.shipped import locate
+from rayfed.core.threads import one_thread
 from rayfed.report.result import Result as Recorded
 from rayfed.runs import labels
 from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.fit import draw
 from rayfed.runs.folder import create, locked
 from rayfed.runs.logger import logger
-from rayfed.runs.modules import own_modules
+from rayfed.runs.modules import find_folders, note_folders, own_modules
 from rayfed.runs.outcome import ended, outcomes
 from rayfed.runs.remote.place import is_url, read_note, shown
 from rayfed.runs.store import publish_text
@@ -319,6 +320,7 @@ def begin(
     plan.cost(cpus()).check_disk(folder)
     create(folder, note)
     try:
+        note_folders(folder, plan.study.to_dict())
         publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
@@ -421,6 +423,7 @@ def recorded(folder: Path, address: str | None = None) -> Plan:
     """
     if not (folder / "scenario.yaml").is_file():
         raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
+    find_folders(folder)
     return prepare(read(folder / "scenario.yaml", (), address))
 
 
@@ -434,6 +437,7 @@ def unfinished(folder: Path) -> list[str]:
     ScenarioError
         If its scenario cannot be read.
     """
+    find_folders(folder)
     study = read(folder / "scenario.yaml")
     if study.search:
         names = sorted(path.parent.name for path in folder.glob("*/run.json"))
@@ -457,16 +461,20 @@ def prepare(study: Study) -> Plan:
         If the scenario or its data are wrong, or the memory does not suffice.
     """
     begun = time.monotonic()
-    if study.search:
-        from rayfed.trials import prepare as prepare_sweep  # here: it imports pandas
-
-        plan: Plan = prepare_sweep(study)
-    else:
-        plan = make(study, expand(study))
+    with one_thread():
+        plan = _planned(study)
     plan.cost(cpus()).check()
     taken = time.monotonic() - begun
     logger.info("%s: data loaded, %d runs planned in %.2f s", study.name, len(plan.runs), taken)
     return plan
+
+
+def _planned(study: Study) -> Plan:
+    if not study.search:
+        return make(study, expand(study))
+    from rayfed.trials import prepare as prepare_sweep  # here: it imports pandas
+
+    return prepare_sweep(study)
 
 
 def placed(plan: Plan) -> Plan:
@@ -523,10 +531,11 @@ def execute(
         with _started(plan, folder, watch, debug) if waiting else nullcontext() as backend:
             if backend is not None:
                 outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
-            for run in plan.runs:
-                if outcome.get(run.folder) == "finished":
-                    draw(run, plan.tables, folder / run.folder)
-                    labels.count(run, plan.tables, folder / run.folder)
+            with one_thread():  # pictures of models have the same numbers on every machine
+                for run in plan.runs:
+                    if outcome.get(run.folder) == "finished":
+                        draw(run, plan.tables, folder / run.folder)
+                        labels.count(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
         if page:
             result.report()

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from rayfed.core.errors import RayfedError, ScenarioError, unknown
+from rayfed.core.threads import one_thread
 from rayfed.engine.columns import catalogue
 from rayfed.engine.run import Run
 from rayfed.engine.stopping import PRUNED, Pace
@@ -201,7 +202,8 @@ class _Sweep:
             if tuple(left) == self.plan.first:
                 runs = self.plan.runs
             else:
-                runs = _plan(self.plan.search, self.plan.planner, left)
+                with one_thread():
+                    runs = _plan(self.plan.search, self.plan.planner, left)
             waiting = [self._paced(run) for run in runs if run.folder not in done]
             # what belongs to no run that has ended is of a sweep that was killed
             self.execute(waiting, self.plan.tables, self.resume, self._report(trials))

@@ -27,7 +27,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 LONG = Path(__file__).parent / "long.json"
 """Tests and shared fixtures of more than `LONG_S` seconds, as ``make durations`` measured them."""
-LONG_S = 0.1
+LONG_S = 0.07
 _measured: dict[str, float] = {}
 _shared: dict[str, float] = {}
 
@@ -118,7 +118,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.OK
     if session.config.getoption("record_durations"):
         both = sorted((_measured | _shared).items())
-        long = {name: round(s, 1) for name, s in both if s > LONG_S}
+        long = {name: round(s, 2) for name, s in both if s > LONG_S}
         LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import rayfed
 from rayfed import api, trials
@@ -266,6 +267,19 @@ def test_run_and_sweep_each_refuse_what_is_the_others():
         ScenarioError, match=r"^sweep.by: unknown score 'lost'; did you mean 'loss'"
     ):
         rayfed.sweep(scenario(sweep={"by": "lost"}))
+
+
+def test_every_batch_is_planned_with_one_thread(tmp_path, monkeypatch):
+    threads, plan = [], trials._plan
+
+    def seen(*given):
+        threads.append({pool["num_threads"] for pool in threadpool_info()})
+        return plan(*given)
+
+    monkeypatch.setattr(trials, "_plan", seen)
+    with threadpool_limits(2):
+        rayfed.sweep(scenario(rounds=1, seeds=[0]), out=tmp_path / "out")
+    assert threads == [{1}, {1}]
 
 
 def test_workers_are_the_default_of_a_sweep():

@@ -81,7 +81,7 @@ def sweep(
         typer.Option(
             metavar="NAME",
             help="latin (spread evenly, the default), random, or tpe (by what earlier trials "
-            "reached; needs rayfed[optuna]).",
+            "reached; needs rayfed\\[optuna]).",
         ),
     ] = None,
     prune: Annotated[

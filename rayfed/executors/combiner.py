@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import ray
-from threadpoolctl import threadpool_limits
 
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
@@ -18,6 +17,7 @@ from rayfed.clients.scratch import ScratchError
 from rayfed.clients.store import StateRows
 from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
+from rayfed.core.threads import keep_one_thread
 from rayfed.core.tree import Class
 from rayfed.executors.base import HostLost, combined
 from rayfed.executors.orphan import end_with_parent
@@ -55,7 +55,7 @@ class Combiner:
     """
 
     def __init__(self, actors: bytes, clients: int) -> None:
-        threadpool_limits(1)
+        keep_one_thread()
         end_with_parent()
         self._combine(pickle.loads(actors), clients)
 

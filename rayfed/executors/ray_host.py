@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import ray
-from threadpoolctl import threadpool_limits
 
 from rayfed.clients.host import Host, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
@@ -20,6 +19,7 @@ from rayfed.clients.scratch import ScratchError
 from rayfed.clients.store import StateRows
 from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
+from rayfed.core.threads import keep_one_thread
 from rayfed.core.tree import Class
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.wire import PROTOCOL, Address, Socket
@@ -106,7 +106,7 @@ class HostActor(RayHost):
     """
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
-        threadpool_limits(1)
+        keep_one_thread()
         end_with_parent()
         super().__init__(memory_gb, neighbours)
 

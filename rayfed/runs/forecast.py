@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from rayfed.clients.request import Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
+from rayfed.core.threads import one_thread
 from rayfed.engine.loops import loop_of
 from rayfed.engine.run import ENDLESS, Ending, Run
 from rayfed.engine.stopping import Stop
@@ -104,7 +104,7 @@ def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
     executor = SerialExecutor(tables)
     executor.open(run.folder, run.setup())
     loop = loop_of(run, executor)
-    with threadpool_limits(1):
+    with one_thread():
         begun = time.monotonic()
         state, _ = loop.start()
         started = time.monotonic()

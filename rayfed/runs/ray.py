@@ -25,6 +25,7 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.executors.calls import first_line
 from rayfed.executors.orphan import end_with_parent
@@ -68,9 +69,7 @@ class DriverActor:
 
     def execute(self, run: Run, tables: Mapping[str, Any], resume: bool, pool: Pool) -> str:
         """Run to the end: "finished", "failed" or "interrupted"."""
-        from threadpoolctl import threadpool_limits
-
-        with writing(self.out / run.folder), threadpool_limits(1):
+        with writing(self.out / run.folder), one_thread():
             with self.changing:
                 pool = self._newest(pool)
                 self.executor = RayExecutor(pool, self.clients, tables, self.lines.append, self.own)

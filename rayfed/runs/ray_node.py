@@ -20,13 +20,13 @@ from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.threads import ONE_THREAD
 from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
 from rayfed.runs.listening import AUTH_MODE, found, listened
 from rayfed.runs.ray_known import is_known
 from rayfed.runs.ray_lean import lean
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _SERVERS = ("gcs_server", "raylet")
 _END_S = 5.0  # until what does not end by itself is killed
 _LOOKED_AT = 16  # processes whose sockets are read; the actors take the raylet's address
@@ -147,8 +147,8 @@ def joined() -> RayNode:
 
 
 def _init(address: str | None, actors: int) -> Any:
-    for name in _THREADS:
-        os.environ.setdefault(name, "1")
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_worker_niceness", "0")  # with Ray's 15 all other work goes first
     os.environ.setdefault("RAY_max_direct_call_object_size", str(2 * BY_VALUE))
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

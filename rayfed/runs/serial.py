@@ -11,8 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
+from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
@@ -61,7 +60,7 @@ class SerialStudy:
             def report_run(progress: RunProgress, folder: str = run.folder) -> None:
                 report({folder: progress}, outcome)
 
-            with threadpool_limits(1), _interruptible(driver):
+            with one_thread(), _interruptible(driver):
                 try:
                     outcome[run.folder] = driver.execute(resume, report_run)
                 except Interrupted:

@@ -13,9 +13,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from rayfed.core.errors import RayfedError
+from rayfed.core.threads import keep_one_thread
 from rayfed.engine.run import Run
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.serial import SerialExecutor
@@ -88,8 +87,8 @@ def main() -> None:
     """Serve on the connection whose number is the argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals says when to stop
     end_with_parent()
-    with threadpool_limits(1):
-        serve(Connection(int(sys.argv[1])))
+    keep_one_thread()
+    serve(Connection(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.threads import ONE_THREAD
 from rayfed.engine.run import Run
 from rayfed.runs import logger
 from rayfed.runs.backend import Report, RunProgress
@@ -26,8 +27,6 @@ from rayfed.runs.tables import read_tables, write_tables
 
 _LOOK_S = 0.25
 _TRIES = 3  # workers that a run may lose
-# said beforehand, or libraries start threads when they are imported, which spin for a while
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Worker:
@@ -46,7 +45,7 @@ class Worker:
         command = [sys.executable, "-m", "rayfed.runs.worker", str(there.fileno())]
         # it starts without the user's modules and finds them where this process does
         path = {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
-        environment = _ONE_THREAD | os.environ | path
+        environment = dict(os.environ) | ONE_THREAD | path
         self.process = subprocess.Popen(
             command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment
         )

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from rayfed.core.errors import ScenarioError
+from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.runs.forecast import duration
 from rayfed.runs.modules import found_by_name
@@ -76,7 +75,7 @@ def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Work]
     """Return what a round of each algorithm takes, with one BLAS thread as in every placement."""
     begun = time.monotonic()
     works: dict[str, Work] = {}
-    with threadpool_limits(1):
+    with one_thread():
         for run in runs:
             if run.label not in works and (not works or time.monotonic() - begun < _MEASURED_S):
                 works[run.label] = measure(run, tables)

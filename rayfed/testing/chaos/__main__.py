@@ -18,10 +18,10 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from threadpoolctl import threadpool_limits
 
 from rayfed.core.errors import clipped
 from rayfed.core.plugins import find
+from rayfed.core.threads import one_thread
 from rayfed.testing.chaos.campaign import Campaign
 from rayfed.testing.chaos.case import Case, Outcome, run_seed
 from rayfed.testing.chaos.shrink import shrunk
@@ -52,7 +52,7 @@ def _go(campaign: Campaign, seeds: range, options: argparse.Namespace) -> None:
     begun = time.monotonic()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with threadpool_limits(1), _progress(err) as progress:
+        with one_thread(), _progress(err) as progress:
             task = progress.add_task("cases", total=len(seeds))
             for outcome in _outcomes(seeds, options):
                 campaign.add(outcome)

@@ -124,10 +124,23 @@ def test_what_cannot_be_uploaded_is_kept_and_named(held, calm_study, assert_same
     assert_same(calm_study, rayfed.load(URL).folder)
 
 
+class Breaking(Silent):
+    """Breaks the store down once the run of a study has begun there."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def runs(self, progress, outcome):
+        begun = time.monotonic()
+        while not any(path.endswith(f"{RUN}/run.json") for _, path in self.held.done):
+            assert time.monotonic() - begun < 20
+            time.sleep(0.01)
+        self.held.failing = range(self.held.count + 1, 10**6)
+
+
 def test_what_was_not_uploaded_is_moved_aside_when_the_study_went_on_elsewhere(held, elsewhere):
-    held.failing = range(20, 10**6)  # 28 to 42 operations make the whole, as time goes by
     with pytest.raises(RayfedError, match="not everything was uploaded"):
-        rayfed.run(STUDY, out=URL)
+        rayfed.run(STUDY, out=URL, watch=Breaking(held))
     here = Staging.of(URL).folder
     held.failing = range(0)
     elsewhere()
