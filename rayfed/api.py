@@ -186,7 +186,7 @@ def run(
     out: str | Path | None = None,
     overrides: Overrides = (),
     address: str | None = None,
-    watch: ProgressDisplay | None = None,
+    watch: ProgressDisplay | bool = True,
     debug: bool = False,
     profile: bool = False,
     page: bool = True,
@@ -206,8 +206,9 @@ def run(
         Values for dotted keys, or texts ``dotted.key=value``.
     address : str, optional
         Address of an existing Ray cluster that this machine belongs to.
-    watch : ProgressDisplay, optional
-        Shows the progress; nothing is shown if None.
+    watch : bool or ProgressDisplay
+        Whether progress is shown: in a terminal and in a notebook, and nowhere else; or what shows
+        it.
     debug : bool
         Whether everything runs in this process, whatever the executor, so that breakpoints in
         plug-ins work. It does not change a result.
@@ -230,10 +231,11 @@ def run(
     ... )
     >>> result.rounds.groupby("label").loss.last()  # doctest: +SKIP
     """
-    study = unsearched(read(scenario, overrides, address))
-    plan, watch = prepare(study), watch or Silent()
-    folder = begin(plan, out, watch=watch)
-    return execute(plan, folder, watch=watch, debug=debug, profile=profile, page=page)
+    plan = prepare(unsearched(read(scenario, overrides, address)))
+    display = _display(watch, len(plan.runs), debug)
+    folder = begin(plan, out, watch=display)
+    with _resumable(folder):
+        return execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
 
 
 def sweep(
@@ -242,7 +244,7 @@ def sweep(
     out: str | Path | None = None,
     overrides: Overrides = (),
     address: str | None = None,
-    watch: ProgressDisplay | None = None,
+    watch: ProgressDisplay | bool = True,
 ) -> Result:
     """Try settings of a scenario with `search`, and return what they reached.
 
@@ -263,9 +265,11 @@ def sweep(
     --------
     >>> result = rayfed.sweep("tuning.yaml", overrides={"sweep.trials": 50})  # doctest: +SKIP
     """
-    study = searched(read(scenario, overrides, address))
-    plan, watch = prepare(study), watch or Silent()
-    return execute(plan, begin(plan, out, watch=watch), watch=watch)
+    plan: Any = prepare(searched(read(scenario, overrides, address)))
+    display = _display(watch, plan.search.runs)
+    folder = begin(plan, out, watch=display)
+    with _resumable(folder):
+        return execute(plan, folder, watch=display)
 
 
 def unsearched(study: Study) -> Study:
@@ -372,7 +376,7 @@ def resume(
     *,
     failed: bool = False,
     address: str | None = None,
-    watch: ProgressDisplay | None = None,
+    watch: ProgressDisplay | bool = True,
     debug: bool = False,
     page: bool = True,
 ) -> Result:
@@ -386,9 +390,7 @@ def resume(
         Whether runs that failed are tried again, too: after a bug in a plug-in was mended.
     address : str, optional
         Of the Ray cluster to use, "local" for Ray on this machine; that of before if None.
-    watch : ProgressDisplay, optional
-        Shows the progress; nothing is shown if None.
-    debug, page : bool
+    watch, debug, page
         As in `run`.
 
     Raises
@@ -400,10 +402,41 @@ def resume(
     --------
     >>> result = rayfed.resume("results/quickstart")  # doctest: +SKIP
     """
-    folder = local_copy(folder, watch)
-    plan = recorded(folder, address)
-    shown = watch or Silent()
-    return execute(plan, folder, resume=True, failed=failed, watch=shown, debug=debug, page=page)
+    folder = local_copy(folder, None if isinstance(watch, bool) else watch)
+    plan: Any = recorded(folder, address)
+    if plan.study.search:
+        total = plan.search.runs
+    else:
+        names = [run.folder for run in plan.runs]
+        total = len(names) - len(ended(folder, names, failed=not failed))
+    display = _display(watch, total, debug)
+    with _resumable(folder):
+        return execute(
+            plan, folder, resume=True, failed=failed, watch=display, debug=debug, page=page
+        )
+
+
+def _display(watch: ProgressDisplay | bool, total: int, debug: bool = False) -> ProgressDisplay:
+    """Return what displays the progress of so many runs to who calls from Python."""
+    if not isinstance(watch, bool):
+        return watch
+    seen = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not (watch and seen) or debug:  # bars would hide the prompt of a debugger
+        return Silent()
+    from rayfed.runs.progress import display  # here: it imports rich
+
+    return display(total)
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Say below the traceback of a Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        again = f"rayfed.resume({shown(folder)!r})"
+        stopped.add_note(f"interrupted; what was recorded is kept, go on with it by: {again}")
+        raise
 
 
 def recorded(folder: Path, address: str | None = None) -> Plan:

@@ -22,7 +22,9 @@ from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
 from rayfed.problems.linear import Linear
+from rayfed.runs.backend import Silent
 from rayfed.runs.outcome import damaged, differences
+from rayfed.runs.progress import Bars
 
 ROUNDS = [
     "algorithm", "label", "seed", "round", "time_s", "loss", "test_loss", "accuracy", "loss_gap",
@@ -597,3 +599,45 @@ def test_serial_never_imports_ray(one_row, tmp_path):
     )  # fmt: skip
     assert done.stdout == "True False {'fedavg-seed0': 'finished'}\n"
     assert (tmp_path / "again" / "report.html").is_file()
+
+
+class Pressed(Silent):
+    """Presses Ctrl-C after the first round of a run."""
+
+    def runs(self, progress, outcome):
+        if any(far.round == 1 for far in progress.values()):
+            raise KeyboardInterrupt
+
+
+def test_after_a_ctrl_c_it_is_said_how_to_go_on(small, tmp_path, plain):
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        rayfed.run(small, out=out, watch=Pressed())
+    (line,) = stopped.value.__notes__
+    assert line == (
+        f"interrupted; what was recorded is kept, go on with it by: rayfed.resume({str(out)!r})"
+    )
+    assert set(eval(line.partition("by: ")[2]).outcome.values()) == {"finished"}
+
+
+class TestDisplay:
+    """Who calls from Python sees progress where somebody looks."""
+
+    @pytest.fixture
+    def looked_at(self, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+    def test_bars_in_a_terminal(self, looked_at):
+        assert isinstance(api._display(True, 3), Bars)
+
+    def test_nothing_where_nobody_looks(self, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+        assert type(api._display(True, 3)) is Silent
+
+    @pytest.mark.parametrize(("watch", "debug"), [(False, False), (True, True), (False, True)])
+    def test_nothing_if_unwanted_or_in_the_way_of_a_debugger(self, looked_at, watch, debug):
+        assert type(api._display(watch, 3, debug)) is Silent
+
+    def test_one_of_the_users_own(self, looked_at):
+        own = Pressed()
+        assert api._display(own, 3) is api._display(own, 3, debug=True) is own

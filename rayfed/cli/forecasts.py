@@ -7,7 +7,7 @@ from typing import Any
 
 from rayfed.core.errors import listed
 from rayfed.engine.run import ENDLESS
-from rayfed.runs.forecast import Forecast, duration, forecast, probe
+from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
 
 
 def expected(plan: Any) -> Iterator[tuple[str, str]]:
@@ -32,9 +32,7 @@ def expected(plan: Any) -> Iterator[tuple[str, str]]:
         warning = ""
         if first.empty:
             warning = (
-                f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty: nobody is "
-                "there or all replies come late; change clients.availability, "
-                "participation.cohort or participation.deadline_s"
+                f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty: {WHY_EMPTY}"
             )
         yield line, warning
 

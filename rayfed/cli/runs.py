@@ -27,7 +27,7 @@ from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.errors import clipped
-from rayfed.runs.outcome import damaged, differences, ended, reason, trace, warnings
+from rayfed.runs.outcome import damaged, differences, ended, reason, trace
 from rayfed.runs.remote.place import read_note, shown
 
 
@@ -199,9 +199,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     if failed:
         again = f"rayfed resume --failed {shlex.quote(shown(folder))}"
         say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
-    for warning in dict.fromkeys(
-        w for name in result.outcome for w in warnings(result.folder / name)
-    ):
+    for warning in result.warnings:
         volume.warn(warning)
     if page:
         say(f"page: {result.folder / 'report.html'}")

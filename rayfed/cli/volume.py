@@ -58,8 +58,8 @@ class Volume:
 
     def watch(self, total: int, *, bars: bool = True) -> Any:
         """Return what displays the progress of so many runs."""
-        from rayfed.cli.progress import watch
         from rayfed.runs.backend import Silent
+        from rayfed.runs.progress import watch
 
         return Silent() if self.quiet else watch(total, err, bars=bars)
 

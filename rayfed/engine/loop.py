@@ -12,6 +12,7 @@ from dataclasses import replace
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measures.measures import Measures
 from rayfed.engine.pending import Pending
+from rayfed.engine.returned import ServerHalf
 from rayfed.engine.rows import Rows
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats, Row, RunState
@@ -38,6 +39,7 @@ class Loop:
         self.budgets = self.exchange.budgets
         self.measures = Measures(run, self.exchange.compute)
         self.rows = Rows(run, self.measures)
+        self.server_half = ServerHalf(run.training.algorithm)
 
     def start(self) -> tuple[RunState, Row]:
         """Return the state before the first round and its row."""
@@ -68,11 +70,13 @@ class Loop:
         Raises
         ------
         RunFailed
-            If a client half raised; the message has its id, the round, the time and the trace.
+            If a client half raised; the message has its id, the round, the time and the trace. If
+            the server half returns what is no state.
         HostLost
             If a host died: go back to a checkpoint.
         """
         stats = RoundStats.after(before)
+        self.server_half.guard(before.state)
         after, values, answered = self._round(before, stats)
         moved = math.nan
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:

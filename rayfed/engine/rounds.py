@@ -73,12 +73,12 @@ class RoundLoop(Loop):
             skew = self._skew(before, ids, stats)
             if self.run.participation.correct is not None:
                 stats.corrected = self._corrected(before, ids, stats)
-            asks = algorithm.round(state)
+            asks = self.server_half.asks(algorithm.round(state), stats.round)
             visited = rule.visited(selection)
-            state, diagnostics = self._answer_all(asks, "algorithm", before, stats, ids, visited)
+            returned = self._answer_all(asks, "algorithm", before, stats, ids, visited)
+            state, diagnostics = self.server_half.result(returned, state, stats.round)
         except NoReply:
             answered = False
-        self.rows.check_declared(stats.round, diagnostics)
         selection, lengths = self._learn(selection, before.lengths, stats)
         after = self._after(before, stats, state, selection, lengths)
         if stats.corrected is not None:
@@ -265,6 +265,8 @@ class RoundLoop(Loop):
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)
+                if owner == "algorithm":
+                    ask = self.server_half.ask(ask, stats.round)
                 if isinstance(ask, Wait):
                     stats.time_s, reply = stats.time_s + ask.seconds, None
                     continue

@@ -11,7 +11,6 @@ import numpy as np
 from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
-from rayfed.core.errors import RunFailed
 from rayfed.engine import columns
 from rayfed.engine.measures.diagnosis import NextRound
 from rayfed.engine.measures.measures import SCORES, Measures
@@ -43,7 +42,6 @@ class Rows:
             *names(run.participation.selection.diagnostics),
             *names(run.training.algorithm.diagnostics),
         )
-        self.diagnostics = frozenset(names(run.training.algorithm.diagnostics))
 
     def due(self, before: RunState, run_state: RunState, moved: float) -> bool:
         """Whether the row of a state is evaluated; a run's last row always is.
@@ -98,22 +96,6 @@ class Rows:
         personal = personal or run_state.personal
         row |= {**measured, **theory}
         return row, replace(run_state, personal=personal, examined=examined)
-
-    def check_declared(self, round_number: int, diagnostics: Mapping[str, float]) -> None:
-        """Refuse a diagnostic that would be lost: the table's columns are those of its row 0.
-
-        Raises
-        ------
-        RunFailed
-            If the algorithm does not declare it.
-        """
-        undeclared = diagnostics.keys() - self.diagnostics
-        if undeclared:
-            name = self.run.training.algorithm.name
-            raise RunFailed(
-                f"round {round_number}: '{name}' returns {', '.join(sorted(undeclared))}, which "
-                "its `diagnostics` do not declare; add the name there"
-            )
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""

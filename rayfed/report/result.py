@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, clipped, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,6 +114,18 @@ class Result:
         >>> result.profile.groupby("label").computing.mean()  # doctest: +SKIP
         """
         return self._frame("profile")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What readers should beware of, such as rounds that used no reply; the same line once.
+
+        Examples
+        --------
+        >>> result.warnings  # doctest: +SKIP
+        ("'cifar10' is a subset here, 1,000 of 50,000 training and 500 of 10,000 test rows",)
+        """
+        found = (run.info.get("warnings") or [] for run in self._results.runs_found)
+        return tuple(dict.fromkeys(str(text) for texts in found for text in texts))
 
     def summary(
         self,
@@ -295,18 +307,28 @@ class Result:
         width = get_terminal_size().columns
         table = self.comparison(width).set_index("algorithm").rename_axis(None)
         # Where the columns still do not fit, the rest stands below, with the names again.
-        return f"{self._title()}\n{table.to_string(line_width=width)}"
+        return "\n".join([self._title(), table.to_string(line_width=width), *self._beware()])
 
     def _repr_html_(self) -> str:
         if not self.outcome:
             return f"<p>{escape(repr(self))}</p>"
         table = self.comparison(None).to_html(index=False, border=0)
-        return f"<p>{escape(self._title())}</p>\n{table}"
+        lines = "".join(f"\n<p>{escape(line)}</p>" for line in self._beware())
+        return f"<p>{escape(self._title())}</p>\n{table}{lines}"
 
     def _title(self) -> str:
         states = list(self.outcome.values())
         counts = (f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states)))
         return f"{self._results.study} ({', '.join(counts)}) in {self.folder}"
+
+    def _beware(self) -> list[str]:
+        """Return a line for every run that failed, and for every warning."""
+        failed = [
+            f"{run.folder.name} failed: {clipped(run.info.get('reason') or 'see its log.txt')}"
+            for run in self._results.runs_found
+            if run.info.get("status") == "failed"
+        ]
+        return [*failed, *(f"warning: {line}" for line in self.warnings)]
 
     @cached_property
     def _results(self) -> Results:

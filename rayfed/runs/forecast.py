@@ -27,6 +27,11 @@ from rayfed.executors.serial import SerialExecutor
 
 ROUNDS = 100
 """Rounds that are gone through, at most."""
+WHY_EMPTY = (
+    "nobody is there or all replies come late; change clients.availability, participation.cohort "
+    "or participation.deadline_s"
+)
+"""Why rounds use no reply, and what to change."""
 _LONGEST_S = 2.0
 _NEVER = 10**9
 _WARM_S = 0.2  # of a round: a shorter one is run again, since the first loads what it needs

@@ -103,11 +103,6 @@ def trace(run: Path) -> str:
     return str(record(run).get("trace") or "")
 
 
-def warnings(run: Path) -> list[str]:
-    """Return the warnings that a finished run recorded."""
-    return [str(text) for text in record(run).get("warnings", [])]
-
-
 def differences(folder: Path, runs: Iterable[str]) -> list[str]:
     """Return how this machine differs from the one that began the runs; results may differ then.
 

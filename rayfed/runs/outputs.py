@@ -17,11 +17,14 @@ from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import USED, Events, RunState
 from rayfed.runs.away import AWAY_CLIENTS, away
+from rayfed.runs.forecast import WHY_EMPTY
 from rayfed.runs.records import Records, write_parquet
 from rayfed.runs.run_json import one_line
 from rayfed.runs.store import publish_npz
 from rayfed.runs.walked import WALK, WalkPath, walked
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
+
+_FEW_EMPTY = 0.1  # of all rounds: clients that come and go leave some rounds empty
 
 
 def write_outputs(run: Run, records: Records, measures: Measures, last: RunState) -> None:
@@ -53,13 +56,23 @@ def _unfinished(last: RunState) -> Events | None:
 
 
 def run_warnings(run: Run, records: Records) -> list[str]:
-    """Return what readers should beware of: the data, the algorithm's diagnostics, and theory."""
+    """Return what readers should beware of: the data, empty rounds, diagnostics, and theory."""
     algorithm, examiner = run.training.algorithm, run.measuring.examiner
     diagnostics = names(algorithm.diagnostics)
-    rows = read(records.folder / "rounds.parquet", diagnostics)
+    rows = read(records.folder / "rounds.parquet", ["participants", *diagnostics])
     warnings = algorithm.warnings({name: values(rows, name) for name in diagnostics})
     noted = [run.record["data_note"]] if run.record.get("data_note") else []
+    if not algorithm.asynchronous:
+        noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
     return [*noted, *warnings, *(examiner.warnings() if examiner else [])]
+
+
+def _empty(participants: Ints) -> list[str]:
+    """Return a warning if more rounds than `_FEW_EMPTY` of all used no reply."""
+    empty, rounds = int(np.sum(participants == 0)), len(participants)
+    if empty <= _FEW_EMPTY * rounds:
+        return []
+    return [f"{empty:,} of {rounds:,} rounds used no reply: {WHY_EMPTY}"]
 
 
 def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:

@@ -50,7 +50,8 @@ def first_ask(run: Run) -> Ask | None:
     Returns
     -------
     Ask or None
-        None if it asks nothing, or raises: the run reports that with its round and its trace.
+        None if it asks nothing, waits first, or raises: the run reports that with its round and its
+        trace.
     """
     algorithm = run.training.algorithm
     try:
@@ -59,7 +60,7 @@ def first_ask(run: Run) -> Ask | None:
         asks.close()
     except Exception:
         return None
-    return ask
+    return ask if isinstance(ask, Ask) else None
 
 
 def _check_client_half(index: int, run: Run, ask: Ask) -> None:

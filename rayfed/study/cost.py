@@ -21,7 +21,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, memory_bytes, scratch_folder
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.messages import Ask
+from rayfed.study.checks import first_ask
 from rayfed.study.parts import Executor
 from rayfed.study.processes import Processes
 
@@ -236,7 +236,7 @@ class _RunCost:
         rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
         server = _bytes(training.algorithm.init(x0))
         row = _bytes(training.algorithm.client_state(x0))
-        ask = _first_ask(run)
+        ask = first_ask(run)
         down = 0 if ask is None else ask.bytes_down
         up = 0 if ask is None else ask.bytes_up(x0.itemsize)
         most = asked * (1 + run.participation.retries)
@@ -318,18 +318,6 @@ def _made_bytes(run: Run) -> int:
     asked = clients if cohort >= clients else len(run.measuring.evaluated)
     rows = sum(map(shards.total, PARTS)) * asked // clients
     return rows * (shards.features + 1) * shards.dtype.itemsize
-
-
-def _first_ask(run: Run) -> Ask | None:
-    """Return the first Ask of a round; None if the algorithm cannot say before the run."""
-    algorithm = run.training.algorithm
-    try:
-        asks = algorithm.round(algorithm.init(run.training.x0))
-        ask = next(asks)
-        asks.close()
-    except Exception:  # it may be a user's, and the run will say what is wrong
-        return None
-    return ask
 
 
 def _bytes(arrays: Mapping[str, Any]) -> int:

@@ -28,8 +28,8 @@ def told(tmp_path):
 
     def run(lines: str, *command: str) -> list[str]:
         script = (
-            f"import atexit, os, sys\nfrom rayfed.cli import main, progress\nHEAVY = {HEAVY}\n"
-            f"{lines}\nsys.argv[1:] = {list(command)}\nmain.main()\n"
+            "import atexit, os, sys\nfrom rayfed.cli import main\n"
+            f"from rayfed.runs import progress\nHEAVY = {HEAVY}\n{lines}\nsys.argv[1:] = {list(command)}\nmain.main()\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120,

@@ -12,7 +12,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
 from rayfed.datasets.cifar import CIFAR10, CIFAR100
 from rayfed.datasets.table import Rows
-from rayfed.runs.outcome import warnings
 from rayfed.testing import tiny_run
 
 rng = np.random.default_rng(0)
@@ -122,5 +121,5 @@ def test_a_run_on_a_subset_warns_of_it(tens, tmp_path, monkeypatch):
     task = {"name": "softmax-regression", "dataset": "cifar10"}
     result = tiny_run(tmp_path / "out", "fedavg", problem=task, clients={"count": 2}, rounds=1,
                       partition="iid", participation={})  # fmt: skip
-    (name,) = result.outcome
-    assert "'cifar10' is a subset here" in warnings(tmp_path / "out" / name)[0]
+    assert "'cifar10' is a subset here" in result.warnings[0]
+    assert repr(result).splitlines()[-1] == f"warning: {result.warnings[0]}"

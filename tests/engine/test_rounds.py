@@ -244,7 +244,9 @@ class Talkative(TwoAsks):
 
 def test_a_diagnostic_that_is_not_declared_is_refused(mixed):
     loop = loop_for(mixed(algorithms=[Talkative()]))
-    with pytest.raises(RunFailed, match=r"round 1: 'two-asks' returns mood.*`diagnostics`"):
+    with pytest.raises(
+        RunFailed, match=r"round 1: 'round' of 'two-asks' returns mood.*`diagnostics`"
+    ):
         loop.step(loop.start()[0])
 
 

@@ -13,7 +13,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.outcome import damaged, differences, ended, outcomes, reason, warnings
+from rayfed.runs.outcome import damaged, differences, ended, outcomes, reason, record
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.studies import mixed as mixed_study
 
@@ -323,7 +323,7 @@ def test_a_damaged_file_is_said_and_healed_to_the_same_bytes(
     driver, seen = drive(plan, out), []
     assert driver.execute(resume=True, report=lambda p: seen.append(p.round)) == "finished"
     assert_same(home / "calm", out)
-    lines = warnings(out / run.folder)
+    lines = record(out / run.folder)["warnings"]
     # what is gone with the newest manifest is nothing that anybody could miss
     silent = how == "gone" and path.name == "manifest.json"
     assert len(lines) == (0 if silent else 1 if back_to else 2)

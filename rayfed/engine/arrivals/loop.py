@@ -89,8 +89,8 @@ class ArrivalLoop(Loop):
         losses: dict[int, float] = {}
         if closed.used:
             reply, losses = self._reply(closed.used, flight, stats)
-            state, diagnostics = self.algorithm.arrival(state, reply)
-            self.rows.check_declared(stats.round, diagnostics)
+            returned = self.algorithm.arrival(state, reply)
+            state, diagnostics = self.server_half.result(returned, state, stats.round)
             values |= diagnostics
             late = reply.staleness.tolist()
             values["staleness_mean"] = sum(late) / len(late)

@@ -15,7 +15,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.base import merged
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.outcome import warnings
 from rayfed.testing import answer, reply
 
 MIXED = {
@@ -228,7 +227,7 @@ def test_clients_whose_curvature_is_negative_are_counted(tmp_path):
     rows = result.rounds
     assert rows.indefinite.iloc[1] == 3  # a small circle has most points outside
     assert np.isfinite(rows.loss).all()
-    (warning,) = warnings(result.folder / "fedhybrid-seed1")
+    (warning,) = result.warnings
     rounds = int((rows.indefinite > 0).sum())
     assert warning.startswith(
         f"fedhybrid: in {rounds} rounds the matrix of a Newton client was not"
@@ -259,9 +258,9 @@ def test_newton_systems_that_are_not_solved_are_a_warning(tmp_path, steps, warne
     result = rayfed.run(scenario, out=tmp_path / "out", page=False)
     last = result.rounds.iloc[-1]
     assert last.cg_residual == pytest.approx(2 / 3 if warned else 0, rel=1e-12, abs=1e-13)
-    said = warnings(result.folder / "fedhybrid-seed0")
+    said = result.warnings
     line = "fedhybrid: in 1 rounds conjugate gradients ended before their tolerance"
-    assert said == ([f"{line}, with a relative residual of up to 0.67"] if warned else [])
+    assert said == ((f"{line}, with a relative residual of up to 0.67",) if warned else ())
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from rayfed.cli import progress
-from rayfed.cli.progress import Bars, Lines, watch
 from rayfed.engine.run import ENDLESS
+from rayfed.runs import progress
 from rayfed.runs.backend import RunProgress, Silent
+from rayfed.runs.progress import Bars, Lines, watch
 
 NAN = float("nan")
 
@@ -131,3 +131,16 @@ def test_silent_says_nothing(capsys):
         looks.actors(1, 1)
         looks.runs({"a": RunProgress(1, 2, 0.0, NAN)}, {})
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("notebook", "widgets", "kind"),
+    [(False, False, Bars), (True, True, Bars), (True, False, Lines)],
+)
+def test_bars_from_python_unless_a_notebook_cannot_show_them(monkeypatch, notebook, widgets, kind):
+    def console(**settings):
+        return Console(file=io.StringIO(), force_jupyter=notebook, **settings)
+
+    monkeypatch.setattr(progress, "Console", console)
+    monkeypatch.setattr(progress, "find_spec", lambda name: object() if widgets else None)
+    assert type(progress.display(3)) is kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
@@ -120,6 +121,14 @@ class Lines(Silent):
 def watch(total: int, console: Console, *, bars: bool = True) -> ProgressDisplay:
     """Return bars in a terminal, if they are wanted, and lines elsewhere."""
     return Bars(total, console) if console.is_terminal and bars else Lines(total, console)
+
+
+def display(total: int) -> ProgressDisplay:
+    """Return bars on the standard error, or lines in a notebook that cannot show bars."""
+    console = Console(stderr=True, emoji=False)
+    if console.is_jupyter and find_spec("ipywidgets") is None:
+        return Lines(total, console)
+    return Bars(total, console)
 
 
 def _done(progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> float:
