@@ -14,7 +14,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,6 +76,20 @@ _SINGULAR = {
     "staleness": "staleness",
     "topologies": "topology",
 }
+OTHER_NAMES = {
+    ("algorithms", "fedopt"): "fedadam, fedyogi, fedadagrad and fedavgm are of this family",
+    ("algorithms", "fedsgd"): "it is fedavg with local: {steps: 1, batch: full}",
+    ("algorithms", "localsgd"): "it is fedavg",
+    ("algorithms", "powd"): "it is participation.select: power-of-d",
+    ("algorithms", "powerofchoice"): "it is participation.select: power-of-d",
+    ("partitions", "lda"): "it is dirichlet",
+    ("partitions", "noniid"): "give dirichlet, labels or shards",
+    ("partitions", "pathological"): "it is shards",
+    ("selections", "powd"): "it is power-of-d",
+    ("selections", "powerofchoice"): "it is power-of-d",
+    ("selections", "random"): "it is uniform",
+}
+"""What the literature calls what has another name here, by kind, in letters and digits alone."""
 _DECLARED = re.compile(r'^    name: ClassVar\[str\] = "([^"]+)"', re.M)
 _LATE = {"rayfed.problems.network.kernels", "rayfed.problems.network.models"}
 """Folders that are not searched: they import torch, which most studies do not need."""
@@ -246,9 +260,25 @@ def resolve(kind: str, name: str) -> type[Any]:
         return found
     known = find(kind)
     if name not in known:
-        singular = _SINGULAR.get(kind, kind[:-1])
-        raise ScenarioError("", unknown(singular, name, known))
+        raise ScenarioError("", _unknown(kind, name, known))
     return known[name]
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the message for a name that a kind lacks; it may be of another kind."""
+    what = f"unknown {singular(kind)} '{clipped(name, 40)}'"
+    plain = "".join(filter(str.isalnum, name.lower()))
+    if (kind, plain) in OTHER_NAMES:
+        return f"{what}; {OTHER_NAMES[kind, plain]}"
+    others = [other for other in KINDS if other != kind and name in declared(other)]
+    if others:
+        return f"{what}; it is of another kind: {', '.join(map(singular, others))}"
+    return unknown(singular(kind), name, known)
+
+
+def singular(kind: str) -> str:
+    """Return what one plug-in of a kind is called."""
+    return _SINGULAR.get(kind, kind[:-1])
 
 
 def _by_file(kind: str, name: str) -> type[Any] | None:

@@ -27,9 +27,16 @@ def told(tmp_path):
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(SMALL))
 
     def run(lines: str, *command: str) -> list[str]:
-        script = (
-            "import atexit, os, sys\nfrom rayfed.cli import main\n"
-            f"from rayfed.runs import progress\nHEAVY = {HEAVY}\n{lines}\nsys.argv[1:] = {list(command)}\nmain.main()\n"
+        script = "\n".join(
+            [
+                "import atexit, os, sys",
+                "from rayfed.cli import main",
+                "from rayfed.runs import progress",
+                f"HEAVY = {HEAVY}",
+                lines,
+                f"sys.argv[1:] = {list(command)}",
+                "main.main()",
+            ]
         )
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120,

@@ -1,6 +1,7 @@
 """The plug-in search finds what the folders hold and names what is near."""
 
 import dataclasses
+import re
 import sys
 import types
 
@@ -73,3 +74,27 @@ def test_names_of_our_own():
 def test_a_class_of_a_notebook_that_has_ended_is_named():
     with pytest.raises(ScenarioError, match="'Gone' was of a script or notebook; define it again"):
         plugins.load("__main__:Gone")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        ("algorithms", "power-of-choice", "it is participation.select: power-of-d"),
+        ("algorithms", "FedSGD", "it is fedavg with local: {steps: 1, batch: full}"),
+        ("selections", "Power_of_Choice", "it is power-of-d"),
+        ("algorithms", "power-of-d", "it is of another kind: selection"),
+        ("delays", "uniforn", "did you mean 'uniform'?"),
+        ("partitions", "uniform", "it is of another kind: length, delay, selection, walk"),
+    ],
+)
+def test_what_is_known_by_another_name_or_of_another_kind_is_said(kind, name, told):
+    with pytest.raises(ScenarioError) as error:
+        plugins.resolve(kind, name)
+    assert str(error.value).endswith(f"unknown {plugins.singular(kind)} '{name}'; {told}")
+
+
+def test_hints_name_what_there_is():
+    for (kind, called), text in plugins.OTHER_NAMES.items():
+        assert called not in {"".join(filter(str.isalnum, name)) for name in plugins.find(kind)}
+        words = set(re.findall(r"[a-z][a-z0-9-]+", text))
+        assert words & set(plugins.find(kind)) or words & set(plugins.find("selections"))

@@ -196,6 +196,27 @@ def test_a_start_from_a_file(tmp_path, file):
     np.testing.assert_array_equal(frozen.fixed["conv.weight"], state["conv.weight"].numpy())
 
 
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
+@pytest.mark.parametrize("holder", [None, "state_dict", "model_state_dict", "model"])
+def test_a_start_from_a_checkpoint_of_a_training_script(tmp_path, holder, prefix):
+    state = Pixels(3).state_dict()
+    named = {prefix + name: value for name, value in state.items()}
+    optimiser = {"state": {0: {"step": torch.ones(1)}}, "param_groups": [{"lr": 0.1}]}
+    kept = named if holder is None else {"epoch": 3, "optimizer": optimiser, holder: named}
+    path = write(tmp_path / "a.pt", kept)
+    expected = parameters_to_vector(state.values()).double().numpy()
+    np.testing.assert_array_equal(bind().read_initial(path, KEY), expected)
+
+
+@pytest.mark.parametrize("place", ["frozen", "init_layers"])
+def test_a_pattern_that_fits_nothing_is_refused(place, tmp_path):
+    path = write(tmp_path / "a.pt", Pixels(3).state_dict())
+    for pattern, hint in (("conv", r"did you mean 'conv\.\*'\?"), ("con", "found conv.weight, ")):
+        text = f"problem.{place}: no parameter is called '{pattern}'; {hint}"
+        with pytest.raises(ScenarioError, match=text):
+            bind(init=path, **{place: (pattern,)})
+
+
 def test_a_start_from_a_model_of_another_run(tmp_path):
     x = np.arange(bind().size(16, 3), dtype=np.float32)
     np.savez(tmp_path / "model.npz", x=x)
@@ -233,6 +254,9 @@ def test_files_without_weights_are_refused(tmp_path):
     torch.save(Pixels(3), tmp_path / "whole.pt")  # pickled code is never run
     with pytest.raises(ScenarioError, match="holds no weights"):
         bind(init=tmp_path / "whole.pt")
+    torch.save({"epoch": 3, "optimizer": {"state": {}}}, tmp_path / "other.pt")
+    with pytest.raises(ScenarioError, match="holds no weights"):
+        bind(init=tmp_path / "other.pt")
 
 
 class Pair(Pixels):

@@ -67,7 +67,9 @@ def check_patterns(place: str, patterns: Sequence[str], names: Sequence[str]) ->
     """Refuse a pattern that fits none of some names."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise ScenarioError(place, f"no parameter is called '{pattern}'; found {listed(names)}")
+            inside = any(name.startswith(f"{pattern}.") for name in names)
+            hint = f"did you mean '{pattern}.*'?" if inside else f"found {listed(names)}"
+            raise ScenarioError(place, f"no parameter is called '{pattern}'; {hint}")
 
 
 def vector(values: Mapping[str, Tensor], layers: Sequence[Layer]) -> Tensor:

@@ -18,6 +18,8 @@ from rayfed.problems.network.kernels.flat import check_patterns, matches
 _PLACE = "problem.init"
 FLAT = "x"
 """Name of the flat model in a ``model.npz``."""
+_HOLDERS = ("state_dict", "model_state_dict", "model")  # of training scripts' checkpoints
+_WRAPPERS = ("_orig_mod.", "module.")  # of torch.compile, and of data parallel training
 
 
 def with_file(
@@ -41,7 +43,7 @@ def with_file(
         If the file holds no weights, or not those of this module.
     """
     name = f"'{clipped(path.name, 60)}'"
-    found = _read(path, name)
+    found = _bare(_read(path, name), values)
     if set(found) == {FLAT} and FLAT not in values:
         found = _unflattened(found[FLAT], values, layers, name)
         given = {layer.name for layer in layers}
@@ -77,9 +79,28 @@ def _read(path: Path, name: str) -> dict[str, Tensor]:
         raise ScenarioError(_PLACE, _no_weights(name)) from error
     except Exception as error:  # unpicklers and safetensors raise errors of their own
         raise ScenarioError(_PLACE, _no_weights(name)) from error
-    if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
+    held = _inside(found)
+    if held is None:
         raise ScenarioError(_PLACE, _no_weights(name))
-    return dict(found)
+    return held
+
+
+def _inside(found: Any) -> dict[str, Tensor] | None:
+    """Return the state dict that a file is, or that a checkpoint holds beside other things."""
+    if not isinstance(found, Mapping):
+        return None
+    if all(isinstance(value, Tensor) for value in found.values()):
+        return dict(found)
+    return next((held for key in _HOLDERS if (held := _inside(found.get(key)))), None)
+
+
+def _bare(found: dict[str, Tensor], values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return values without what a wrapper of the module put before all of their names."""
+    for wrapper in _WRAPPERS * 2:  # either may be inside the other
+        wrapped = all(key.startswith(wrapper) for key in found)
+        if wrapped and not any(key.startswith(wrapper) for key in values):
+            found = {key.removeprefix(wrapper): value for key, value in found.items()}
+    return found
 
 
 def _no_weights(name: str) -> str:
