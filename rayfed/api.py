@@ -113,7 +113,7 @@ class Result(Recorded):
         """
         return read_model(self._run(run))
 
-    def export(self, path: str | Path, run: str | None = None) -> None:
+    def export(self, path: str | Path, run: str | None = None) -> Path:
         """Write the final model of a run by parameter names to a file.
 
         Parameters
@@ -123,12 +123,18 @@ class Result(Recorded):
         run : str, optional
             As in `model`.
 
+        Returns
+        -------
+        Path
+            The file.
+
         Raises
         ------
         ScenarioError
             If there is no such run, it has no final model, or the file cannot be written.
         """
         Trained.read(self._run(run)).write(Path(path))
+        return Path(path)
 
     def _run(self, name: str | None) -> Path:
         """Return the folder of a run, or of the only one."""

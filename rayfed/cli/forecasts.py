@@ -37,6 +37,12 @@ def expected(plan: Any) -> Iterator[tuple[str, str]]:
         yield line, warning
 
 
+def said_of_data(plan: Any) -> list[str]:
+    """Return what data say of themselves, such as that they are a subset; the same line once."""
+    notes = (run.record.get("data_note") for run in plan.runs)
+    return list(dict.fromkeys(filter(None, notes)))
+
+
 def timed(plan: Any) -> str:
     """Return how long the runs will compute, by a round of each algorithm run here."""
     total, parts = 0.0, []

@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
+from typer.testing import CliRunner
 
+from rayfed.cli.main import app
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
 from rayfed.datasets.cifar import CIFAR10, CIFAR100
 from rayfed.datasets.table import Rows
 from rayfed.testing import tiny_run
+from rayfed.testing.toy import toy_scenario
 
 rng = np.random.default_rng(0)
 
@@ -123,3 +127,8 @@ def test_a_run_on_a_subset_warns_of_it(tens, tmp_path, monkeypatch):
                       partition="iid", participation={})  # fmt: skip
     assert "'cifar10' is a subset here" in result.warnings[0]
     assert repr(result).splitlines()[-1] == f"warning: {result.warnings[0]}"
+    scenario = toy_scenario("fedavg", problem=task, clients={"count": 2}, partition="iid",
+                            participation={})  # fmt: skip
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(scenario))
+    checked = CliRunner().invoke(app, ["check", str(tmp_path / "s.yaml")])
+    assert checked.stderr.splitlines() == [f"warning: {result.warnings[0]}"]

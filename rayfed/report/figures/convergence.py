@@ -15,6 +15,7 @@ from rayfed.core.columns import Column
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
+    FONT_SIZE,
     algorithm_styles,
     canvas,
     line,
@@ -266,6 +267,12 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
         "x0": 0,
         "x1": 1,
         "line": {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"},
+        "label": {
+            "texttemplate": "target %{y0:.4~g}",
+            "textposition": "start",
+            "yanchor": "bottom",
+            "font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]},
+        },
     }
     # The page draws the line anew where it is moved to.
     figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape})
