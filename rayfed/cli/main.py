@@ -125,8 +125,8 @@ def check(
     if estimated := estimates(plan):
         say(estimated)
     cost.check_disk(api.default_folder(plan.study))
-    for line in forecasts.said_of_data(plan):
-        say(f"warning: {line}", err, style="yellow")
+    for told in forecasts.said_of_data(plan):
+        say(f"warning: {told}", err, style="yellow")
     for text, warning in forecasts.expected(plan):
         say(text)
         if warning:
