@@ -7,6 +7,10 @@ PART ?= 1/1
 N ?= 100
 SEED ?=
 CHAOS ?= # further options of the campaign: --first 1000, --jobs 4, --json FILE, --shrink
+
+# Otherwise every process compiles all sources again, and pytest rewrites all tests again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
 
 .PHONY: help demo quick test slow durations chaos lint docs bench clean

@@ -25,7 +25,8 @@ from rayfed.runs.logger import LogLine, forward
 from rayfed.runs.run_json import record_failure
 from rayfed.runs.tables import read_tables
 
-_EVERY_S = 0.2
+_EVERY_S = 0.2  # a progress is told
+_LISTEN_S = 0.02
 _mapped = lru_cache(maxsize=1)(read_tables)
 
 
@@ -64,14 +65,18 @@ def _execute(
     memory_gb: float | None,
 ) -> str:
     """Execute a run, and return "finished", "failed" or "interrupted"."""
-    told = time.monotonic()
+    told = heard = time.monotonic()
 
     def report(progress: RunProgress) -> None:
-        nonlocal told
-        if pipe.poll():  # somebody says to stop, or nobody is left
-            driver.stop()
-        elif time.monotonic() - told > _EVERY_S:
-            told = time.monotonic()
+        nonlocal told, heard
+        now = time.monotonic()
+        if now - heard > _LISTEN_S:  # to look takes as long as a short round
+            heard = now
+            if pipe.poll():  # somebody says to stop, or nobody is left
+                driver.stop()
+                return
+        if now - told > _EVERY_S:
+            told = now
             with suppress(BrokenPipeError):
                 pipe.send(progress)
 

@@ -62,9 +62,12 @@ class Worker:
             self.pipe.send((run, str(tables), resume or tries > 0))
 
     def end(self) -> None:
-        """End the process; a run that it is at can be resumed."""
+        """Tell the process to end; a run that it is at can be resumed."""
         self.pipe.close()
         self.process.terminate()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
         self.process.wait()
 
 
@@ -111,8 +114,10 @@ class WorkersStudy:
 
     def close(self) -> None:
         """End the workers."""
+        for worker in self.workers:  # all end at once
+            worker.end()
         while self.workers:
-            self.workers.pop().end()
+            self.workers.pop().wait()
 
 
 class _Queue:
@@ -170,6 +175,7 @@ class _Queue:
         """Give the run of a worker that died to a new one."""
         self.study.workers.remove(worker)
         worker.end()
+        worker.wait()
         if worker.tries + 1 < _TRIES:
             self.study.worker().deal(run, self.tables, True, worker.tries + 1)
             return

@@ -124,8 +124,8 @@ WRONG = {
         "evaluate.gap: found 'maybe'; it should be true or false",
     ),
     "two names as near": (
-        ["participation.select=pow-d"],
-        "participation.select: unknown selection 'pow-d'; known: adapow-d, all, cpow-d, "
+        ["participation.select=opow-d"],
+        "participation.select: unknown selection 'opow-d'; known: adapow-d, all, cpow-d, "
         "oort, power-of-d, rpow-d, uniform, walk, weighted",
     ),
     "unknown executor": (
