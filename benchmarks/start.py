@@ -1,0 +1,99 @@
+"""From the command to the first row: ``python -m benchmarks.start``.
+
+``rayfed run quickstart`` is started anew each time, with its 20 client actors and in one process.
+Beside it, in turn, a bare program starts Ray and 20 actors that do nothing, and calls each once.
+A row counts when its file is on the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter, sleep
+
+import numpy as np
+
+GOAL_S = 8.0
+_LOOK_S = 0.005
+_BARE = """
+import ray
+ray.init("local", num_cpus=20, include_dashboard=False, logging_level="error", log_to_driver=False)
+@ray.remote
+class Client:
+    def ping(self):
+        return 1
+clients = [Client.remote() for _ in range(20)]
+ray.get([client.ping.remote() for client in clients])
+"""
+
+
+def seconds(executor: Sequence[str]) -> tuple[float, float]:
+    """Return when `rayfed run quickstart` has its first row on the disk, and when it has ended.
+
+    Parameters
+    ----------
+    executor : sequence of str
+        Further words of the command.
+
+    Raises
+    ------
+    RuntimeError
+        If it ends without a row.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        command = [sys.executable, "-m", "rayfed", "run", "quickstart", "--quiet"]
+        began = perf_counter()
+        process = subprocess.Popen(
+            [*command, "--out", str(out), *executor],
+            env=_environment(),
+            stdout=subprocess.DEVNULL,
+        )
+        first = None
+        while first is None:
+            sleep(_LOOK_S)
+            if any(out.glob("*/rounds.parquet/*.parquet")):
+                first = perf_counter() - began
+            elif process.poll() is not None:
+                raise RuntimeError(f"quickstart ended with status {process.returncode}")
+        process.wait()
+        return first, perf_counter() - began
+
+
+def bare() -> float:
+    """Return the seconds of a program that starts Ray and 20 actors."""
+    began = perf_counter()
+    command = [sys.executable, "-c", _BARE]
+    subprocess.run(command, check=True, env=_environment(), stderr=subprocess.DEVNULL)
+    return perf_counter() - began
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of users: Python keeps what it has compiled."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure, print, and return 1 where the goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    repeats = parser.parse_args(given).repeats
+    taken = [(bare(), *seconds([]), *seconds(["--set", "executor=serial"])) for _ in range(repeats)]
+    plain, first, end, alone, alone_end = np.median(taken, axis=0)
+    each = ", ".join(f"{row[1]:.1f}" for row in taken)
+    print(f"bare Ray with 20 actors: {plain:.1f} s")
+    print(
+        f"20 client actors: first row {first:.1f} s ({each}; at most {GOAL_S:g}), end {end:.1f} s"
+    )
+    print(f"one process: first row {alone:.1f} s, end {alone_end:.1f} s")
+    return 0 if first <= GOAL_S else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
