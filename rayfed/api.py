@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError, ScenarioError, listed, unknown
@@ -23,7 +24,7 @@ from rayfed.runs.fit import draw
 from rayfed.runs.folder import create, locked
 from rayfed.runs.logger import logger
 from rayfed.runs.modules import find_folders, note_folders, own_modules
-from rayfed.runs.outcome import ended, outcomes
+from rayfed.runs.outcome import ended, outcomes, reason
 from rayfed.runs.remote.place import is_url, read_note, shown
 from rayfed.runs.store import publish_text
 from rayfed.study import Study, apply_overrides, expand, slug
@@ -86,7 +87,8 @@ class Result(Recorded):
         Parameters
         ----------
         run : str, optional
-            A run folder such as ``"fedavg-seed0"``; may be left out if there is only one.
+            A run folder such as ``"fedavg-seed0"``, or its part before ``-seed`` if there is one
+            seed; may be left out if there is only one run.
 
         Returns
         -------
@@ -143,6 +145,9 @@ class Result(Recorded):
         if name is None:
             text = f"holds {len(self.outcome)} runs; name one: {listed(self.outcome)}"
             raise ScenarioError(str(self.folder), text)
+        of_label = [run for run in self.outcome if run.rpartition("-seed")[0] == name]
+        if name not in self.outcome and len(of_label) == 1:
+            (name,) = of_label
         if name not in self.outcome:
             raise ScenarioError("", unknown("run", name, self.outcome))
         return self.folder / name
@@ -230,6 +235,11 @@ def run(
     ScenarioError
         If the scenario or its data are wrong; nothing is started then.
 
+    Warns
+    -----
+    RuntimeWarning
+        If a run failed. The others go on, and what was recorded is kept.
+
     Examples
     --------
     >>> result = rayfed.run(  # doctest: +SKIP
@@ -241,7 +251,8 @@ def run(
     display = _display(watch, len(plan.runs), debug)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
-        return execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
+        result = execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
+    return _with_failures_said(result)
 
 
 def sweep(
@@ -417,14 +428,27 @@ def resume(
         total = len(names) - len(ended(folder, names, failed=not failed))
     display = _display(watch, total, debug)
     with _resumable(folder):
-        return execute(
+        result = execute(
             plan, folder, resume=True, failed=failed, watch=display, debug=debug, page=page
         )
+    return result if plan.study.search else _with_failures_said(result)
 
 
-def _display(watch: ProgressDisplay | bool, total: int, debug: bool = False) -> ProgressDisplay:
+def _with_failures_said(result: Result) -> Result:
+    """Warn of runs that failed: who does not look at the result would not know."""
+    failed = [name for name, status in result.outcome.items() if status == "failed"]
+    if failed:
+        why = f"{failed[0]}: {reason(result.folder / failed[0])}"
+        text = f"{len(failed)} of {len(result.outcome)} runs failed, the first {why}"
+        warn(text, RuntimeWarning, stacklevel=3)
+    return result
+
+
+def _display(
+    watch: ProgressDisplay | bool | None, total: int, debug: bool = False
+) -> ProgressDisplay:
     """Return what displays the progress of so many runs to who calls from Python."""
-    if not isinstance(watch, bool):
+    if watch is not None and not isinstance(watch, bool):
         return watch
     seen = sys.stderr.isatty() or "ipykernel" in sys.modules
     if not (watch and seen) or debug:  # bars would hide the prompt of a debugger

@@ -641,3 +641,54 @@ class TestDisplay:
     def test_one_of_the_users_own(self, looked_at):
         own = Pressed()
         assert api._display(own, 3) is api._display(own, 3, debug=True) is own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breaking(FedAvg):
+    """Raises in its first round."""
+
+    name = "breaking"
+
+    def round(self, state):
+        raise ArithmeticError("no luck")
+        yield
+
+
+def test_from_python_a_run_that_failed_is_a_warning(small, tmp_path):
+    scenario = small | {"algorithms": ["fedavg", Breaking()], "seeds": [0, 1]}
+    with pytest.warns(
+        RuntimeWarning, match="2 of 4 runs failed, the first breaking-seed0: "
+    ) as told:
+        result = rayfed.run(scenario, out=tmp_path / "out", page=False)
+    assert told[0].filename == __file__
+    assert "ArithmeticError: no luck" in str(told[0].message)
+    shown = [line for line in repr(result).splitlines() if "failed: " in line]
+    assert len(shown) == 1
+    assert shown[0].startswith("breaking-seed0, breaking-seed1 failed: ")
+    with pytest.raises(ScenarioError, match=r"the run is failed .*no luck"):
+        result.model("breaking-seed0")
+
+
+def test_a_run_may_be_named_by_its_label_if_there_is_one_seed(small, tmp_path):
+    one = rayfed.run(small | {"seeds": [3]}, out=tmp_path / "one", page=False)
+    np.testing.assert_array_equal(one.model("fedavg"), one.model("fedavg-seed3"))
+    two = rayfed.run(small, out=tmp_path / "two", page=False)
+    with pytest.raises(ScenarioError, match="unknown run 'fedavg'; "):
+        two.model("fedavg")
+
+
+def test_a_model_that_has_no_name_is_there_in_this_process(tmp_path):
+    from torch import nn
+
+    def network(inputs, outputs):
+        return nn.Linear(*inputs, outputs)
+
+    scenario = {
+        "rounds": 1, "clients": {"count": 2}, "algorithms": ["fedavg"], "executor": "serial",
+        "problem": {
+            "name": "network", "model": network,
+            "dataset": {"name": "synthetic", "features": 3, "samples": 5},
+        },
+    }  # fmt: skip
+    result = rayfed.run(scenario, out=tmp_path / "out", page=False)
+    assert isinstance(result.model(), nn.Linear)

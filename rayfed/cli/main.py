@@ -44,6 +44,7 @@ app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "
     "availability. Start with: rayfed run quickstart",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]  # of click, or of typer's copy of it
 MOST_GRAPHS = 1000

@@ -18,6 +18,7 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import Store
 from rayfed.core.arrays import Array, Ints, all_to_numpy, to_numpy
+from rayfed.core.errors import listed
 from rayfed.core.names import called
 from rayfed.core.plugins import defined_at, raised
 from rayfed.core.rng import part_of
@@ -101,7 +102,9 @@ class Task:
     ) -> None:
         self.setup, self.store, self.stacks = setup, store, stacks
         self.key, self.prints = key, prints
-        self.request, self.send = request, setup.problem.arrays(send)
+        self.request = request
+        given = setup.problem.arrays(send)
+        self.send = {name: _read_only(rows) for name, rows in given.items()}
         round = request.round if request.data_round is None else request.data_round
         self.view = setup.views.of(request.owner).at(round)
         self.half: Callable[..., Upload] = getattr(setup.owners[request.owner], request.work)
@@ -266,8 +269,12 @@ class Task:
                 np.errstate(all="ignore"),  # a run that diverges is reported by the engine
                 self.prints.labelled(_Label(self.key, self.request.round, clients.ids)),
             ):
+                before = _versions(send)
                 upload = self.half(clients, **send)
+                self._check_returned(upload, send, before)
                 return _in_numpy(upload) if self.setup.problem.libraries else upload
+        except ClientError:
+            raise
         except Exception as error:
             whole = error
         if len(clients.ids) == 1:
@@ -311,12 +318,36 @@ class Task:
                 wanted = (k, *initial[name].shape)
                 self._refuse(f"keeps '{name}' {rows.shape}; a row a client is {wanted}")
 
+    def _check_returned(
+        self, upload: Any, send: Mapping[str, Array], before: Mapping[str, Any]
+    ) -> None:
+        """Refuse what is no upload, and changes of what other clients are sent as well."""
+        if not isinstance(upload, Upload):
+            self._refuse(f"returns a {type(upload).__name__}; return Upload({{name: rows}})")
+        changed = [name for name, version in _versions(send).items() if version != before[name]]
+        if changed:
+            text = f"changes {listed(changed)} in place, which all clients are sent"
+            self._refuse(f"{text}; copy it first")
+
     def _refuse(self, why: str) -> NoReturn:
         """Blame the client half, under the name of its first client."""
         who = type(self.setup.owners[self.request.owner]).__name__
         at = defined_at(self.half)
         text = f"{who}.{self.request.work} {why}" + (f" ({at})" if at else "")
         raise ClientError(int(self.request.ids[0]), "", text)
+
+
+def _read_only(rows: Array) -> Array:
+    """Return an array that cannot be changed in place: all stacks of clients are sent the same."""
+    if isinstance(rows, np.ndarray) and rows.flags.writeable:
+        rows = rows.view()
+        rows.flags.writeable = False
+    return rows
+
+
+def _versions(send: Mapping[str, Array]) -> dict[str, Any]:
+    """Return how often tensors were changed in place; NumPy's arrays are read-only."""
+    return {name: getattr(rows, "_version", None) for name, rows in send.items()}
 
 
 def _in_numpy(upload: Upload) -> Upload:

@@ -90,7 +90,15 @@ OTHER_NAMES = {
     ("selections", "random"): "it is uniform",
 }
 """What the literature calls what has another name here, by kind, in letters and digits alone."""
+_INSTALLED = {"site-packages", "dist-packages"}
+_OTHERS = {
+    place
+    for home in (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
+    for place in (home.absolute(), home.resolve())
+}
 _DECLARED = re.compile(r'^    name: ClassVar\[str\] = "([^"]+)"', re.M)
+_NAMELESS: dict[str, tuple[Any, ...]] = {}
+"""Classes and functions that no import finds, by the names that studies have for them."""
 _LATE = {"rayfed.problems.network.kernels", "rayfed.problems.network.models"}
 """Folders that are not searched: they import torch, which most studies do not need."""
 
@@ -105,6 +113,12 @@ def load(path: str) -> Any:
         the lines of the user's files.
     """
     module, _, name = path.partition(":")
+    if "<" in name:  # of a lambda, or of what a function defined
+        kept = _NAMELESS.get(path, ())
+        if len(kept) == 1:
+            return kept[0]
+        text = "cannot be found by its name; define it at the top of a module or notebook"
+        raise ScenarioError(clipped(path, 60), text)
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise ScenarioError(clipped(path, 60), "is not a name; write package.module:Class")
     try:
@@ -126,11 +140,21 @@ def raised(error: BaseException) -> str:
     """Return an exception from user code as one line, with the lines of the user's files."""
     kind = "" if isinstance(error, RayfedError) else f"{type(error).__name__}: "
     line = clipped(f"{kind}{error}".rstrip(": "), 140)
-    hint = "; add frozen=True to its @dataclass" if "non-frozen dataclass" in str(error) else ""
+    hint = advice(error)
     if isinstance(error, SyntaxError) and error.filename:
         line = clipped(f"SyntaxError: {error.msg}", 140)
         return f"{line} ({_at(error.filename, error.lineno)})"
     return f"{line}{hint}{places(error)}"
+
+
+def advice(error: BaseException) -> str:
+    """Return what to change after some errors of user code, ``; do this``, or ""."""
+    text = str(error)
+    if "non-frozen dataclass" in text:
+        return "; add frozen=True to its @dataclass"
+    if isinstance(error, ValueError) and "read-only" in text:
+        return "; states and what clients are sent are not changed in place: write x = x + step"
+    return ""
 
 
 def places(error: BaseException) -> str:
@@ -147,9 +171,10 @@ def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 def is_users(filename: str) -> bool:
     """Return whether a file is outside rayfed, installed packages and the standard library."""
-    ours = str(Path(__file__).resolve().parent.parent)
-    foreign = {"site-packages", "dist-packages"}.isdisjoint(Path(filename).parts)
-    return foreign and not filename.startswith((ours, sysconfig.get_path("stdlib"), "<"))
+    path = Path(filename)
+    if filename.startswith("<") or not _INSTALLED.isdisjoint(path.parts):
+        return False
+    return not any(each.is_relative_to(home) for each in (path, path.resolve()) for home in _OTHERS)
 
 
 def defined_at(function: Any) -> str:
@@ -313,8 +338,13 @@ def _check_decorated(name: str, cls: type[Any]) -> None:
 def name_of(plugin: Any) -> str:
     """Return the name that `resolve` maps to a plug-in, given as a class or an instance.
 
-    A function has the name that `load` maps to it.
+    A function has the name that `load` maps to it, if it is not in a function itself: such ones
+    are found again in this process, as long as there is one of a name.
     """
     cls: Any = plugin if isinstance(plugin, (type, FunctionType)) else type(plugin)
-    builtin = cls.__module__.startswith("rayfed.")
-    return str(cls.name) if builtin else f"{cls.__module__}:{cls.__qualname__}"
+    if cls.__module__.startswith("rayfed."):
+        return str(cls.name)
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    if "<" in path:
+        _NAMELESS[path] = tuple({*_NAMELESS.get(path, ()), cls})
+    return path

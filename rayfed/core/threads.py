@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
@@ -14,6 +15,8 @@ ONE_THREAD = {
     f"{name}_THREADS": "1" for name in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM")
 }
 """What libraries read when they are loaded; some start threads then, which spin for a while."""
+_OPENBLAS = "OPENBLAS_NUM_THREADS"
+"""What SciPy's BLAS reads. What OpenMP and MKL read would hold for the user's own work later."""
 
 _changing = Lock()
 _inside = 0
@@ -26,8 +29,9 @@ def one_thread() -> Iterator[None]:
     """Let libraries compute with one thread, also those that are loaded in here.
 
     SciPy has a BLAS of its own, which some of its modules load when they are first used. Afterwards
-    what was loaded meanwhile has as many threads as the others had. It holds for the process: where
-    several threads are in here, from the first that comes to the last that leaves.
+    what was loaded meanwhile has as many threads as the others had. For BLAS it holds for the
+    process: where several threads are in here, from the first that comes to the last that leaves.
+    OpenMP counts threads for each thread; what loads it inside says itself how many it wants.
 
     Examples
     --------
@@ -39,8 +43,10 @@ def one_thread() -> Iterator[None]:
         if not _inside:
             _undo.enter_context(_limited())
         _inside += 1
+        here = _libraries()
     try:
-        yield
+        with here.limit(limits=1, user_api="openmp"):
+            yield
     finally:
         with _changing:
             _inside -= 1
@@ -51,24 +57,27 @@ def one_thread() -> Iterator[None]:
 @contextmanager
 def _limited() -> Iterator[None]:
     before = _libraries()
-    known = {library.filepath for library in before.lib_controllers}
-    most = max((library.num_threads or 1 for library in before.lib_controllers), default=1)
-    said = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
+    known = {library.filepath for library in _blas(before)}
+    most = max((library.num_threads or 1 for library in _blas(before)), default=1)
+    said = os.environ.get(_OPENBLAS)
+    os.environ[_OPENBLAS] = "1"
     try:
-        with before.limit(limits=1):
+        with before.limit(limits=1, user_api="blas"):
             try:
                 yield
             finally:  # within the limit: OpenBLAS obeys one thread alone until it ends
-                for library in _libraries().lib_controllers:
+                for library in _blas(_libraries()):
                     if library.filepath not in known:
                         library.set_num_threads(most)
     finally:
-        for name, value in said.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        if said is None:
+            os.environ.pop(_OPENBLAS, None)
+        else:
+            os.environ[_OPENBLAS] = said
+
+
+def _blas(libraries: ThreadpoolController) -> list[Any]:
+    return list(libraries.select(user_api="blas").lib_controllers)
 
 
 def _libraries() -> ThreadpoolController:

@@ -104,6 +104,8 @@ class Rows:
         if finite and (math.isfinite(row["loss"]) or not due):
             return None
         what = "the loss" if finite else "the model"
+        if run_state.round == 0:
+            return f"round 0: {what} {NOT_FINITE} before any step; correct the start or the data"
         algorithm, rate = self.run.training.algorithm, ""
         if algorithm.local_steps and isinstance(algorithm.local, Descent):
             rate = f" (local lr {algorithm.local.rate(run_state.round):g})"

@@ -10,13 +10,15 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
     from rayfed.report.read.results import Results
+
+_MOST_LINES = 8  # below the table of a result
 
 
 @dataclass(frozen=True)
@@ -322,13 +324,16 @@ class Result:
         return f"{self._results.study} ({', '.join(counts)}) in {self.folder}"
 
     def _beware(self) -> list[str]:
-        """Return a line for every run that failed, and for every warning."""
-        failed = [
-            f"{run.folder.name} failed: {clipped(run.info.get('reason') or 'see its log.txt')}"
-            for run in self._results.runs_found
-            if run.info.get("status") == "failed"
-        ]
-        return [*failed, *(f"warning: {line}" for line in self.warnings)]
+        """Return a line for every reason of runs that failed, and for the first warnings."""
+        failed: dict[str, list[str]] = {}
+        for run in self._results.runs_found:
+            if run.info.get("status") == "failed":
+                reason = clipped(run.info.get("reason") or "see its log.txt")
+                failed.setdefault(reason, []).append(run.folder.name)
+        lines = [f"{listed(runs, 60)} failed: {reason}" for reason, runs in failed.items()]
+        lines += [f"warning: {line}" for line in self.warnings]
+        more = len(lines) - _MOST_LINES
+        return lines if more <= 0 else [*lines[:_MOST_LINES], f"and {more} more lines on the page"]
 
     @cached_property
     def _results(self) -> Results:

@@ -221,7 +221,7 @@ def _cost_titles(
     results: Results, frame: pd.DataFrame
 ) -> list[tuple[str, str, Callable[[float], str]]]:
     title = results.column(frame["target_column"].iloc[0]).title
-    goal = f"{title} {units.number(frame['target'].iloc[0])}"
+    goal = f"{title} {units.target(frame['target'].iloc[0])}"
     return [
         ("rounds_to_target", f"rounds to {goal}", units.count),
         ("rounds_to_keep", "kept from round", units.count),

@@ -12,7 +12,7 @@ from typing import Any
 
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
-from rayfed.core.plugins import places
+from rayfed.core.plugins import advice, places
 from rayfed.engine import columns
 from rayfed.engine.loops import loop_of
 from rayfed.engine.run import Run
@@ -108,7 +108,8 @@ class Driver:
             reason = f"after round {self.progress.round}: {one_line(error)}"
             return self._fail(reason, reason)
         except Exception as error:  # whatever it is: the other runs go on
-            reason = f"after round {self.progress.round}: {one_line(error)}{places(error)}"
+            what = f"{one_line(error)}{advice(error)}{places(error)}"
+            reason = f"after round {self.progress.round}: {what}"
             return self._fail(reason, traceback.format_exc(), isinstance(error, MACHINE_ERRORS))
         return "finished"
 

@@ -11,13 +11,16 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
+from zipfile import is_zipfile
 
+from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import is_users
 from rayfed.engine.run import Run
+from rayfed.runs.remote.place import shown
 from rayfed.runs.store import publish_text
 
 MODULES = "modules.json"
-"""File of a result folder with the folders of the user's modules, where a study names any."""
+"""File of a result folder that says where the user's modules lay, where a study names any."""
 _NAMED = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # module:Class
 
 
@@ -27,11 +30,11 @@ def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
     They are sent to the actors by value, so that the nodes of a cluster need no copy.
     """
     names = {_home(plugin) for run in runs for plugin in _plugins(run)}
-    folders = {Path(sys.modules[n].__file__ or "").parent for n in names if _is_users(n)}
+    folders = {_file(name).parent for name in names if _is_users(name)}
     return [
         module
         for name, module in sorted(sys.modules.items())
-        if _is_users(name) and Path(str(module.__file__)).parent in folders
+        if _file(name).parent in folders and _is_users(name)
     ]
 
 
@@ -41,7 +44,7 @@ def found_by_name(runs: Iterable[Run]) -> bool:
     It does not find classes of a notebook or a script that is executed, or those of a function.
     """
     return all(
-        named.__module__ != "__main__" and "<locals>" not in named.__qualname__
+        named.__module__ != "__main__" and "<" not in named.__qualname__
         for run in runs
         for named in map(_named, _plugins(run))
     )
@@ -56,25 +59,43 @@ def note_folders(folder: Path, scenario: Mapping[str, Any]) -> None:
         If it cannot be written.
     """
     names = {match[1] for text in _texts(scenario) if (match := _NAMED.fullmatch(text))}
-    found = {str(_above(name)) for name in names if _is_users(name)}
+    found = {name: str(_above(name)) for name in sorted(names) if _is_users(name)}
     if found:
-        text = json.dumps({"folders": sorted(found)}, indent=1)
+        text = json.dumps({"modules": found}, indent=1)
         publish_text(folder / MODULES, text + "\n", durable=True)
 
 
 def find_folders(folder: Path) -> None:
-    """Put the folders that a result folder names last on Python's path, if they are there."""
+    """Put the folders of the modules that a result folder names first on Python's path.
+
+    Raises
+    ------
+    ScenarioError
+        If this process has imported a module of the same name from elsewhere.
+    """
+    for name, home in _noted(folder):
+        if name in sys.modules and not _above(name).samefile(home):
+            text = f"'{name}' was imported from {_above(name)}, and this study has it from {home}"
+            raise ScenarioError(shown(folder), f"{text}; go on with it in another process")
+        if home not in sys.path:
+            sys.path.insert(0, home)
+
+
+def _noted(folder: Path) -> list[tuple[str, str]]:
+    """Return the modules that a result folder names with their folders, as far as these exist."""
     held: Any = {}
     with suppress(OSError, ValueError):
         held = json.loads((folder / MODULES).read_text(encoding="utf-8"))
-    named = held.get("folders") if isinstance(held, dict) else None
-    for home in named if isinstance(named, list) else []:
-        if isinstance(home, str) and home not in sys.path and _is_place(home):
-            sys.path.append(home)
+    noted = held.get("modules") if isinstance(held, dict) else None
+    return [
+        (name, home)
+        for name, home in (noted.items() if isinstance(noted, dict) else ())
+        if isinstance(home, str) and _is_place(Path(home))
+    ]
 
 
-def _is_place(home: str) -> bool:
-    return Path(home).is_absolute() and Path(home).is_dir()
+def _is_place(home: Path) -> bool:
+    return home.is_absolute() and (home.is_dir() or is_zipfile(home))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -90,15 +111,21 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _above(name: str) -> Path:
-    """Return the folder from which a module is imported by its whole name."""
-    path = Path(str(sys.modules[name].__file__)).resolve()
-    package = path.stem == "__init__"
-    return path.parents[name.count(".") + package]
+    """Return the folder, or the zip file, from which a module is imported by its whole name."""
+    path = _file(name)
+    return path.parents[name.count(".") + (path.stem == "__init__")]
+
+
+def _file(name: str) -> Path:
+    """Return the file of a module that was imported: a link as it is, since it has the name."""
+    return Path(getattr(sys.modules.get(name), "__file__", None) or "").absolute()
 
 
 def _is_users(name: str) -> bool:
+    if name == "__main__" or name.partition(".")[0] == "rayfed":
+        return False
     path = getattr(sys.modules.get(name), "__file__", None)
-    return name != "__main__" and bool(path) and is_users(str(path))
+    return bool(path) and is_users(str(path))
 
 
 def _plugins(run: Run) -> list[Any]:

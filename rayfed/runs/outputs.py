@@ -68,9 +68,9 @@ def run_warnings(run: Run, records: Records) -> list[str]:
 
 
 def _empty(participants: Ints) -> list[str]:
-    """Return a warning if more rounds than `_FEW_EMPTY` of all used no reply."""
+    """Return a warning if all rounds used no reply, or more than a few did."""
     empty, rounds = int(np.sum(participants == 0)), len(participants)
-    if empty <= _FEW_EMPTY * rounds:
+    if empty <= max(_FEW_EMPTY * rounds, 1) and (empty == 0 or empty < rounds):
         return []
     return [f"{empty:,} of {rounds:,} rounds used no reply: {WHY_EMPTY}"]
 

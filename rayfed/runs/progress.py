@@ -124,8 +124,10 @@ def watch(total: int, console: Console, *, bars: bool = True) -> ProgressDisplay
 
 
 def display(total: int) -> ProgressDisplay:
-    """Return bars on the standard error, or lines in a notebook that cannot show bars."""
+    """Return bars in a terminal or a notebook, lines in a notebook that cannot show bars."""
     console = Console(stderr=True, emoji=False)
+    if not (console.is_terminal or console.is_jupyter):
+        return Silent()
     if console.is_jupyter and find_spec("ipywidgets") is None:
         return Lines(total, console)
     return Bars(total, console)

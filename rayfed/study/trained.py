@@ -120,8 +120,10 @@ def read_model(run: Path) -> Array:
     """
     path = run / "model.npz"
     if not path.is_file():
-        status = _record(run).get("status", "not there")
-        raise ScenarioError(str(path), f"is not there; the run is {status}")
+        record = _record(run)
+        why = f" ({record['reason']})" if record.get("reason") else ""
+        status = record.get("status", "not there")
+        raise ScenarioError(str(path), f"is not there; the run is {status}{why}")
     with np.load(path, allow_pickle=False) as arrays:
         return np.asarray(arrays["x"])
 

@@ -184,7 +184,7 @@ def test_an_upload_that_was_not_declared_is_refused():
         ("sideways", {"vector": 2}, r"ToyHalf.sideways sends 'vector' \(2, 3\) for 3 clients"),
         ("forgetful", {}, "keeps 'cals', which `client_state` does not make"),
         ("greedy", {}, r"keeps 'calls' \(3, 2\); a row a client is \(3, 1\)"),
-        ("odd", {}, "'str' object has no attribute"),
+        ("odd", {}, r"odd returns a str; return Upload"),
     ],
 )
 def test_what_would_be_lost_or_read_amiss_is_refused(work, up, found):

@@ -4,6 +4,7 @@ import dataclasses
 import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +99,36 @@ def test_hints_name_what_there_is():
         assert called not in {"".join(filter(str.isalnum, name)) for name in plugins.find(kind)}
         words = set(re.findall(r"[a-z][a-z0-9-]+", text))
         assert words & set(plugins.find(kind)) or words & set(plugins.find("selections"))
+
+
+def test_whose_a_file_is(tmp_path):
+    package = Path(plugins.__file__).parents[1]
+    (tmp_path / "link").symlink_to(package.parent)
+    beside = f"{package}_plugins/mine.py"
+    for users in (beside, str(tmp_path / "mine.py")):
+        assert plugins.is_users(users)
+    installed = str(tmp_path / "lib/site-packages/a/b.py")
+    ours = (plugins.__file__, str(tmp_path / "link/rayfed/core/plugins.py"))
+    for other in (*ours, re.__file__, installed, "<string>"):
+        assert not plugins.is_users(other)
+
+
+def local(mean):
+    class Slow(Constant):
+        """Another delay at each call."""
+
+        mean_s: float = mean
+
+    return Slow
+
+
+def test_what_has_no_name_to_import_is_found_while_there_is_one():
+    first = local(1.0)
+    name = plugins.name_of(first)
+    assert plugins.load(name) is first
+    assert plugins.name_of(first) == name
+    assert plugins.load(name) is first
+    plugins.name_of(local(2.0))
+    for path in (name, "module:<lambda>", "module:f.<locals>.Slow"):
+        with pytest.raises(ScenarioError, match="define it at the top of a module or notebook"):
+            plugins.load(path)

@@ -101,6 +101,65 @@ print([name for name in ONE_THREAD if name in os.environ])
     assert environment == []
 
 
+OPENMP = """
+import importlib.util
+if importlib.util.find_spec("torch") is None:
+    print(None)
+    raise SystemExit
+
+def here_and_elsewhere():
+    import torch
+    found = [torch.get_num_threads()]
+    other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    other.start()
+    other.join()
+    return found
+"""
+
+
+@pytest.mark.parametrize("told", [{}, {"OPENBLAS_NUM_THREADS": "1"}])
+def test_what_loads_openmp_inside_keeps_its_threads(told):
+    (normal,) = alone(f"{OPENMP}\nprint(here_and_elsewhere())", **told)
+    if normal is None:
+        pytest.skip("needs torch")
+    (after,) = alone(
+        f"{OPENMP}\nwith one_thread():\n    import torch\nprint(here_and_elsewhere())", **told
+    )
+    assert after == normal
+    assert max(normal) > 1
+
+
+def test_openmp_counts_for_each_thread():
+    """The second comes before the first leaves, and both are as they were afterwards."""
+    found = alone(f"""
+{OPENMP}
+import torch
+came, go, seen = threading.Event(), threading.Event(), []
+
+def early():
+    with one_thread():
+        came.set()
+        go.wait()
+        seen.append(torch.get_num_threads())
+    seen.append(torch.get_num_threads())
+
+most = torch.get_num_threads()
+other = threading.Thread(target=early)
+other.start()
+came.wait()
+with one_thread():
+    go.set()
+    other.join()
+    print([torch.get_num_threads(), *seen, most])
+print([torch.get_num_threads()])
+""")
+    if found[0] is None:
+        pytest.skip("needs torch")
+    (inside, inside_other, after_other, most), (after,) = found
+    assert (inside, inside_other) == (1, 1)
+    assert after == after_other == most > 1
+
+
 def test_an_error_inside_ends_it(several):
     after, said = alone("""
 try:

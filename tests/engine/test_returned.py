@@ -12,6 +12,7 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.loops import loop_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask
+from rayfed.testing.studies import on_network
 
 
 def loop_for(scenario):
@@ -144,3 +145,26 @@ def test_a_state_cannot_be_changed_in_place(mixed):
     before, _ = loop.start()
     with pytest.raises(ValueError, match="read-only"):
         loop.step(before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(FedAvg):
+    """Changes what all clients are sent."""
+
+    name = "greedy"
+
+    def train(self, clients, x):
+        """Train from another model than the others."""
+        x[..., 0] += 1.0
+        return super().train(clients, x)
+
+
+@pytest.mark.parametrize("where", ["numpy", "torch"])
+def test_what_clients_are_sent_cannot_be_changed_in_place(mixed, where):
+    """The next clients would begin with another model, and which they are depends on the host."""
+    scenario = mixed(algorithms=[Greedy()])
+    loop = loop_for(on_network(scenario) if where == "torch" else scenario)
+    before, _ = loop.start()
+    with pytest.raises(RunFailed, match="in place") as failed:
+        loop.step(before)
+    assert "'train' failed: " in str(failed.value)

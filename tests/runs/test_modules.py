@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
+from zipfile import ZipFile
 
 import pytest
 
 import rayfed.algorithms.fedexp
+from rayfed.core.errors import ScenarioError
 from rayfed.runs.modules import MODULES, find_folders, note_folders
 
 PLUGINS = '''
@@ -58,7 +61,9 @@ def python(folder, code):
 
 
 def test_a_study_is_resumed_and_exported_from_another_folder(begun, tmp_path):
-    assert json.loads((begun / MODULES).read_text()) == {"folders": [str(tmp_path / "home")]}
+    assert json.loads((begun / MODULES).read_text()) == {
+        "modules": {"own.plugins": str(tmp_path / "home")}
+    }
     elsewhere = tmp_path / "elsewhere"
     run = begun / "mine-seed0"
     (run / "run.json").unlink()  # as if it had not ended
@@ -80,7 +85,8 @@ def test_what_is_installed_leaves_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1]", "{", '{"folders": "/"}', '{"folders": [1, "/nowhere/at/all", ""]}']
+    "text",
+    ["", "[1]", "{", '{"modules": "/"}', '{"modules": {"a": 1, "b": "/nowhere/at", "c": ""}}'],
 )
 def test_a_damaged_note_changes_nothing(text, tmp_path):
     (tmp_path / MODULES).write_text(text)
@@ -88,3 +94,52 @@ def test_a_damaged_note_changes_nothing(text, tmp_path):
     find_folders(tmp_path)
     find_folders(tmp_path / "none")
     assert sys.path == before
+
+
+@pytest.fixture
+def apart(tmp_path, monkeypatch):
+    """Two folders with a module of one name, and a result folder that notes the second."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own_apart.py").write_text(f"home = {name!r}\n")
+    note = {"modules": {"own_apart": str(tmp_path / "two")}}
+    (tmp_path / MODULES).write_text(json.dumps(note))
+    yield tmp_path
+    sys.modules.pop("own_apart", None)
+
+
+def test_the_noted_module_comes_before_another_of_its_name(apart):
+    sys.path.insert(0, str(apart / "one"))
+    find_folders(apart)
+    assert import_module("own_apart").home == "two"
+    find_folders(apart)  # it is the one that is wanted
+
+
+def test_a_module_of_another_folder_that_was_imported_is_refused(apart):
+    sys.path.insert(0, str(apart / "one"))
+    assert import_module("own_apart").home == "one"
+    with pytest.raises(ScenarioError, match=r"'own_apart' was imported from "):
+        find_folders(apart)
+
+
+@pytest.mark.parametrize("how", ["link", "zip"])
+def test_modules_behind_links_and_in_zip_files_are_found(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "elsewhere.py").write_text("class Mine: pass\n")
+    if how == "link":
+        (home / "own_found.py").symlink_to(tmp_path / "elsewhere.py")
+    else:
+        home = home / "all.zip"
+        with ZipFile(home, "w") as file:
+            file.write(tmp_path / "elsewhere.py", "own_found.py")
+    sys.path.insert(0, str(home))
+    import_module("own_found")
+    note_folders(tmp_path, {"algorithms": ["own_found:Mine"]})
+    del sys.modules["own_found"]
+    sys.path.remove(str(home))
+    find_folders(tmp_path)
+    assert import_module("own_found").Mine.__name__ == "Mine"
+    del sys.modules["own_found"]

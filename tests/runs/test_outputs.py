@@ -22,7 +22,8 @@ def test_rounds_without_replies_are_a_warning(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("empty", "rounds", "warned"), [(1, 10, False), (2, 19, True), (0, 0, False)]
+    ("empty", "rounds", "warned"),
+    [(1, 9, False), (2, 9, True), (2, 20, False), (3, 20, True), (1, 1, True), (0, 0, False)],
 )
 def test_a_tenth_of_the_rounds_may_be_empty(empty, rounds, warned):
     lines = outputs._empty(np.repeat([0, 2], [empty, rounds - empty]))

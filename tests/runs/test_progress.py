@@ -134,12 +134,18 @@ def test_silent_says_nothing(capsys):
 
 
 @pytest.mark.parametrize(
-    ("notebook", "widgets", "kind"),
-    [(False, False, Bars), (True, True, Bars), (True, False, Lines)],
+    ("terminal", "notebook", "widgets", "kind"),
+    [
+        (True, False, False, Bars),
+        (False, True, True, Bars),
+        (False, True, False, Lines),
+        (False, False, True, Silent),  # a script that imports what notebooks import
+    ],
 )
-def test_bars_from_python_unless_a_notebook_cannot_show_them(monkeypatch, notebook, widgets, kind):
+def test_bars_from_python_where_they_are_seen(monkeypatch, terminal, notebook, widgets, kind):
     def console(**settings):
-        return Console(file=io.StringIO(), force_jupyter=notebook, **settings)
+        forced = {"force_jupyter": notebook, "force_terminal": terminal or None}
+        return Console(file=io.StringIO(), **forced, **settings)
 
     monkeypatch.setattr(progress, "Console", console)
     monkeypatch.setattr(progress, "find_spec", lambda name: object() if widgets else None)

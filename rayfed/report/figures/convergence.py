@@ -268,7 +268,7 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
         "x1": 1,
         "line": {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"},
         "label": {
-            "texttemplate": "target %{y0:.4~g}",
+            "texttemplate": "target %{y0:.6~g}",
             "textposition": "start",
             "yanchor": "bottom",
             "font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]},

@@ -55,7 +55,7 @@ def goal(column: Column, value: float) -> str:
     >>> goal(Column("loss"), 0.05), goal(gap, 2.06e-9)
     ('loss 0.05', 'a gap to the optimum of 2.06e-9')
     """
-    title, number = column.title, units.number(value)
+    title, number = column.title, units.target(value)
     return f"a {title} of {number}" if " to " in title else f"{title} {number}"
 
 

@@ -31,6 +31,17 @@ def number(value: float, digits: int = 3) -> str:
     return _trim(f"{rounded:,.{places}f}")
 
 
+def target(value: float) -> str:
+    """Return a target: rounded like other numbers it may be one that a run began with.
+
+    Examples
+    --------
+    >>> target(0.078), target(2.3053)
+    ('0.078', '2.3053')
+    """
+    return number(value, 6)
+
+
 def setting(value: float) -> str:
     """Return a setting: a power of two that three digits do not hold is written as one.
 

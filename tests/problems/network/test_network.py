@@ -196,7 +196,7 @@ def test_a_start_from_a_file(tmp_path, file):
     np.testing.assert_array_equal(frozen.fixed["conv.weight"], state["conv.weight"].numpy())
 
 
-@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
+@pytest.mark.parametrize("prefix", ["", "module.", "module._orig_mod.", "model."])
 @pytest.mark.parametrize("holder", [None, "state_dict", "model_state_dict", "model"])
 def test_a_start_from_a_checkpoint_of_a_training_script(tmp_path, holder, prefix):
     state = Pixels(3).state_dict()
@@ -252,11 +252,44 @@ def test_files_without_weights_are_refused(tmp_path):
     with pytest.raises(ScenarioError, match="does not exist"):
         bind(init=tmp_path / "missing.pt")
     torch.save(Pixels(3), tmp_path / "whole.pt")  # pickled code is never run
-    with pytest.raises(ScenarioError, match="holds no weights"):
+    with pytest.raises(ScenarioError, match=r"holds objects beside tensors.*save the state dict"):
         bind(init=tmp_path / "whole.pt")
-    torch.save({"epoch": 3, "optimizer": {"state": {}}}, tmp_path / "other.pt")
-    with pytest.raises(ScenarioError, match="holds no weights"):
+    torch.save({"net": Pixels(3).state_dict(), "epoch": 3}, tmp_path / "other.pt")
+    with pytest.raises(ScenarioError, match=r"holds no weights.*; it holds net, epoch"):
         bind(init=tmp_path / "other.pt")
+
+
+def test_a_start_from_an_averaged_model(tmp_path):
+    averaged = torch.optim.swa_utils.AveragedModel(Pixels(3))
+    path = write(tmp_path / "a.pt", averaged.state_dict())
+    expected = parameters_to_vector(averaged.module.parameters()).detach().double().numpy()
+    np.testing.assert_array_equal(bind().read_initial(path, KEY), expected)
+
+
+class Squeezed(Pixels):
+    """Loses the axis of the rows where there is one row."""
+
+    def forward(self, x):
+        return super().forward(x).squeeze()
+
+
+class NumPyDropout(Pixels):
+    """Draws by NumPy."""
+
+    def forward(self, x):
+        return super().forward(x) * float(np.random.random())  # noqa: NPY002  as users do
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Squeezed, r"'Squeezed' returns \(3,\) for 1 rows of shape"),
+        (NumPyDropout, "'NumPyDropout' returns other scores for the same rows and random numbers"),
+    ],
+)
+def test_what_fails_in_some_batches_only_is_refused_before(model, told):
+    with pytest.raises(ScenarioError, match=told):
+        bind(model)
 
 
 class Pair(Pixels):
@@ -274,7 +307,11 @@ def nothing(inputs, outputs):
 @pytest.mark.parametrize(
     ("settings", "place", "message"),
     [
-        ({"shape": (784,)}, "model", r"'Pixels' cannot take rows of shape \(784,\): RuntimeError"),
+        (
+            {"shape": (784,)},
+            "model",
+            r"'Pixels' cannot take 2 rows of shape \(784,\): RuntimeError",
+        ),
         ({"model": {"name": Pixels, "outputs": 7}}, "model", r"returns \(2, 7\).*needs \(2, 3\)"),
         ({"model": {"name": Pixels, "hidden": 3}}, "model", "cannot be made: TypeError.*hidden"),
         ({"model": nothing}, "model", "makes a dict; give a torch.nn.Module"),

@@ -16,6 +16,7 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.rng import Key
 from rayfed.problems.network.network import MODELS, Network
 
+_BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _PLACE = "problem.model"
 
 
@@ -79,7 +80,7 @@ def make(network: Network, shape: tuple[int, ...], outputs: int, key: Key) -> nn
 def _check_batch_norm(network: Network, module: nn.Module) -> None:
     """Refuse BatchNorm that no client could keep; the others need an algorithm that does so."""
     for name, part in module.named_modules():
-        if isinstance(part, nn.modules.batchnorm._BatchNorm):
+        if isinstance(part, _BATCH_NORM):
             if not part.track_running_stats or part.momentum is None:
                 text = f"{shown(network)} has BatchNorm ('{name}') without running statistics"
                 raise ScenarioError(_PLACE, f"{text} or a momentum; leave PyTorch's defaults")
@@ -89,33 +90,61 @@ def _check_batch_norm(network: Network, module: nn.Module) -> None:
 
 
 def check_rows(network: Network, module: nn.Module, shape: tuple[int, ...], outputs: int) -> bool:
-    """Run two rows of zeros through a module, and return whether training draws random numbers.
+    """Run rows of zeros through a module, and return whether training draws random numbers.
 
     Raises
     ------
     ScenarioError
-        If it cannot take them, or returns something of another shape than the loss needs.
+        If it cannot take them, returns something of another shape than the loss needs, or draws
+        from another generator than PyTorch's.
     """
-    rows = torch.zeros(2, *shape)
     module.train()
-    with seeded(0), torch.no_grad():
+    with kept(torch.default_generator), torch.no_grad():
+        scores = _scores(network, module, shape, 2)
+        torch.default_generator.manual_seed(0)
         before = torch.get_rng_state()
-        try:
-            scores = module(rows)
-        except Exception as error:
-            text = f"{shown(network)} cannot take rows of shape {shape}"
-            raise ScenarioError(_PLACE, f"{text}: {plugins.raised(error)}") from error
+        again = _scores(network, module, shape, 2)
         random = not torch.equal(before, torch.get_rng_state())
-    fits = [(2, outputs)] if outputs > 1 else [(2, 1), (2,)]
+        _check_scores(network, scores, shape, outputs, 2)
+        torch.default_generator.manual_seed(0)
+        third = _scores(network, module, shape, 2)
+        if not torch.equal(again.nan_to_num(), third.nan_to_num()):
+            text = f"{shown(network)} returns other scores for the same rows and random numbers"
+            raise ScenarioError(_PLACE, f"{text}; draw by torch, and keep nothing between batches")
+        norms = (part for part in module.modules() if isinstance(part, _BATCH_NORM))
+        if not any(norms):  # it cannot train on one row
+            _check_scores(network, _scores(network, module, shape, 1), shape, outputs, 1)
+    return random
+
+
+def _scores(network: Network, module: nn.Module, shape: tuple[int, ...], rows: int) -> Any:
+    """Return what a module makes of some rows of zeros.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot take them.
+    """
+    try:
+        return module(torch.zeros(rows, *shape))
+    except Exception as error:
+        text = f"{shown(network)} cannot take {rows} rows of shape {shape}"
+        raise ScenarioError(_PLACE, f"{text}: {plugins.raised(error)}") from error
+
+
+def _check_scores(
+    network: Network, scores: Any, shape: tuple[int, ...], outputs: int, rows: int
+) -> None:
+    """Refuse scores of another shape than the loss needs."""
+    fits = [(rows, outputs)] if outputs > 1 else [(rows, 1), (rows,)]
     if not isinstance(scores, torch.Tensor):
         text = f"{shown(network)} returns a {type(scores).__name__}; return the scores alone"
         raise ScenarioError(_PLACE, f"{text}, a tensor")
     found = tuple(scores.shape)
     if found not in fits:
         loss = clipped(network.loss, 40) if isinstance(network.loss, str) else "the loss"
-        text = f"{shown(network)} returns {found} for 2 rows of shape {shape}"
+        text = f"{shown(network)} returns {found} for {rows} rows of shape {shape}"
         raise ScenarioError(_PLACE, f"{text}; {loss} of this data needs {fits[0]}")
-    return random
 
 
 def shown(network: Network) -> str:

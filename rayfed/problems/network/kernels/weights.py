@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ _PLACE = "problem.init"
 FLAT = "x"
 """Name of the flat model in a ``model.npz``."""
 _HOLDERS = ("state_dict", "model_state_dict", "model")  # of training scripts' checkpoints
-_WRAPPERS = ("_orig_mod.", "module.")  # of torch.compile, and of data parallel training
+_COUNT = "n_averaged"  # which averaged models have beside their module
 
 
 def with_file(
@@ -75,13 +76,20 @@ def _read(path: Path, name: str) -> dict[str, Tensor]:
         raise ScenarioError(_PLACE, text) from error
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ScenarioError(_PLACE, f"{name} does not exist; give torch or a file") from error
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, RuntimeError) as error:
-        raise ScenarioError(_PLACE, _no_weights(name)) from error
-    except Exception as error:  # unpicklers and safetensors raise errors of their own
+    except UnpicklingError as error:
+        if not zipfile.is_zipfile(path):
+            raise ScenarioError(_PLACE, _no_weights(name)) from error
+        text = f"{name} holds objects beside tensors, which could run code when they are loaded"
+        remedy = "save the state dict alone: torch.save(module.state_dict(), file)"
+        raise ScenarioError(_PLACE, f"{text}; {remedy}") from error
+    except Exception as error:  # each format has errors of its own
         raise ScenarioError(_PLACE, _no_weights(name)) from error
     held = _inside(found)
     if held is None:
-        raise ScenarioError(_PLACE, _no_weights(name))
+        text = _no_weights(name)
+        if isinstance(found, Mapping):
+            text += f"; it holds {listed(map(str, found), 60)}"
+        raise ScenarioError(_PLACE, text)
     return held
 
 
@@ -95,11 +103,13 @@ def _inside(found: Any) -> dict[str, Tensor] | None:
 
 
 def _bare(found: dict[str, Tensor], values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return values without what a wrapper of the module put before all of their names."""
-    for wrapper in _WRAPPERS * 2:  # either may be inside the other
-        wrapped = all(key.startswith(wrapper) for key in found)
-        if wrapped and not any(key.startswith(wrapper) for key in values):
-            found = {key.removeprefix(wrapper): value for key, value in found.items()}
+    """Return values without what wrappers of the module put before all of their names."""
+    found = {key: value for key, value in found.items() if key != _COUNT or key in values}
+    while found and not found.keys() & values.keys():
+        first = {key.partition(".")[0] for key in found}
+        if len(first) > 1 or not all("." in key for key in found):
+            break
+        found = {key.partition(".")[2]: value for key, value in found.items()}
     return found
 
 
@@ -132,7 +142,7 @@ def _check(
         wanted = tuple(values[key].shape)
         if tuple(value.shape) != wanted:
             text = f"{name} holds '{key}' {tuple(value.shape)}; the model has {wanted}"
-            raise ScenarioError(_PLACE, text)
+            raise ScenarioError(_PLACE, f"{text}; name what is to be taken under init_layers")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             text = f"{name} holds NaN or infinite numbers in '{key}'"
             remedy = "give the model of a run that did not diverge"

@@ -128,7 +128,7 @@ const curves = (() => {
       ...missing.map((row) => `${quoted(row.name)} ${row.partly ? "not with every seed" : "never"}`),
     ];
     if (parts.length > MOST_NAMED) parts.splice(MOST_NAMED, Infinity, `${parts.length - MOST_NAMED} more`);
-    const goal = `${data.columns[view.y].title} ${units.number(view.target)}`;
+    const goal = `${data.columns[view.y].title} ${units.target(view.target)}`;
     return `${goal} reached: ${parts.join(", ")}`.replace(UNIT, "\u00a0");
   }
 

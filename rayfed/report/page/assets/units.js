@@ -21,6 +21,8 @@ const units = (() => {
     return trim(grouped(rounded.toFixed(places)));
   }
 
+  const target = (value) => number(value, 6); // rounded further it may be another one
+
   function count(value) {
     if (!Number.isFinite(value)) return "-";
     const whole = Number.isInteger(value) || Math.abs(value) >= 1000;
@@ -66,5 +68,5 @@ const units = (() => {
     return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
   }
 
-  return { number, count, duration, size, clock };
+  return { number, target, count, duration, size, clock };
 })();

@@ -36,9 +36,9 @@ page.add("convergence", (payload) => {
     const has = view.target !== null;
     $("#target").hidden = !has;
     if (!has) return;
-    $("#target-value").value = units.number(view.target).replaceAll(",", "");
+    $("#target-value").value = units.target(view.target).replaceAll(",", "");
     $("#target-slider").value = toSlider(view.target);
-    $("#target-slider").setAttribute("aria-valuetext", units.number(view.target));
+    $("#target-slider").setAttribute("aria-valuetext", units.target(view.target));
   }
 
   function setTarget(value) {

@@ -105,7 +105,7 @@ page.add("costs", () => {
       cell.className = [cost === best ? "best" : "", texts.length > 1 ? "spread" : ""].join(" ").trim();
     }
     if (head.dataset.clock !== "round") return;
-    const goal = `${curveData().columns[view.y].title} ${units.number(view.target)}`;
+    const goal = `${curveData().columns[view.y].title} ${units.target(view.target)}`;
     $("button", head).textContent = `rounds to ${goal}`;
   }
 
