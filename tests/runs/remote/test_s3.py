@@ -18,7 +18,8 @@ STATEFUL = {"name": "local-only", "local": {"steps": 2, "batch": 4}}
 STUDY = mixed(rounds=12, seeds=[0, 1], algorithms=[STATEFUL], checkpoint={"every_s": 0.1})
 RUN = """
 import sys, time
-from rayfed.cli import main, progress
+from rayfed.cli import main
+from rayfed.runs import progress
 from rayfed.runs.remote import mirror
 mirror.EVERY_S = 0.05
 progress.Lines.runs = lambda *said: time.sleep(0.15)
