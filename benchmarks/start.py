@@ -22,7 +22,7 @@ GOAL_S = 8.0
 _LOOK_S = 0.005
 _BARE = """
 import ray
-ray.init("local", num_cpus=20, include_dashboard=False, logging_level="error", log_to_driver=False)
+ray.init("local", num_cpus=20, include_dashboard=False, logging_level="fatal", log_to_driver=False)
 @ray.remote
 class Client:
     def ping(self):
