@@ -73,12 +73,17 @@ def find_folders(folder: Path) -> None:
     ScenarioError
         If this process has imported a module of the same name from elsewhere.
     """
-    for name, home in _noted(folder):
-        if name in sys.modules and not _above(name).samefile(home):
+    noted = _noted(folder)
+    here = str(Path.cwd())
+    if noted and here not in sys.path:  # else who reads the scenario would put it first
+        sys.path.insert(0, here)
+    for name, home in noted:
+        if name in sys.modules and _above(name).resolve() != Path(home).resolve():
             text = f"'{name}' was imported from {_above(name)}, and this study has it from {home}"
             raise ScenarioError(shown(folder), f"{text}; go on with it in another process")
-        if home not in sys.path:
-            sys.path.insert(0, home)
+        if home in sys.path:
+            sys.path.remove(home)
+        sys.path.insert(0, home)
 
 
 def _noted(folder: Path) -> list[tuple[str, str]]:

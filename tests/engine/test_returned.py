@@ -159,12 +159,43 @@ class Greedy(FedAvg):
         return super().train(clients, x)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ahead(Greedy):
+    """Sends what it has just computed, which is nobody's state."""
+
+    name = "ahead"
+
+    def round(self, state):
+        """Send twice the model."""
+        p = state["x"].size
+        reply = yield Ask("train", send={"x": 2 * state["x"]}, up={"delta": p})
+        return {"x": state["x"] - reply.mean["delta"]}, {}
+
+
 @pytest.mark.parametrize("where", ["numpy", "torch"])
-def test_what_clients_are_sent_cannot_be_changed_in_place(mixed, where):
+@pytest.mark.parametrize("algorithm", [Greedy, Ahead])
+def test_what_clients_are_sent_cannot_be_changed_in_place(mixed, where, algorithm):
     """The next clients would begin with another model, and which they are depends on the host."""
-    scenario = mixed(algorithms=[Greedy()])
+    scenario = mixed(algorithms=[algorithm()])
     loop = loop_for(on_network(scenario) if where == "torch" else scenario)
     before, _ = loop.start()
     with pytest.raises(RunFailed, match="in place") as failed:
         loop.step(before)
     assert "'train' failed: " in str(failed.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost(FedAvg):
+    """Begins with NaN."""
+
+    name = "lost"
+
+    def init(self, x0):
+        """Return no model."""
+        return {"x": x0 * np.nan}
+
+
+def test_a_start_that_is_not_finite_is_not_blamed_on_the_step(mixed):
+    loop = loop_for(mixed(algorithms=[Lost()]))
+    told = "round 0: the model is not finite before any step; correct the start or the data"
+    assert loop.failure(*loop.start()) == told

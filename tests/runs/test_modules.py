@@ -1,6 +1,7 @@
 """The user's modules are found again by who resumes or exports from another folder."""
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -76,6 +77,18 @@ def test_a_study_is_resumed_and_exported_from_another_folder(begun, tmp_path):
     assert (elsewhere / "model.npz").is_file()
 
 
+def test_another_module_of_that_name_where_it_is_resumed_is_not_taken(begun, tmp_path):
+    (begun / "mine-seed0" / "run.json").unlink()
+    other = tmp_path / "elsewhere" / "own"
+    other.mkdir()
+    for name in ("__init__", "plugins"):
+        (other / f"{name}.py").write_text("raise RuntimeError('another one')\n")
+    for order in ("", "import sys; sys.path[:] = sys.path[1:]"):  # as a command has it
+        code = f"{order}\nrayfed.resume({str(begun)!r}, page=False)"
+        python(tmp_path / "elsewhere", code)
+    assert json.loads((begun / "mine-seed0" / "run.json").read_text())["status"] == "finished"
+
+
 def test_what_is_installed_leaves_no_file(tmp_path):
     ours = {"name": f"{rayfed.algorithms.fedexp.__name__}:FedExP"}
     scenario = {"algorithms": ["fedavg", ours], "problem": {"model": "json:JSONDecoder"}}
@@ -119,6 +132,9 @@ def test_the_noted_module_comes_before_another_of_its_name(apart):
 def test_a_module_of_another_folder_that_was_imported_is_refused(apart):
     sys.path.insert(0, str(apart / "one"))
     assert import_module("own_apart").home == "one"
+    with pytest.raises(ScenarioError, match=r"'own_apart' was imported from "):
+        find_folders(apart)
+    shutil.rmtree(apart / "one")
     with pytest.raises(ScenarioError, match=r"'own_apart' was imported from "):
         find_folders(apart)
 

@@ -33,7 +33,9 @@ def test_each_run_has_its_crossing_and_baselines_have_none(results):
     assert sorted(trace(figure, "fedavg", "crossing").x) == [2, 3]
     assert list(trace(figure, "fedavg", "crossing").y) == [2, 2]
     assert list(trace(figure, "centralised", "crossing").x) == []
-    assert figure.layout.shapes[0].y0 == 2.0
+    line = figure.layout.shapes[0]
+    assert line.y0 == 2.0
+    assert line.label.texttemplate == "target %{y0:.6~g}"  # follows the line where it is moved
 
 
 def test_a_clock_that_stands_still_is_a_level_line(results):
