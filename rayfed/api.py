@@ -13,28 +13,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+from rayfed.core.announced import run_folders
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError, ScenarioError, listed, unknown
+from rayfed.core.files import reading
+from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
 from rayfed.report.result import Result as Recorded
-from rayfed.runs import labels
+from rayfed.runs.afterwards import complete
 from rayfed.runs.backend import ProgressDisplay, Silent
-from rayfed.runs.fit import draw
+from rayfed.runs.continued import adopt, check_all, check_same, extended
 from rayfed.runs.folder import create, locked
 from rayfed.runs.logger import logger
-from rayfed.runs.modules import find_folders, note_folders, own_modules
-from rayfed.runs.outcome import ended, outcomes, reason
+from rayfed.runs.modules import note_modules, noted_runs, of_study, own_modules
+from rayfed.runs.outcome import ended, outcomes, reason, record
 from rayfed.runs.remote.place import is_url, read_note, shown
 from rayfed.runs.store import publish_text
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.combined import combined
+from rayfed.study.composed import read as read_composed
 from rayfed.study.dotted import Overrides, pairs
 from rayfed.study.names import run_folder
 from rayfed.study.plan import Plan, make
 from rayfed.study.trained import Trained, final_model, read_model
-from rayfed.study.yamlfile import check_regular
 
 if TYPE_CHECKING:
     from rayfed.runs.backend import Backend
@@ -42,10 +45,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Result",
     "begin",
+    "check_unchanged",
     "cluster_cpus",
     "cpus",
     "default_folder",
     "execute",
+    "kept",
     "load",
     "local_copy",
     "placed",
@@ -81,7 +86,7 @@ class Result(Recorded):
     >>> result.figure("convergence", x="time_s", y="loss")  # doctest: +SKIP
     """
 
-    def model(self, run: str | None = None) -> Any:
+    def model(self, run: str | None = None, *, trust: bool = False) -> Any:
         """Return the final model of a run.
 
         Parameters
@@ -89,6 +94,9 @@ class Result(Recorded):
         run : str, optional
             A run folder such as ``"fedavg-seed0"``, or its part before ``-seed`` if there is one
             seed; may be left out if there is only one run.
+        trust : bool
+            Whether a module that the scenario names is imported although the folder was not made
+            here by this user.
 
         Returns
         -------
@@ -99,30 +107,31 @@ class Result(Recorded):
         Raises
         ------
         ScenarioError
-            If there is no such run, or it has no final model.
+            If there is no such run, it has no final model, or a module would be imported that is
+            not trusted.
 
         Examples
         --------
         >>> result.model("FedAvg-seed0").shape  # doctest: +SKIP
         (118,)
         """
-        return final_model(self._run(run))
+        return final_model(self._run(run), trust)
 
     def weights(self, run: str | None = None) -> Floats:
         """Return the final model of a run as an array (p,), of a network as well.
 
-        The arguments and errors are those of `model`.
+        No module of the user's is imported. The other arguments and errors are those of `model`.
         """
         return read_model(self._run(run))
 
-    def export(self, path: str | Path, run: str | None = None) -> Path:
+    def export(self, path: str | Path, run: str | None = None, *, trust: bool = False) -> Path:
         """Write the final model of a run by parameter names to a file.
 
         Parameters
         ----------
         path : path
             A file that ends in .safetensors, .npz or .pt (a state dict).
-        run : str, optional
+        run, trust
             As in `model`.
 
         Returns
@@ -133,9 +142,10 @@ class Result(Recorded):
         Raises
         ------
         ScenarioError
-            If there is no such run, it has no final model, or the file cannot be written.
+            If there is no such run, it has no final model, a module would be imported that is not
+            trusted, or the file cannot be written.
         """
-        Trained.read(self._run(run)).write(Path(path))
+        Trained.read(self._run(run), trust).write(Path(path))
         return Path(path)
 
     def _run(self, name: str | None) -> Path:
@@ -341,7 +351,8 @@ def begin(
     plan.cost(cpus()).check_disk(folder)
     create(folder, note)
     try:
-        note_folders(folder, plan.study.to_dict())
+        runs = [] if plan.study.search else [run.folder for run in plan.runs]
+        note_modules(folder, plan.study.to_dict(), runs)
         publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
@@ -361,7 +372,8 @@ def read(
 ) -> Study:
     """Return the study of a scenario, with overrides.
 
-    The current folder and that of the scenario go on Python's path: the user's modules are there.
+    Modules that a file names are looked for in its folder, on Python's path and in the current
+    folder; see `rayfed.core.own`.
 
     Raises
     ------
@@ -381,56 +393,77 @@ def read(
 
 
 def _read_file(path: Path, overrides: Overrides) -> Study:
-    check_regular(path)
-    for home in (str(Path.cwd()), str(path.resolve().parent)):  # the user's own modules
-        if home not in sys.path:
-            sys.path.insert(0, home)
-    return load_study(path, overrides)
+    with reading(path, "a scenario file"):
+        beside = str(path.resolve().parent)
+    with resolving(Names(beside=beside)):
+        return load_study(path, overrides)
 
 
 def resume(
     folder: str | Path,
     *,
     failed: bool = False,
+    accept_changes: bool = False,
     address: str | None = None,
+    trust: bool = False,
     watch: ProgressDisplay | bool = True,
     debug: bool = False,
     page: bool = True,
 ) -> Result:
     """Continue the runs of a result folder that have not ended, from their last checkpoints.
 
+    What decides their results must be as it was when they began: the scenario in the folder, the
+    data and the user's modules. More rounds, looser rules under ``stop``, and more seeds or other
+    new runs are no change: the study is extended, to what it would be had it asked for them at
+    once.
+
     Parameters
     ----------
     folder : path or URL
         The result folder.
     failed : bool
-        Whether runs that failed are tried again, too: after a bug in a plug-in was mended.
+        Whether runs that failed are tried again, too: after a bug in a plug-in was mended. Then
+        modules may have changed.
+    accept_changes : bool
+        Whether to go on though something has changed. What did is noted in the ``run.json`` of each
+        run under ``changes``, and among its warnings.
     address : str, optional
         Of the Ray cluster to use, "local" for Ray on this machine; that of before if None.
+    trust : bool
+        Whether modules that the scenario names are imported although the folder was not made here
+        by this user.
     watch, debug, page
         As in `run`.
 
     Raises
     ------
     ScenarioError
-        If the folder holds no scenario, or another process is running it.
+        If the folder holds no scenario, or another process is running it; if something has changed
+        that is not accepted, or a module would be imported that is not trusted.
+
+    Warns
+    -----
+    RuntimeWarning
+        If a run failed, or if a version began it that noted no digests.
 
     Examples
     --------
     >>> result = rayfed.resume("results/quickstart")  # doctest: +SKIP
     """
     folder = local_copy(folder, None if isinstance(watch, bool) else watch)
-    plan: Any = recorded(folder, address)
+    plan: Any = recorded(folder, address, trust)
+    for line in check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes):
+        warn(line, RuntimeWarning, stacklevel=2)
     if plan.study.search:
         total = plan.search.runs
     else:
-        names = [run.folder for run in plan.runs]
-        total = len(names) - len(ended(folder, names, failed=not failed))
+        total = len(plan.runs) - len(kept(plan, folder, failed=failed))
     display = _display(watch, total, debug)
     with _resumable(folder):
         result = execute(
-            plan, folder, resume=True, failed=failed, watch=display, debug=debug, page=page
-        )
+            plan, folder, resume=True, failed=failed, accept_changes=accept_changes,
+            watch=display, debug=debug, page=page,
+        )  # fmt: skip
     return result if plan.study.search else _with_failures_said(result)
 
 
@@ -469,50 +502,86 @@ def _resumable(folder: Path) -> Iterator[None]:
         raise
 
 
-def recorded(folder: Path, address: str | None = None) -> Plan:
+def recorded(folder: Path, address: str | None = None, trust: bool = False) -> Plan:
     """Return the plan of a result folder.
 
     Parameters
     ----------
     folder : Path
         The result folder.
-    address : str, optional
+    address, trust
         As in `resume`.
 
     Raises
     ------
     ScenarioError
-        If the folder holds no scenario.
+        If the folder holds no scenario, or it names modules and was not made here by this user.
     """
     if not (folder / "scenario.yaml").is_file():
         raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
-    find_folders(folder)
-    return prepare(read(folder / "scenario.yaml", (), address))
+    with of_study(folder, trust):
+        return prepare(read(folder / "scenario.yaml", (), address))
+
+
+def check_unchanged(
+    plan: Plan, folder: Path, *, failed: bool = False, accept_changes: bool = False
+) -> list[str]:
+    """Return what a user should know before a result folder is resumed.
+
+    Parameters
+    ----------
+    plan : Plan
+        What `recorded` returned.
+    folder : Path
+        The result folder.
+    failed, accept_changes : bool
+        As in `resume`.
+
+    Raises
+    ------
+    ScenarioError
+        If what would run is not what is there.
+    """
+    check_all(folder, plan.runs)
+    return check_same(folder, plan.runs, accept=accept_changes, mended=failed)
+
+
+def kept(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
+    """Return the outcome of the runs of a plan that have ended and do not go on."""
+    outcome = ended(folder, [run.folder for run in plan.runs], failed=not failed)
+    going = [run.folder for run in plan.runs if extended(run, record(folder / run.folder))]
+    return {name: status for name, status in outcome.items() if name not in going}
 
 
 def unfinished(folder: Path) -> list[str]:
     """Return the run folders of a result folder that have not ended, those not begun included.
 
-    Of a sweep they are those that have begun: later trials are not chosen yet.
+    Of a sweep they are those that have begun: later trials are not chosen yet. No module of the
+    user's is imported.
 
     Raises
     ------
     ScenarioError
         If its scenario cannot be read.
     """
-    find_folders(folder)
-    study = read(folder / "scenario.yaml")
-    if study.search:
-        names = sorted(path.parent.name for path in folder.glob("*/run.json"))
-    else:
-        names = [
-            run_folder(label, setting, seed)
-            for setting, made in expand(study)
-            for seed in made.seeds
-            for label in made.labels
-        ]
+    scenario = folder / "scenario.yaml"
+    names = noted_runs(folder, read_composed(scenario)[0])
+    if names is None:
+        names = _runs_of(folder, read(scenario))
     done = ended(folder, names)
     return [name for name in names if name not in done]
+
+
+def _runs_of(folder: Path, study: Study) -> list[str]:
+    """Return the run folders of a study, of a sweep those that have begun."""
+    if study.search:
+        return [path.name for path in run_folders(folder)]
+    return [
+        run_folder(label, setting, seed)
+        for setting, made in expand(study)
+        for seed in made.seeds
+        for label in made.labels
+    ]
 
 
 def prepare(study: Study) -> Plan:
@@ -554,6 +623,7 @@ def execute(
     *,
     resume: bool = False,
     failed: bool = False,
+    accept_changes: bool = False,
     watch: ProgressDisplay,
     debug: bool = False,
     profile: bool = False,
@@ -571,6 +641,8 @@ def execute(
         Whether runs that ended stay as they are, and others continue from their checkpoints.
     failed : bool
         Whether runs that failed continue, too.
+    accept_changes : bool
+        As in `resume`.
     watch : ProgressDisplay
         Shows the progress.
     debug, profile : bool
@@ -581,13 +653,15 @@ def execute(
     if not debug:  # all is in this process then
         plan = placed(plan)
     with locked(folder, watch.note), _mirrored(folder, watch):
+        if resume:
+            check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
+            plan = replace(plan, runs=adopt(folder, plan.runs))
         if plan.study.search:
             if failed:
                 text = "a failed trial counts as the worst, and later ones were chosen by that"
                 raise ScenarioError("--failed", f"{text}; mend the reason and sweep anew")
-            return _conduct(plan, folder, resume, watch, debug)
-        names = [run.folder for run in plan.runs]
-        outcome = ended(folder, names, failed=not failed) if resume else {}
+            return _conduct(plan, folder, resume, watch, debug, accept_changes)
+        outcome = kept(plan, folder, failed=failed) if resume else {}
         waiting = [run for run in plan.runs if run.folder not in outcome]
         if profile:
             waiting = [replace(run, profiled=True) for run in waiting]
@@ -597,8 +671,7 @@ def execute(
             with one_thread():  # pictures of models have the same numbers on every machine
                 for run in plan.runs:
                     if outcome.get(run.folder) == "finished":
-                        draw(run, plan.tables, folder / run.folder)
-                        labels.count(run, plan.tables, folder / run.folder)
+                        complete(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
         if page:
             result.report()
@@ -614,13 +687,20 @@ def _mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[No
     return owned(folder, watch.note)
 
 
-def _conduct(plan: Plan, folder: Path, resume: bool, watch: ProgressDisplay, debug: bool) -> Result:
+def _conduct(
+    plan: Plan,
+    folder: Path,
+    resume: bool,
+    watch: ProgressDisplay,
+    debug: bool,
+    accept_changes: bool,
+) -> Result:
     """Run the trials of a sweep that have not ended, then write the page."""
     from rayfed.trials import SweepPlan, conduct  # here: it imports pandas
 
     assert isinstance(plan, SweepPlan)
     with _started(plan, folder, watch, debug) as backend:
-        outcome = conduct(plan, folder, backend.execute, resume, watch)
+        outcome = conduct(plan, folder, backend.execute, resume, watch, accept_changes)
     result = Result(folder, outcome)
     result.report()
     return result

@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
-from rayfed.core.errors import RayfedError, ScenarioError, unknown
+from rayfed.core.announced import read_table
+from rayfed.core.entries import Damaged
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.threads import one_thread
 from rayfed.engine.columns import catalogue
 from rayfed.engine.run import Run
 from rayfed.engine.stopping import PRUNED, Pace
 from rayfed.report.read import units
 from rayfed.runs.backend import ProgressDisplay, Report, RunProgress
+from rayfed.runs.continued import adopt, check_same
 from rayfed.runs.outcome import ended, reason, record
 from rayfed.runs.remote.place import shown
 from rayfed.runs.store import publish_text
@@ -126,10 +128,18 @@ class Objective:
         return cls(column, -1.0 if better[column] == "higher" else 1.0)
 
     def read(self, run: Path) -> pd.DataFrame:
-        """Return ``time_s`` and the ``value`` of the evaluated rows of a run."""
+        """Return ``time_s`` and the ``value`` of the evaluated rows of a run.
+
+        Raises
+        ------
+        RayfedError
+            If they are there and cannot be read, which says nothing of the trial.
+        """
         try:
-            table = pq.read_table(run / "rounds.parquet", columns=["time_s", self.column])
-        except (OSError, KeyError, ValueError):  # it failed before its first row, or has no such
+            table = read_table(run, "rounds", record(run), ["time_s", self.column])
+        except (Damaged, OSError, ValueError) as error:
+            raise _unreadable(run, str(error)) from error
+        if table is None or self.column not in table.column_names:  # it failed before its first row
             return pd.DataFrame({"time_s": [], "value": []})
         time_s, value = (table[name].to_numpy() for name in ("time_s", self.column))
         known = np.isfinite(value)
@@ -137,7 +147,12 @@ class Objective:
 
 
 def conduct(
-    plan: SweepPlan, folder: Path, execute: Execute, resume: bool, watch: ProgressDisplay
+    plan: SweepPlan,
+    folder: Path,
+    execute: Execute,
+    resume: bool,
+    watch: ProgressDisplay,
+    accept_changes: bool = False,
 ) -> dict[str, str]:
     """Run the trials of a sweep that have not ended, and return the outcome of each run.
 
@@ -152,19 +167,28 @@ def conduct(
         Whether runs that ended stay as they are.
     watch : ProgressDisplay
         Shows the progress, and the best trial of each algorithm so far.
+    accept_changes : bool
+        Whether runs go on though what decides their results has changed.
 
     Raises
     ------
     RayfedError
         If this machine stopped a run: no further trial is proposed then.
     """
-    return _Sweep(plan, folder, execute, resume, watch).conduct()
+    return _Sweep(plan, folder, execute, resume, watch, accept_changes).conduct()
 
 
 class _Sweep:
     def __init__(
-        self, plan: SweepPlan, folder: Path, execute: Execute, resume: bool, watch: ProgressDisplay
+        self,
+        plan: SweepPlan,
+        folder: Path,
+        execute: Execute,
+        resume: bool,
+        watch: ProgressDisplay,
+        accept_changes: bool,
     ) -> None:
+        self.accept_changes = accept_changes
         self.plan, self.folder, self.execute = plan, folder, execute
         self.resume, self.watch = resume, watch
         self.objective = Objective.of(plan.study)
@@ -204,6 +228,9 @@ class _Sweep:
             else:
                 with one_thread():
                     runs = _plan(self.plan.search, self.plan.planner, left)
+            if self.resume:  # of later batches nothing was compared before
+                check_same(self.folder, runs, accept=self.accept_changes)
+                runs = adopt(self.folder, runs)
             waiting = [self._paced(run) for run in runs if run.folder not in done]
             # what belongs to no run that has ended is of a sweep that was killed
             self.execute(waiting, self.plan.tables, self.resume, self._report(trials))
@@ -264,6 +291,8 @@ class _Sweep:
         last = [float(values.iloc[-1]) if len(values) else math.nan for values in ends]
         value = sum(last) / len(last)
         for run, held in zip(runs, records, strict=True):
+            if not held or held.get("damaged"):
+                raise _unreadable(run, "run.json is not what was written")
             if held["status"] == "failed":
                 return Score(value, "failed", reason(run))
         if math.isnan(value):
@@ -309,6 +338,13 @@ class _Sweep:
         for key in keys:  # as they are, although other algorithms have no such key
             frame[key] = frame[key].astype(object)
         return frame[[c for c in frame.columns if c not in ends] + ends]
+
+
+def _unreadable(run: Path, why: str) -> RayfedError:
+    """Return the error of a run of which nobody can say what came: it did not fail."""
+    what = clipped(why.partition("\n")[0], 100)
+    how = f"remove the folder and go on by: rayfed resume {shlex.quote(shown(run.parent))}"
+    return RayfedError(f"{run}: cannot be read ({what}); no trial is chosen without it, {how}")
 
 
 def median_bounds(histories: Sequence[pd.DataFrame], sign: float) -> list[tuple[float, float]]:

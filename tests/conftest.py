@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--record-durations", action="store_true", help=f"write {LONG.name}; without -n"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Ctrl-C reach what tests start, also where a shell in the background ignores it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
@@ -120,6 +127,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         both = sorted((_measured | _shared).items())
         long = {name: round(s, 2) for name, s in both if s > LONG_S}
         LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the key that seals result folders out of the home of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every test settle anew from where modules are imported."""
+    from rayfed.core import own
+
+    monkeypatch.setattr(own, "_settled", {})
 
 
 @pytest.fixture

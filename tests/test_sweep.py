@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -256,6 +257,24 @@ class TestPruning:
         search = {"algorithms.0.local.lr": {"log": [1e-6, 0.3]}}
         sampled = {"sampler": "random", "trials": 8, "batch": 4, "prune": True}
         return scenario(search=search, sweep=sampled, rounds=8, seeds=[0])
+
+
+def test_a_trial_that_cannot_be_read_is_no_failed_one(whole, tmp_path):
+    """It would be told to the sampler as the worst of all, and steer the search."""
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    run = min(out.glob("*-seed0"))
+    record = json.loads((run / "run.json").read_text())
+    for unknown in ("digest", "files"):  # as of a version that did not write them
+        record.pop(unknown)
+    (run / "run.json").write_text(json.dumps(record))
+    min((run / "rounds.parquet").iterdir()).write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(RayfedError, match=r"cannot be read \(.*; no trial is chosen without it"):
+        rayfed.resume(out)
+    assert trials_of(out) == trials_of(whole)
+    shutil.rmtree(run)
+    rayfed.resume(out)
+    assert trials_of(out) == trials_of(whole)
 
 
 def test_run_and_sweep_each_refuse_what_is_the_others():

@@ -36,12 +36,11 @@ public: tuple[str, ...] = tuple(rayfed.__all__)
 """The public names of the package."""
 
 
-def surveyed() -> dict[str, dict[str, Any]]:
-    """Return what ``reproduce --all`` wrote last of every study, from ``reproduced.json``."""
+def surveyed() -> dict[str, Any]:
+    """Return what ``reproduce --all`` wrote last, from ``reproduced.json``; empty without one."""
     path = Path(__file__).parents[1] / "reproduced.json"
-    if not path.exists():
-        return {}
-    return {each["study"]: each for each in json.loads(path.read_text("utf-8"))["studies"]}
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
 
 
 def scenarios() -> Path:

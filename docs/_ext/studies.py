@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,29 +10,46 @@ import sources
 from sphinx.application import Sphinx
 
 Survey: TypeAlias = dict[str, Any]
-"""One study of ``reproduced.json``."""
+"""What ``reproduced.json`` holds, or one study of it."""
 
 _INTRO = """\
 (studies)=
 # Published studies
 
 `rayfed reproduce NAME` runs a study and checks what its source claims; `--full` runs it at the
-length of the source. A claim that does not hold here stays in the list, with the reason.
+length of the source. Every claim is in one of three states: it holds; it does not, with the reason
+and with what was measured, which may not drift either; or nobody has run it, which is so for most
+claims about the full length. A heading says over how many seeds numbers are means, and what runs
+have in place of what the source has: fewer rounds, a part of the data, a smaller network. Where all
+seeds give the same number nothing that is drawn matters to it.
 
-`rayfed reproduce --all` runs the short versions of all studies, one after the other, and ends with
-one table. Below is what it wrote last (`docs/reproduced.json`): how many claims hold, are marked
-with the reason why they do not, or fail, and the wall-clock seconds of its runs and checks. Most
-runs were recorded over a day on two cores that did other work as well, and were kept (`--keep`), so
-the seconds are upper bounds. They were recorded before clients with linear models took local steps
-in the span of their rows; `jhunjhunwala_2023_synthetic` was run again since.
+`rayfed reproduce --all` runs the short versions of all studies and ends with one table.
 """
+_MEASURED = """\
+The table is what it wrote on {ended} (`docs/reproduced.json`, which has digests of the data, too),
+when it ran {ran} of {known} studies: of {claims} claims {holds} hold, {marked} do not, {failed}
+fail unexpectedly and {never} were never run. It took {minutes:.0f} minutes of wall-clock time on
+{cpus} CPUs ({processor}), with rayfed {rayfed} at commit `{commit}`, Python {python} and NumPy
+{numpy}. `seconds` are those of the runs added up, and of their checks; runs share the CPUs. What a
+study without seconds claims was run with earlier versions, which kept no such record.
+"""
+_AGAINST = """\
+## Where the evidence is against a source
+
+These claims do not hold over three seeds or more, or with any seed, in runs where nothing stands
+in for what the source has, and no less data or fewer rounds. A difference that nobody noticed can
+still be the reason; the page of each study says what differs.
+"""
+_NEVER = (
+    "Nobody has run these: they are about runs of the source's length (`--full`), or of studies "
+    "that have not been run since claims have three states."
+)
 
 
 def page(
     name: str, claims: sources.Claims, study: sources.Study, surveyed: Survey | None = None
 ) -> str:
     """Return the page of one study, with what was measured when all studies ran last."""
-    measured = {claim["says"]: claim for claim in (surveyed or {}).get("claims", ())}
     parts = [
         f"(study-{name})=\n# {name}",
         md.escaped(study.description),
@@ -45,78 +61,112 @@ def page(
             [(f"`{k}`", p.only or "both", md.escaped(p.about)) for k, p in claims.parts.items()],
         ),
     ]
-    held = [claim for claim in claims.claims if claim.because is None]
-    failed = [(claim, claim.because) for claim in claims.claims if claim.because is not None]
-    if held:
-        shown = [
-            (
-                f"`{claims.part_of(c)}`",
-                c.only or "both",
-                md.escaped(c.where),
-                md.escaped(c.says),
-                *_measured(measured.get(c.says)),
-            )
-            for c in held
-        ]
-        heads = ("part", "length", "where", "claim", "measured", "runs")
-        parts += ["## Reproduced", md.table(heads, shown)]
-    if failed:
-        rows = [
-            (
-                f"`{claims.part_of(c)}`",
-                md.escaped(c.where),
-                md.escaped(c.says),
-                *_measured(measured.get(c.says)),
-                md.escaped(why),
-            )
-            for c, why in failed
-        ]
-        heads = ("part", "where", "claim", "measured", "runs", "reason")
-        parts += ["## Not reproduced", md.table(heads, rows)]
+    for heading, held in _grouped(claims, surveyed).items():
+        parts += [f"## {md.escaped(heading)}", *([_NEVER] if heading == "Never run" else [])]
+        parts.append(_table(claims, held))
     scenario = f"```{{literalinclude}} ../../../scenarios/{name}.yaml\n:language: yaml\n```"
     return "\n\n".join([*parts, "## Scenario", scenario]) + "\n"
 
 
-def _measured(claim: dict[str, Any] | None) -> tuple[str, str]:
-    """Return what was measured of a claim, and over how many runs."""
-    if claim is None:
-        return "", ""
-    runs = "one run" if claim["seeds"] == 1 else f"{claim['seeds']} seeds"
-    failed = "" if claim["status"] in ("holds", "not reproduced") else f"{claim['status']}: "
-    return md.escaped(failed + claim["measured"]), runs
+_TITLES = {
+    "holds": "Reproduced",
+    "not reproduced": "Not reproduced",
+    "fails": "Fails",
+    "not checked": "Not checked",
+}
+_Told: TypeAlias = tuple[Any, Survey | None]
+"""A claim, and what was measured of it."""
 
 
-def _index(found: dict[str, sources.Claims], surveyed: dict[str, Survey]) -> str:
+def _grouped(claims: sources.Claims, surveyed: Survey | None) -> dict[str, list[_Told]]:
+    """Return the claims under headings that say what they rest on; those never run come last."""
+    measured = {claim["says"]: claim for claim in (surveyed or {}).get("claims", ())}
+    groups: dict[str, list[_Told]] = {}
+    for state, title in _TITLES.items():
+        for claim in claims.claims:
+            told = measured.get(claim.says)
+            if told is not None and told["status"] == state:
+                seeds = told["over"].partition(", holds in")[0]
+                on = "; ".join(filter(None, (seeds, *told["rests_on"])))
+                groups.setdefault(f"{title}: {on}" if on else title, []).append((claim, told))
+    never = [claim for claim in claims.claims if _never(measured.get(claim.says))]
+    return groups | ({"Never run": [(claim, None) for claim in never]} if never else {})
+
+
+def _never(told: Survey | None) -> bool:
+    return told is None or told["status"] == "not run"
+
+
+def _table(claims: sources.Claims, held: list[_Told]) -> str:
+    """Return the claims under one heading; columns that say nothing are left out."""
+    heads = ("part", "length", "where", "claim", "measured", "over", "reason")
     rows = [
         (
-            f"{{ref}}`{name} <study-{name}>`",
-            *_counts(surveyed.get(name)),
-            md.escaped(claims.source),
+            f"`{claims.part_of(claim)}`",
+            claim.only or claims.parts[claims.part_of(claim)].only or "both",
+            md.escaped(claim.where),
+            md.escaped(claim.says),
+            md.escaped(told["measured"]) if told else "",
+            told["over"] if told else "",
+            md.escaped(told["remark"]) if told else md.escaped(claim.because or ""),
         )
+        for claim, told in held
+    ]
+    kept = [k for k in range(len(heads)) if any(row[k] for row in rows)]
+    return md.table([heads[k] for k in kept], [tuple(row[k] for k in kept) for row in rows])
+
+
+def _index(found: dict[str, sources.Claims], surveyed: Survey) -> str:
+    studies = {each["study"]: each for each in surveyed.get("studies", ())}
+    counts = {name: _counts(claims, studies.get(name)) for name, claims in found.items()}
+    rows = [
+        (f"{{ref}}`{name} <study-{name}>`", *map(str, counts[name]), md.escaped(claims.source))
         for name, claims in found.items()
     ]
-    if surveyed:
-        rows.append(
-            ("all", *_total(_counts(surveyed[name]) for name in found if name in surveyed), "")
-        )
-    table = md.table(("study", "held", "marked", "failed", "seconds", "source"), rows)
+    total = [sum(column) for column in zip(*counts.values(), strict=True)]
+    rows.append(("all", *map(str, total), ""))
+    table = md.table(("study", "held", "marked", "failed", "never run", "seconds", "source"), rows)
     toc = "```{toctree}\n:hidden:\n:maxdepth: 1\n\n" + "\n".join(found) + "\n```\n"
-    return f"{_INTRO}\n{table}\n\n{toc}"
+    against = _against(found, studies)
+    return "\n".join([_INTRO, _told(surveyed, total, len(found)), table, "", against, toc])
 
 
-def _total(counts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the sums of the counts and seconds of all studies."""
-    return tuple(str(sum(map(int, column))) for column in zip(*counts, strict=True))
+def _against(found: dict[str, sources.Claims], studies: dict[str, Survey]) -> str:
+    """Return the claims that do not hold though nothing about the runs excuses it."""
+    rows = [
+        (f"{{ref}}`{name} <study-{name}>`", *map(md.escaped, (told["says"], told["measured"])))
+        for name in found
+        for told in studies.get(name, {}).get("claims", ())
+        if told["status"] == "not reproduced" and not told["rests_on"] and _sure(told)
+    ]
+    table = md.table(("study", "the source says", "measured"), rows)
+    return f"{_AGAINST}\n{table}\n" if rows else ""
 
 
-def _counts(surveyed: Survey | None) -> tuple[str, str, str, str]:
-    """Return how many claims held, are marked and failed, and the seconds of a study."""
-    if surveyed is None:
-        return "", "", "", ""
-    states = [claim["status"] for claim in surveyed["claims"]]
-    counts = states.count("holds"), states.count("not reproduced")
-    failed = len(states) - sum(counts)
-    return str(counts[0]), str(counts[1]), str(failed), f"{surveyed['seconds']:.0f}"
+def _sure(told: Survey) -> bool:
+    return told["seeds"] >= 3 or "all alike" in told["over"]
+
+
+def _told(surveyed: Survey, total: list[int], known: int) -> str:
+    """Return when, where and how fast all studies ran last; empty if they never did."""
+    if not surveyed:
+        return ""
+    holds, marked, failed, never, _ = total
+    return _MEASURED.format(
+        holds=holds, marked=marked, failed=failed, never=never, claims=sum(total[:4]),
+        minutes=surveyed["wall_s"] / 60, ran=len(surveyed["studies"]), known=known,
+        **surveyed["versions"],
+        **{key: surveyed[key] for key in ("ended", "cpus", "processor", "commit")},
+    )  # fmt: skip
+
+
+def _counts(claims: sources.Claims, surveyed: Survey | None) -> tuple[int, ...]:
+    """Return how many claims held, are marked, failed, were never run, and the seconds."""
+    measured = {claim["says"]: claim["status"] for claim in (surveyed or {}).get("claims", ())}
+    states = [measured.get(claim.says, "not run") for claim in claims.claims]
+    counts = [states.count(state) for state in ("holds", "not reproduced", "not run")]
+    seconds = round(surveyed["seconds"]) if surveyed else 0
+    return counts[0], counts[1], len(states) - sum(counts), counts[2], seconds
 
 
 def _generate(app: Sphinx) -> None:
@@ -126,10 +176,11 @@ def _generate(app: Sphinx) -> None:
         for path in sorted(home.glob(f"*{sources.SUFFIX}"))
     }
     surveyed = sources.surveyed()
+    studies = {each["study"]: each for each in surveyed.get("studies", ())}
     md.write(folder, "studies/index.md", _index(found, surveyed))
     for name, claims in found.items():
         study = sources.load(home / f"{name}.yaml")
-        md.write(folder, f"studies/{name}.md", page(name, claims, study, surveyed.get(name)))
+        md.write(folder, f"studies/{name}.md", page(name, claims, study, studies.get(name)))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Algorithm, Round, Weights
 from rayfed.algorithms.staleness import Polynomial, Staleness
 from rayfed.core.arrays import Floats, Ints
 from rayfed.messages import Ask, Diagnostics, Reply, State
@@ -56,6 +56,10 @@ class Asynchronous(Algorithm):
     def lanes(self) -> int:
         """How many lanes there are."""
         return 1
+
+    def power(self, weights: Weights, draws_by_size: bool) -> int | None:
+        """Return how clients count; the mean of a single reply weighs nobody."""
+        return super().power(weights if self.takes > 1 else "uniform", draws_by_size)
 
     def lane(self, ids: Ints) -> Ints:
         """Return the lane (K,) of clients, from 0."""

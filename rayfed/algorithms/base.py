@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rayfed.topology import Graphs
 
 Weights: TypeAlias = Literal["size", "uniform"]
+Aim: TypeAlias = Literal["mean", "plain", "own"]
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
 
 
@@ -72,6 +73,9 @@ class Algorithm:
         Clients take steps of `local`.
     asynchronous : bool
         It has no rounds; see `rayfed.algorithms.asynchronous.Asynchronous`.
+    aim : "mean", "plain" or "own"
+        Whose minimum it heads for: that of a mean of the F_i, weighted as the mean over
+        participants or plain; or of F, or of a function of its own. See `power`.
     layered : bool
         It tells layers of the model apart: a model of one layer will not do.
     takes_partial : bool
@@ -94,6 +98,7 @@ class Algorithm:
     has_global: ClassVar[bool] = True
     local_steps: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = False
+    aim: ClassVar[Aim] = "mean"
     layered: ClassVar[bool] = False
     takes_partial: ClassVar[bool] = True
     takes_stale: ClassVar[bool] = False
@@ -171,6 +176,26 @@ class Algorithm:
             If the method cannot have these weights; the place is ``weights``.
         """
         return self
+
+    def power(self, weights: Weights, draws_by_size: bool) -> int | None:
+        """Return how clients count in the mean of the F_i whose minimum the method aims at.
+
+        Parameters
+        ----------
+        weights : "size" or "uniform"
+            Weights of the mean over participants.
+        draws_by_size : bool
+            Whether the selection draws large clients more often.
+
+        Returns
+        -------
+        int or None
+            The power of its size with which a client counts: 0 if all count alike, 1 by size, 2
+            where both the draw and the mean weigh. None if the aim is the method's own.
+        """
+        if self.aim == "mean":
+            return int(weights == "size") + int(draws_by_size)
+        return 0 if self.aim == "plain" else None
 
     def on_graphs(self, graphs: Graphs, selection: Selection) -> Algorithm:
         """Return the algorithm for the graphs that its server walks on, if it `needs_walk`.

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms import memory
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.algorithms.base import Weights
+from rayfed.algorithms.base import Aim, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
@@ -47,7 +47,9 @@ class CA2FL(Asynchronous):
 
     Deviations from the paper: the cache of h_j lives beside the clients, which send Delta_i - h_i,
     and the server keeps h alone; the sums are the same. A client that replies twice to an update
-    has its first Delta_i as h_i the second time. The paper was not at hand; the update is
+    has its first Delta_i as h_i the second time. Where the local learning rate changes over
+    updates, Delta_i and h_i are kept for that of the first and stretched to that of the newest
+    version. The paper was not at hand; the update is
     that of a public implementation (FLGo's).
 
     Examples
@@ -64,6 +66,7 @@ class CA2FL(Asynchronous):
     """
 
     name: ClassVar[str] = "ca2fl"
+    aim: ClassVar[Aim] = "plain"
 
     buffer: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0
@@ -94,13 +97,17 @@ class CA2FL(Asynchronous):
         return Ask("train", send={"x": state["x"]}, up={"change": state["x"].size})
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x, (p,) or (K, p); upload Delta - h (K, p), keep Delta."""
+        """Client half: local steps from x, (p,) or (K, p); upload Delta - h (K, p), keep Delta.
+
+        Both are for the learning rate of the first version.
+        """
         local = clients.solve(x)
-        delta = x - local.x
+        delta = (x - local.x) / memory.scale(self.local, clients.round)
         return Upload({"change": delta - clients.state["h"]}, {"h": delta}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
         """Server half: the mean change on top of the cache, which takes it up afterwards."""
         h, change = state["cache"], reply.mean["change"]
-        x = state["x"] - self.server_lr * (h + change)
+        step = self.server_lr * memory.scale(self.local, reply.round)
+        x = state["x"] - step * (h + change)
         return {"x": x, "cache": h + len(reply.ids) / reply.population * change}, {}

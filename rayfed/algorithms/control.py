@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from rayfed.algorithms.memory import Weighing
 from rayfed.clients.solvers import SGD, Local, Solver
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
@@ -47,12 +48,12 @@ def ask(state: State, up: Mapping[str, int]) -> Ask:
 
 
 def solve(
-    clients: Clients, x: Array, c: Array | None, option: Option = 2
+    clients: Clients, x: Array, c: Array | None, weighing: Weighing, option: Option = 2
 ) -> tuple[Local, dict[str, Array], State]:
     """Take local steps along g - c_i + c, and renew c_i; along g alone if c is None.
 
-    The server's c is the mean of the c_i with the weights that F gives the F_i, an estimate of
-    grad F. So what travels is c_i+ - c_i times N w_i / sum_j w_j, 1 where all weigh the same.
+    The server's c is the mean of the c_i with the weights w_i of the mean over participants. So
+    what travels is c_i+ - c_i times N w_i / sum_j w_j, 1 where all weigh the same.
 
     Parameters
     ----------
@@ -62,6 +63,8 @@ def solve(
         The broadcast model.
     c : (p,) array, optional
         The server's control variate.
+    weighing : Weighing
+        What clients count for in it.
     option : 1 or 2
         The new c_i: the gradient of F_i at x, or what the local steps went along,
         c_i - c + (x - x_i) / (lr_t ||a_i||_1); ||a_i||_1 is the number of steps of plain SGD.
@@ -72,16 +75,16 @@ def solve(
     values : mapping
         The change (K, p), to be uploaded under the name `CHANGE`; empty if c is None.
     state : mapping
-        The new c_i (K, p), to be kept; empty if c is None.
+        The new c_i (K, p) and what they count for, to be kept; empty if c is None.
     """
     if c is None:
         return clients.solve(x), {}, {}
-    c_i = clients.state["c"]
+    c_i, c = clients.state["c"], weighing.present(c, clients.objective.growth)
     local = clients.solve(x, correction=c - c_i)
     after = clients.gradient(x) if option == 1 else c_i - c + gradients(clients, x - local.x)
     after = namespace(after).astype(after, c_i.dtype, copy=False)
-    share = like(clients.objective.relative(clients.mass)[:, None], c_i)
-    return local, {CHANGE: share * (after - c_i)}, {"c": after}
+    change = weighing.times(clients, after - weighing.remembered(clients, c_i))
+    return local, {CHANGE: change}, {"c": after, **weighing.kept(clients)}
 
 
 def gradients(clients: Clients, delta: Array) -> Array:
@@ -94,7 +97,10 @@ def gradients(clients: Clients, delta: Array) -> Array:
 
 
 def renewed(state: State, reply: Reply) -> dict[str, Array]:
-    """Return the server's new control variate, c + (1/N) sum over S of what changed, if any."""
+    """Return the server's new control variate, c + (1/N) sum over S of what changed, if any.
+
+    Where rows arrive it is in units of the mean client before the first round; see `Weighing`.
+    """
     if "c" not in state:
         return {}
     return {"c": state["c"] + len(reply.ids) / reply.population * reply.mean[CHANGE]}

@@ -26,7 +26,8 @@ class FedAdagrad(Adaptive):
     tau^2; ``tau_inside: true`` is D / sqrt(v + tau) with v from 0, the form of the code of
     FedExP's authors (their tau: 0.01). With tau 0 the first step is server_lr sign(D) in both.
 
-    Deviations from the paper: none (its first moment has beta1 = 0 for this server).
+    Deviations from the paper: D is a mean by size unless ``weights: uniform``; plain in the paper.
+    (Its first moment has beta1 = 0 for this server.)
 
     Examples
     --------

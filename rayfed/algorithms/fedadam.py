@@ -34,7 +34,7 @@ class FedAdam(Adaptive):
     short. Implementations that correct it step differently, and so do those with tau inside of
     the root, which ``tau_inside: true`` gives (m / sqrt(v + tau), v from 0).
 
-    Deviations from the paper: none.
+    Deviations from the paper: D is a mean by size unless ``weights: uniform``; plain in the paper.
 
     Examples
     --------

@@ -35,9 +35,12 @@ class FedAsync(Discounted):
 
     Notes
     -----
-    Deviations from the paper: none in the update. Replies that arrive at one time are mixed in one
-    by one, in the order of the clients' ids. ``mixing: 0.6`` and a polynomial of power 0.5 are the
-    settings of its experiments.
+    Deviations from the paper: s is taken of the updates between the start of the work and its
+    arrival, 0 for a fresh reply. The paper takes it of t - tau, where t counts the update that the
+    reply makes: 1 for a fresh reply, so that it weighs mixing / sqrt(2) with a polynomial of power
+    0.5. For its hinge with b give ``after: b - 1``; its polynomial cannot be had. Replies that
+    arrive at one time are mixed in one by one, in the order of the clients' ids. ``mixing: 0.6``
+    and a polynomial of power 0.5 are the settings of its experiments.
 
     An update holds one reply, so the server sees single vectors: secure aggregation is impossible.
 

@@ -96,11 +96,11 @@ class FedAT(Asynchronous):
         if len(self.tiers) != count:
             text = f"found {len(self.tiers)} tiers for {count} clients; list one for each"
             raise ScenarioError("tiers", text)
-        missing = set(range(max(self.tiers))) - set(self.tiers)
-        if missing:
-            raise ScenarioError(
-                "tiers", f"tier {min(missing)} is empty; count them from 0 without gaps"
-            )
+        known = np.unique(self.tiers)
+        if known[-1] >= len(known):
+            empty = int(np.flatnonzero(known != np.arange(len(known)))[0])
+            text = f"tier {empty} is empty; count them from 0 without gaps"
+            raise ScenarioError("tiers", text)
         return self
 
     @cached_property

@@ -7,34 +7,33 @@ Learning Based on Dynamic Regularization", ICLR 2021, https://arxiv.org/abs/2111
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Algorithm, Round, Weights
-from rayfed.core.arrays import Array, Ints, like
+from rayfed.algorithms.base import Round
+from rayfed.algorithms.memory import Remembering
+from rayfed.core.arrays import Array, Ints
 from rayfed.messages import Ask, State, Upload
 from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.datasets.shards import Shards
-    from rayfed.population import Population
-    from rayfed.problems.objective import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedDyn(Algorithm):
+class FedDyn(Remembering):
     """Federated learning with dynamic regularisation (Acar et al. 2021).
 
     Client i keeps h_i (p,), the server h (p,), zero at first. With local steps from the broadcast
     model x (p,) a participant minimises F_i(y) - <h_i, y> + alpha/2 ||y - x||^2, uploads its y_i,
     and keeps h_i <- h_i - alpha (y_i - x). With S the participants, N the number of clients and
-    r_i the weight of F_i in F relative to the mean weight, 1 where all weigh the same, the server
+    r_i the weight of client i relative to the mean weight, 1 where all weigh the same, the server
     does h <- h - alpha (1/N) sum_S r_i (y_i - x), x <- mean_S y_i - h / alpha.
+
+    The mean over S is by size unless ``weights: uniform``; it is plain in the paper.
 
     Parameters
     ----------
@@ -44,12 +43,14 @@ class FedDyn(Algorithm):
 
     Notes
     -----
-    A model that no longer moves has h_i = grad F_i(x) and h = sum_i w_i grad F_i(x) = 0: it is
-    stationary for F, whatever the number and size of the local steps and whoever takes part.
+    A model that no longer moves has h_i = grad F_i(x) and h = sum_i w_i grad F_i(x) = 0 with the
+    weights w_i of the mean: it is stationary for the mean of the F_i, whatever the number and size
+    of the local steps and whoever takes part.
 
     Deviations from the paper: all r_i are 1 there. Clients upload x - y_i. The server needs it in
-    two sums, by the weights of the mean and by r_i. Where these agree, as at the defaults, one
-    vector and the scalar r_i are uploaded, else two vectors.
+    two sums, the mean over the participants and that of r_i (y_i - x). At the defaults one vector
+    and the scalar r_i are uploaded; two vectors where large clients are drawn more often, or where
+    rows arrive, so that the r_i change.
 
     Examples
     --------
@@ -70,21 +71,10 @@ class FedDyn(Algorithm):
 
     alpha: Annotated[float, Gt(0)] = 0.1
 
-    _by_size: bool = field(default=True, init=False)  # whether the r_i are
-    _apart: bool = field(default=False, init=False)  # whether the mean has other weights
-
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> FedDyn:
-        """Return the algorithm that knows the weights of F."""
-        bound = copy(self)
-        object.__setattr__(bound, "_by_size", objective.problem.weighting == "size")
-        return bound
-
-    def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> FedDyn:
-        """Return the algorithm that knows whether the mean has the weights of F."""
-        bound = copy(self)
-        agree = (weights == "size") == self._by_size and not draws_by_size
-        object.__setattr__(bound, "_apart", not agree)
-        return bound
+    @property
+    def _apart(self) -> bool:
+        """Whether one sum will not do."""
+        return self._weighing.drawn or self._weighing.changes
 
     def init(self, x0: Array) -> State:
         """Return the model x (p,) and h = 0 (p,)."""
@@ -92,7 +82,7 @@ class FedDyn(Algorithm):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first h_i = 0 (p,)."""
-        return {"h": np.zeros_like(x0)}
+        return {"h": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client half: local steps on the bent objective; upload Delta (K, p), keep h_i (K, p)."""
@@ -105,13 +95,14 @@ class FedDyn(Algorithm):
             return loss, g
 
         local = clients.solve(x, gradient=bent)
-        delta = x - local.x
-        share = clients.relative_weights
+        delta, weighing = x - local.x, self._weighing
         if self._apart:
-            values = {"delta": delta, "shared": like(share[:, None], delta) * delta}
+            moved = delta + (h - weighing.remembered(clients, h)) / self.alpha
+            values = {"delta": delta, "shared": weighing.times(clients, moved)}
         else:
-            values = {"delta": delta, "share": share}
-        return Upload(values, {"h": h + self.alpha * delta}, loss=local.loss)
+            values = {"delta": delta, "share": weighing.shares(clients)}
+        kept = {"h": h + self.alpha * delta, **weighing.kept(clients)}
+        return Upload(values, kept, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: h <- h + alpha/N sum_S r_i Delta_i, x <- x - mean Delta_i - h / alpha."""
@@ -124,4 +115,5 @@ class FedDyn(Algorithm):
         else:
             change = float(reply.each["share"].sum()) / reply.population * delta
         h = state["h"] + self.alpha * change
-        return {"x": x - delta - h / self.alpha, "h": h}, {}
+        left = self._weighing.present(h, reply.growth)
+        return {"x": x - delta - left / self.alpha, "h": h}, {}

@@ -13,8 +13,9 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Round
 from rayfed.algorithms.columns import SERVER_LR
+from rayfed.algorithms.memory import Remembering
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, namespace
 from rayfed.core.columns import Column
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedExP(Algorithm):
+class FedExP(Remembering):
     """FedAvg with an extrapolating server step (Jhunjhunwala et al. 2023).
 
     Client half as FedAvg's, with one more number up: ||Delta_i||^2. The server steps
@@ -53,9 +54,9 @@ class FedExP(Algorithm):
     Set ``evaluate_last: 2``: the paper reports the mean of the last two iterates; training goes
     on from the last one. With ``local.mu`` it is FedExP on top of FedProx.
 
-    Deviations from the paper: none in the method itself. (The authors' code multiplies epsilon by
-    the number of participants, weights by size and decays epsilon.) With momentum eta_g is that
-    of the round's own pseudo-gradients.
+    Deviations from the paper: its means over participants are plain; here both are by size unless
+    ``weights: uniform``, as in the authors' code. (That also multiplies epsilon by the number of
+    participants and decays it.) With momentum eta_g is that of the round's own pseudo-gradients.
 
     Examples
     --------
@@ -98,14 +99,19 @@ class FedExP(Algorithm):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first control variate c_i = 0 (p,), if it is used."""
-        return control.zeros(x0, self.variance_reduction)
+        return control.zeros(x0, self.variance_reduction) | self._weighing.first()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there are control variates."""
+        return self.variance_reduction
 
     def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
         """Client half: local steps from x (p,); upload Delta (K, p) and its squared norm (K,).
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
-        local, change, kept = control.solve(clients, x, c)
+        local, change, kept = control.solve(clients, x, c, self._weighing)
         delta = x - local.x
         values = {"delta": delta, "norm2": namespace(delta).sum(delta * delta, axis=1), **change}
         return Upload(values, state=kept, loss=local.loss)

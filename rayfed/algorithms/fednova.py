@@ -13,7 +13,8 @@ import numpy as np
 from annotated_types import Interval
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Round
+from rayfed.algorithms.memory import Remembering
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, like
 from rayfed.core.columns import Column
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedNova(Algorithm):
+class FedNova(Remembering):
     """Normalised averaging (Wang et al. 2020).
 
     Participant i takes tau_i local steps from the broadcast model x (p,). Its pseudo-gradient
@@ -101,14 +102,19 @@ class FedNova(Algorithm):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first control variate c_i = 0 (p,), if it is used."""
-        return control.zeros(x0, self.variance_reduction)
+        return control.zeros(x0, self.variance_reduction) | self._weighing.first()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there are control variates."""
+        return self.variance_reduction
 
     def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
         """Client half: local steps from x (p,); upload Delta_i / norm_i (K, p), norm_i (K,).
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
-        local, change, state = control.solve(clients, x, c)
+        local, change, state = control.solve(clients, x, c, self._weighing)
         values = self._normalised(clients, x - local.x)
         return Upload(values | change, state=state, loss=local.loss)
 

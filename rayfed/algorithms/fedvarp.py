@@ -6,29 +6,27 @@ Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Round, Weights
+from rayfed.algorithms.base import Round
 from rayfed.core.arrays import Array, like
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.datasets.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedVARP(Algorithm):
+class FedVARP(memory.Remembering):
     """FedAvg without the variance of partial participation (Jhunjhunwala et al. 2022).
 
     Client i keeps y_i (p,), the pseudo-gradient Delta_i = x - x_i of the last round that it took
-    part in, zero before. With w_i the weights of F's clients and the memory
+    part in, zero before. With w_i the weights of the mean and the memory
     ybar = sum_j w_j y_j / sum_j w_j over all N clients a round is
     v = sum_i w_i (Delta_i - y_i) / sum_i w_i + ybar over the participants i,
     x <- x - server_lr v, and only then y_i <- Delta_i.
@@ -73,46 +71,42 @@ class FedVARP(Algorithm):
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 
-    _weighting: memory.Weighting = field(default="uniform", init=False)
-
-    def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> FedVARP:
-        """Return the algorithm whose memory weighs clients as the step does."""
-        bound = copy(self)
-        object.__setattr__(bound, "_weighting", memory.weighting(weights, draws_by_size))
-        return bound
-
     def init(self, x0: Array) -> State:
         """Return the model (p,) and the memory (p,), which starts at zero."""
         return {"x": x0, "memory": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
         """Return y_i = 0 (p,), which keeps the first v unbiased."""
-        return {"y": np.zeros_like(x0)}
+        return {"y": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client half: local steps from x (p,); upload Delta - s k y (K, p), keep y for later."""
         y, s = clients.state["y"], memory.scale(self.local, clients.round)
+        y = self._weighing.remembered(clients, y)
         k = like(memory.lengths(clients)[:, None], y)
         local = clients.solve(x)
         delta = x - local.x
         values = {"change": delta - s * k * y}
-        if self._weighting == "size":
-            values["share"] = memory.shares(clients)
-        elif self._weighting == "draws":
-            values["kept"] = like(memory.shares(clients)[:, None], y) * values["change"]
-        return Upload(values, {"y": (1 - k) * y + delta / s}, loss=local.loss)
+        if self._weighing.drawn:
+            values["kept"] = self._weighing.times(clients, values["change"])
+        elif self._weighing.by_size:
+            values["share"] = self._weighing.shares(clients)
+        y = (1 - k) * y + delta / s
+        return Upload(values, {"y": y, **self._weighing.kept(clients)}, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: the mean change on top of the memory, which takes it up afterwards."""
-        x, ybar = state["x"], state["memory"]
-        up = {"change": x.size}
-        up |= {"uniform": {}, "size": {"share": 1}, "draws": {"kept": x.size}}[self._weighting]
-        plain = {"uniform": ("change",), "size": (), "draws": ("kept",)}[self._weighting]
+        x, ybar, weighing = state["x"], state["memory"], self._weighing
+        up, plain = {"change": x.size}, () if weighing.by_size else ("change",)
+        if weighing.drawn:
+            up, plain = {**up, "kept": x.size}, ("kept",)
+        elif weighing.by_size:
+            up = {**up, "share": 1}
         reply = yield Ask("train", send={"x": x}, up=up, plain=plain)
         change, s = reply.mean["change"], memory.scale(self.local, reply.round)
-        v = change + s * ybar
+        v = change + s * weighing.present(ybar, reply.growth)
         # sum over the participants of w_i (y_i+ - y_i) over sum_j w_j of all clients
-        kept = reply.mean["kept"] if self._weighting == "draws" else change
-        counted = float(reply.each["share"].sum()) if self._weighting == "size" else len(reply.ids)
+        kept = reply.mean.get("kept", change)
+        counted = float(reply.each["share"].sum()) if "share" in reply.each else len(reply.ids)
         after = ybar + counted / reply.population / s * kept
         return {"x": x - self.server_lr * v, "memory": after}, {}

@@ -26,7 +26,7 @@ class FedYogi(FedAdam):
     -----
     tau and ``tau_inside`` as in FedAdam.
 
-    Deviations from the paper: none.
+    Deviations from the paper: D is a mean by size unless ``weights: uniform``; plain in the paper.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
@@ -42,6 +42,7 @@ class LocalOnly(Algorithm):
     baseline: ClassVar[bool] = True
     personal: ClassVar[bool] = True
     has_global: ClassVar[bool] = False
+    aim: ClassVar[Aim] = "own"
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first model (p,), the same as of all other algorithms."""

@@ -1,4 +1,7 @@
-"""What a remembered update counts for in a later round, when local work changes over rounds.
+"""What is remembered of clients: what it counts for, in the mean over all and in later rounds.
+
+A server that remembers what clients did, in an update or in a control variate, keeps the mean over
+all N clients alone, and each client keeps its own part (`Weighing`).
 
 FedVARP and ClusterFedVARP (Jhunjhunwala et al. 2022) remember x - x_i of earlier rounds. Its length
 goes with the local learning rate and the number of local steps of that round, so what is remembered
@@ -7,21 +10,124 @@ is kept for the learning rate of round 1 and stretched to the round that uses it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from rayfed.core.arrays import Floats
+from rayfed.algorithms.base import Algorithm, Weights
+from rayfed.core.arrays import Array, Floats, like, to_numpy
 from rayfed.core.errors import ScenarioError
+from rayfed.messages import Reply
 
 if TYPE_CHECKING:
-    from rayfed.algorithms.base import Algorithm
     from rayfed.clients import Clients
     from rayfed.clients.solvers import Solver
-    from rayfed.messages import Reply
+    from rayfed.datasets.shards import Shards
 
-Weighting: TypeAlias = Literal["uniform", "size", "draws"]
-"""Clients count alike, by size, or by size because they are drawn so (and alike in a cohort)."""
+_COUNTED = "counted"
+"""Name of the state in which a client keeps its mass of the round that it last took part in."""
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """How clients count in a memory, the mean over all N: as they count in the mean of a round.
+
+    Where rows arrive, sizes change, those of absent clients as well. The memory is a sum of what
+    each client counted for when it last took part, in units of the mean client before the first
+    round. A client that takes part again takes back just that, whatever its size is now, and who
+    uses the memory divides by what all clients count for now. Once no more rows arrive and all
+    clients have taken part again, it is the weighted mean of what they keep.
+
+    Parameters
+    ----------
+    by_size : bool
+        Whether clients count by their size, or alike.
+    drawn : bool
+        Whether it is by size because large clients are drawn more often: the mean over the
+        participants is plain then.
+    changes : bool
+        Whether what they count for changes over rounds.
+    """
+
+    by_size: bool = False
+    drawn: bool = False
+    changes: bool = False
+
+    def shares(self, clients: Clients) -> Floats:
+        """Return what clients count for now (K,), in units of the mean client before round 1."""
+        if not self.by_size:
+            return np.ones(len(clients.ids))
+        return clients.objective.shares(clients.mass) * clients.objective.growth
+
+    def times(self, clients: Clients, rows: Array) -> Array:
+        """Return rows (K, p) times what their clients count for."""
+        return like(self.shares(clients)[:, None], rows) * rows if self.by_size else rows
+
+    def lag(self, clients: Clients) -> Floats:
+        """Return what clients counted for when they last took part, relative to now (K,).
+
+        Before its first time a client counts for what it has before the first round.
+        """
+        if not self.changes:
+            return np.ones(len(clients.ids))
+        counted = to_numpy(clients.state[_COUNTED])[:, 0]
+        first = clients.shards.at(0).mass(clients.ids)
+        return np.where(counted > 0, counted, first) / clients.mass
+
+    def remembered(self, clients: Clients, rows: Array) -> Array:
+        """Return what the memory holds of clients that keep rows (K, p), divided by `shares`."""
+        return like(self.lag(clients)[:, None], rows) * rows if self.changes else rows
+
+    def present(self, memory: Array, growth: float) -> Array:
+        """Return a memory (p,) divided by what all clients count for now.
+
+        Parameters
+        ----------
+        growth : float
+            `Reply.growth` at the server, `Objective.growth` at a client.
+        """
+        return memory / growth if self.changes else memory
+
+    def first(self) -> dict[str, Array]:
+        """Return what every client keeps before its first time, beside what is remembered."""
+        return {_COUNTED: np.zeros(1)} if self.changes else {}
+
+    def kept(self, clients: Clients) -> dict[str, Array]:
+        """Return what clients keep (K, 1) when they have taken part."""
+        return {_COUNTED: clients.mass[:, None]} if self.changes else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembering(Algorithm):
+    """Base of algorithms whose server remembers what clients did."""
+
+    _weighing: Weighing = field(default=Weighing(), init=False)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether these settings make it remember anything."""
+        return True
+
+    def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> Self:
+        """Return the algorithm whose memory weighs clients as the mean does.
+
+        Raises
+        ------
+        ScenarioError
+            If large clients are drawn more often and weigh more: then they count twice.
+        """
+        power = self.power(weights, draws_by_size)
+        if not self.remembers or not power:
+            return self
+        if power > 1:
+            text = "found size, but the selection already draws large clients more often"
+            raise ScenarioError("weights", f"{text}; leave it out or give uniform")
+        bound = copy(self)
+        weighing = Weighing(by_size=True, drawn=draws_by_size, changes=shards.moves_sizes)
+        object.__setattr__(bound, "_weighing", weighing)
+        return bound
 
 
 def scale(local: Solver, round: int) -> float:
@@ -53,27 +159,6 @@ def by_group(reply: Reply, counts: Floats) -> Floats:
     labels = reply.groups.labels
     place = np.searchsorted(labels, reply.each["group"])
     return np.bincount(place, counts, len(labels)).astype(np.float64)
-
-
-def weighting(weights: Literal["size", "uniform"], draws_by_size: bool) -> Weighting:
-    """Return how clients count in a memory, as they count in the step in the mean.
-
-    Raises
-    ------
-    ScenarioError
-        If large clients are drawn more often and weigh more: then they count twice.
-    """
-    if not draws_by_size:
-        return weights
-    if weights == "size":
-        text = "found size, but the selection already draws large clients more often"
-        raise ScenarioError("weights", f"{text}; leave it out or give uniform")
-    return "draws"
-
-
-def shares(clients: Clients) -> Floats:
-    """Return the training rows of clients (K,), or what the data counts, in units of the mean."""
-    return clients.objective.shares(clients.mass)
 
 
 def refuse_sizes(algorithm: Algorithm) -> None:

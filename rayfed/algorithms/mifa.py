@@ -6,29 +6,27 @@ Unavailability", NeurIPS 2021, https://arxiv.org/abs/2106.04159, Algorithm 1.
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Round, Weights
-from rayfed.core.arrays import Array, like
+from rayfed.algorithms.base import Round
+from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.datasets.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True)
-class MIFA(Algorithm):
+class MIFA(memory.Remembering):
     """Memory-augmented impatient federated averaging (Gu et al. 2021).
 
     Client i keeps G_i (p,), the change Delta_i = x - x_i of the last round that it took part in,
-    zero before. With w_i the weights of F's clients the server steps
+    zero before. With w_i the weights of the mean the server steps
     x <- x - server_lr sum_j w_j G_j / sum_j w_j over all N clients, with the G_i of this round for
     those who take part. It waits for nobody and knows no probability of taking part.
 
@@ -62,31 +60,21 @@ class MIFA(Algorithm):
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 
-    _by_size: bool = field(default=False, init=False)
-
-    def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> MIFA:
-        """Return the algorithm whose memory weighs clients as F does."""
-        bound = copy(self)
-        by_size = memory.weighting(weights, draws_by_size) != "uniform"
-        object.__setattr__(bound, "_by_size", by_size)
-        return bound
-
     def init(self, x0: Array) -> State:
         """Return the model (p,) and the mean of the memory (p,), which starts at zero."""
         return {"x": x0, "memory": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
         """Return G_i = 0 (p,)."""
-        return {"g": np.zeros_like(x0)}
+        return {"g": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client half: local steps from x (p,); upload w_i (Delta_i - G_i) (K, p), keep Delta_i."""
         local = clients.solve(x)
         g = (x - local.x) / memory.scale(self.local, clients.round)
-        change = g - clients.state["g"]
-        if self._by_size:
-            change = like(memory.shares(clients)[:, None], g) * change
-        return Upload({"change": change}, {"g": g}, loss=local.loss)
+        old = self._weighing.remembered(clients, clients.state["g"])
+        change = self._weighing.times(clients, g - old)
+        return Upload({"change": change}, {"g": g, **self._weighing.kept(clients)}, local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: take up what changed in the memory, and step along it."""
@@ -95,4 +83,4 @@ class MIFA(Algorithm):
         reply = yield ask
         mean = state["memory"] + len(reply.ids) / reply.population * reply.mean["change"]
         step = self.server_lr * memory.scale(self.local, reply.round)
-        return {"x": x - step * mean, "memory": mean}, {}
+        return {"x": x - step * self._weighing.present(mean, reply.growth), "memory": mean}, {}

@@ -46,7 +46,8 @@ class Moon(FedAvg):
     -----
     The representation is what the last layer of the model is given. The losses in the events have
     the contrastive term in them. z_glob and z_prev are two forward passes more; a gradient is
-    charged as three.
+    charged as three. As in the authors' code all three see the same augmented rows, and the
+    models x and x_prev are in evaluation mode: with dropout only z draws random numbers.
 
     Deviations from the paper: no projection head is added; a network may end in one. The server
     learning rate, 1 in the paper.
@@ -86,8 +87,8 @@ class Moon(FedAvg):
 
         def contrasted(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
             batch = batches[0]
-            z_glob = problem.representation(x[None, :], batch.X)
-            z_prev = problem.representation(previous[who], batch.X)
+            z_glob = problem.representation(x[None, :], batch.X, batch.key)
+            z_prev = problem.representation(previous[who], batch.X, batch.key)
 
             def term(z: Array, which: slice) -> tuple[Array, Array]:
                 w = self.mu * batch.w[which]

@@ -41,13 +41,16 @@ class OverlapSGD(Algorithm):
     -----
     The anchor is the model that is evaluated.
 
+    The update is that of the authors' code (JYWa/Overlap_Local_SGD): the mean is of the models that
+    have been pulled. There v is kept in units of the local learning rate, so that it is stretched
+    where that changes; here it is not.
+
     Deviations from the paper: all clients take part in all of its rounds and the mean is plain;
     here it has the weights of the study, and who does not take part, or is late, goes on from the
     model of its last round when it is asked again, without a head start. A client that has gone
-    away since its last round has none either.
-
-    The update was written from memory of the paper, and alpha = 0.6 and beta = 0.7 are its
-    settings as remembered; check them against the paper before comparing numbers with it.
+    away since its last round has none either. The local momentum of the authors' code goes on over
+    rounds; here it begins anew in each. alpha = 0.6 and beta = 0.7 are the paper's settings as
+    remembered; the authors' script has 0.2 and 0 where nothing else is given.
 
     Examples
     --------

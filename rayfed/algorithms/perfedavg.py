@@ -47,8 +47,9 @@ class PerFedAvg(FedAvg):
 
     Notes
     -----
-    Deviations from the paper: none in the update. Test rows are never trained on. A product with
-    the Hessian is charged as one gradient.
+    Deviations from the paper: the mean over the participants is by size unless ``weights:
+    uniform``; plain in the paper. Test rows are never trained on. A product with the Hessian is
+    charged as one gradient.
 
     Examples
     --------

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Gt
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Round
+from rayfed.algorithms.memory import Remembering
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
 from rayfed.messages import State, Upload
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaffold(Algorithm):
+class Scaffold(Remembering):
     """Stochastic controlled averaging (Karimireddy et al. 2020).
 
     Client i keeps c_i (p,), the server c (p,), zero at first. A local step from the broadcast
@@ -40,11 +41,12 @@ class Scaffold(Algorithm):
 
     Notes
     -----
-    Deviations from the paper: where F weighs clients by size, c is the weighted mean of the c_i,
-    which estimates grad F then (the paper has equal weights). With momentum or a proximal term
+    Deviations from the paper: where the mean weighs clients by size, c is the weighted mean of the
+    c_i as well (the paper has equal weights). With momentum or a proximal term
     K_i is the sum ||a_i||_1 of FedNova, so that c_i+ stays a mean of gradients.
 
-    The gradient of option 1 takes as long as the local steps that go through the rows once.
+    The mean of the models is by size as well, unless ``weights: uniform``; plain in the paper. The
+    gradient of option 1 takes as long as the local steps that go through the rows once.
 
     Examples
     --------
@@ -78,11 +80,11 @@ class Scaffold(Algorithm):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first control variate c_i = 0 (p,)."""
-        return control.zeros(x0)
+        return control.zeros(x0) | self._weighing.first()
 
     def train(self, clients: Clients, x: Array, c: Array) -> Upload:
         """Client half: corrected local steps; upload Delta (K, p) and c_i+ - c_i (K, p)."""
-        local, change, state = control.solve(clients, x, c, self.option)
+        local, change, state = control.solve(clients, x, c, self._weighing, self.option)
         return Upload({"delta": x - local.x, **change}, state=state, loss=local.loss)
 
     def round(self, state: State) -> Round:

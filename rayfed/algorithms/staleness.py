@@ -17,7 +17,10 @@ from rayfed.core.arrays import Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Staleness:
-    """Base of all staleness functions: 1 for a fresh reply, and never larger for an older one."""
+    """Base of all staleness functions: 1 for a fresh reply, and never larger for an older one.
+
+    The staleness of a fresh reply is 0, as in FedBuff's paper; FedAsync's counts it as 1.
+    """
 
     name: ClassVar[str]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.base import Aim, Algorithm
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
@@ -67,6 +67,7 @@ class Whole(Algorithm):
     """
 
     local_steps: ClassVar[bool] = False
+    aim: ClassVar[Aim] = "own"
     curved: ClassVar[bool] = False
     """Whether it needs Hessians or their products with vectors."""
 

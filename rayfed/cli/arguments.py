@@ -135,6 +135,15 @@ Address = Annotated[
     ),
 ]
 
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Import the modules that the scenario names although you did not make this folder on "
+        "this machine: their code runs.",
+    ),
+]
+
 Debug = Annotated[
     bool,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rayfed.cli.arguments import Folder, local, returned
+from rayfed.cli.arguments import Folder, Trust, local, returned
 from rayfed.cli.console import say
 from rayfed.core.errors import ScenarioError
 
@@ -45,11 +45,13 @@ def export(
         bool,
         typer.Option("--wandb-offline", help="Offline runs for wandb sync; needs the extra wandb."),
     ] = False,
+    trust: Trust = False,
 ) -> None:
     """Write the final model of a run, or what the runs recorded for other tools.
 
     --to model.safetensors writes the parameters by name; of a network it is the state dict, which
-    plain PyTorch loads. Layers that stay with the clients are as at the start.
+    plain PyTorch loads. Layers that stay with the clients are as at the start. A model of a module
+    is made by that module; --trust lets it run for a folder that you did not make on this machine.
 
     --csv, --tensorboard, --mlflow and --wandb-offline write the columns of the rounds with all
     settings, a run for each run; what these tools call relative time is simulated time where they
@@ -66,7 +68,7 @@ def export(
         raise ScenarioError("--to", "is for one of them; give it once for each, or leave it out")
     result = load(folder)
     if not asked and to is not None:
-        result.export(to, run_)
+        result.export(to, run_, trust=trust)
         say(f"model: {to}")
     with returned(folder) if to is None else nullcontext():
         for name in asked:

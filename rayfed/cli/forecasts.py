@@ -43,6 +43,15 @@ def said_of_data(plan: Any) -> list[str]:
     return list(dict.fromkeys(filter(None, notes)))
 
 
+def aims(plan: Any) -> list[str]:
+    """Return who aims at another point than the minimum of F, and at which."""
+    found: dict[str, dict[str, None]] = {}
+    for run in plan.runs:
+        if run.record["aim"]:
+            found.setdefault(run.record["aim"], {})[run.label] = None
+    return [f"{listed(list(labels), 60)}: {text}" for text, labels in found.items()]
+
+
 def timed(plan: Any) -> str:
     """Return how long the runs will compute, by a round of each algorithm run here."""
     total, parts = 0.0, []

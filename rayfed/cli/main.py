@@ -36,6 +36,7 @@ from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import estimates, headline, prepared, swept
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.machine import in_words
 from rayfed.core.plugins import KINDS, find, raised, users_frames
 from rayfed.runs.listening import expected
 from rayfed.runs.outcome import damaged
@@ -110,23 +111,23 @@ def check(
     say(
         f"{cost.actors} client actors{tables.on_nodes(nodes, cost.combiners)}, {cost.drivers} "
         f"driver actors{', which host clients, too' * plan.executor.hosting_driver}; about "
-        f"{tables.mib(cost.memory)} of memory (data {tables.mib(cost.data)}, client state "
-        f"{tables.mib(cost.state)}, copies of models {tables.mib(cost.copies)}, processes "
-        f"{tables.mib(cost.processes)})"
+        f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
+        f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
+        f"{in_words(cost.processes)})"
     )
     say(
-        f"disk: results about {tables.mib(cost.results)}, checkpoints up to "
-        f"{tables.mib(cost.checkpoints)}, scratch files {tables.mib(cost.scratch)}"
+        f"disk: results about {in_words(cost.results)}, checkpoints up to "
+        f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}"
     )
     per = "in all" if cost.rounds_known else "a round of each run"
     say(
-        f"simulated traffic if a round asks once: {tables.mib(cost.down)} down, "
-        f"{tables.mib(cost.up)} up {per}"
+        f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
+        f"{in_words(cost.up)} up {per}"
     )
     if estimated := estimates(plan):
         say(estimated)
     cost.check_disk(api.default_folder(plan.study))
-    for told in forecasts.said_of_data(plan):
+    for told in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
         say(f"warning: {told}", err, style="yellow")
     for text, warning in forecasts.expected(plan):
         say(text)
@@ -300,7 +301,6 @@ app.command()(start.init)
 def main() -> None:
     """Run the command line; every error of the user's is one line."""
     signal.signal(signal.SIGTERM, _terminated)
-    sys.path.insert(0, "")  # a user's own modules beside the scenario or in this folder
     for stream in (sys.stdout, sys.stderr):  # names may hold what a terminal cannot show
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -313,6 +313,9 @@ def main() -> None:
         _fail(error, 2)
     except RayfedError as error:
         _fail(error, 1)
+    except MemoryError as error:  # of what no forecast knows, such as a plug-in's arrays
+        why = clipped(error, 120) or "nothing more can be allocated"
+        _fail(f"needs more memory than there is ({why}); use less data or a smaller model", 1)
     except Exception as error:
         if not users_frames(error):
             raise  # a bug of rayfed: show the whole trace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import traceback
 from pathlib import Path
@@ -37,7 +36,6 @@ def test(
     """
     from rayfed.testing.checks import Skipped, checks
 
-    sys.path.insert(0, str(Path.cwd()))
     cls = load(plugin)
     kind = _kind(plugin, cls)
     failed = 0

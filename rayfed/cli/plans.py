@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from rayfed.cli import tables
 from rayfed.cli.console import err, say
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.machine import in_words
 from rayfed.core.plugins import raised
 from rayfed.core.shipped import locate
 
@@ -64,7 +64,7 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
 
         cost = plan.cost(sum(nodes) or api.cpus(), nodes)
         actors = f"{cost.actors} client actors" + " and the driver" * plan.executor.hosting_driver
-        placed = f"{actors} (about {tables.mib(cost.memory)} in all)"
+        placed = f"{actors} (about {in_words(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     seeds = {run.seed for run in plan.runs}
     return (

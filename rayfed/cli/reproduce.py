@@ -88,11 +88,11 @@ def _reproduce(study: Any, part: str | None, keep: bool, volume: Volume) -> int:
 
     if part is not None and part not in study.claims.parts:
         raise ScenarioError("--part", unknown("part", part, study.claims.parts))
-    missing = _run_parts(study, [part] if part else list(study.claims.parts), keep, volume)
-    outcome = studies.conclude(study, missing)
+    parts = [part] if part else list(study.claims.parts)
+    outcome = studies.conclude(study, *_run_parts(study, parts, keep, volume))
     out.print(tables.claims(outcome))
     _say_failed(outcome, volume)
-    for where, why in missing.items():
+    for where, why in outcome.missing.items():
         say(f"{where} was left out: {why}", err, style="yellow")
     say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
     return 0 if outcome.holds(part) else 1
@@ -116,36 +116,42 @@ def _reproduce_all(
     from rayfed.reproduce.survey import Survey, Surveyed
 
     named = {name: studies.find(str(path), length) for name, path in studies.known().items()}
-    surveyed = []
+    surveyed: list[Surveyed] = []
+    started = time.monotonic()
     for name, study in named.items():
         study = replace(study, out=folder / study.home.name)
-        missing = _run_parts(study, list(study.claims.parts), keep, volume)
+        ran = _run_parts(study, list(study.claims.parts), keep, volume)
         begun = time.monotonic()
-        outcome = studies.conclude(study, missing)
-        checked_s = time.monotonic() - begun
-        surveyed.append(Surveyed(outcome, studies.recorded_s(study) + checked_s))
-        say(f"{name}: {tables.counted(outcome)}")
+        outcome = studies.conclude(study, *ran)
+        ended = time.monotonic()
+        surveyed.append(Surveyed(outcome, studies.recorded_s(study) + ended - begun))
+        place = f"{len(surveyed)} of {len(named)} studies, {ended - started:.0f} s"
+        say(f"{name}: {tables.counted(outcome)} ({place})")
         if volume.quiet:
             _say_failed(outcome, volume)
-        survey = Survey(surveyed)
+        survey = Survey(surveyed, ended - started)
         path = survey.write(folder)
     out.print(tables.survey(survey))
     counts = ", ".join(f"{number} {status}" for status, number in survey.counts.items())
-    say(f"{len(named)} studies, {counts}; {survey.seconds:.0f} s; in detail: {path}")
+    say(f"{len(named)} studies, {counts}; {survey.wall_s:.0f} s; in detail: {path}")
     return 0 if survey.holds() else 1
 
 
-def _run_parts(study: Any, parts: list[str], keep: bool, volume: Volume) -> dict[str, str]:
-    """Run parts of a published study, and return why some were left out."""
+def _run_parts(
+    study: Any, parts: list[str], keep: bool, volume: Volume
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Run parts of a published study; return why some were left out, and fingerprints of data."""
     from rayfed.reproduce import studies
+    from rayfed.reproduce.provenance import fingerprint
 
-    missing = {}
+    missing, data = {}, {}
     for part in parts:
         try:
             plan, kept = studies.begin(study, part, keep)
         except DataMissing as error:
             missing[part] = error.problem
             continue
+        data[part] = fingerprint(plan)
         folder = study.folder(part)
         runs = [run.folder for run in plan.runs]
         for warning in differences(folder, runs) if kept else ():
@@ -158,4 +164,4 @@ def _run_parts(study: Any, parts: list[str], keep: bool, volume: Volume) -> dict
             say("interrupted; what was recorded is kept, go on with it by adding --keep", err)
             raise typer.Exit(130) from None
         say(f"page: {result.folder / 'report.html'}")
-    return missing
+    return missing, data

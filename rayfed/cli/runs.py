@@ -20,14 +20,16 @@ from rayfed.cli.arguments import (
     Overrides,
     ScenarioFile,
     ScenarioFiles,
+    Trust,
     returned,
 )
 from rayfed.cli.best import print_best
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
+from rayfed.core.announced import run_folders
 from rayfed.core.errors import clipped
-from rayfed.runs.outcome import damaged, differences, ended, reason, trace
+from rayfed.runs.outcome import damaged, differences, reason, trace
 from rayfed.runs.remote.place import read_note, shown
 
 
@@ -135,7 +137,15 @@ def resume(
         bool,
         typer.Option("--failed", help="Also runs that failed, after the reason was mended."),
     ] = False,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="Go on though the scenario, the data or modules have changed; run.json notes it.",
+        ),
+    ] = False,
     address: Address = None,
+    trust: Trust = False,
     debug: Debug = False,
     no_page: NoPage = False,
     quiet: Quiet = False,
@@ -145,33 +155,46 @@ def resume(
 
     The result is the same, byte for byte, as that of a study that was never
     disturbed. It goes on where it ran before; another cluster is given by
-    --address, and this machine by --address local.
+    --address, and this machine by --address local. A folder that you did not make
+    on this machine needs --trust if its scenario names modules.
+
+    The scenario in the folder may be given more rounds, looser stop rules or
+    more seeds. Any other change of it, of the data or of modules is refused
+    with exit status 2.
     """
     volume = Volume(quiet, verbose)
     with volume.applied():
-        status = _resumed(folder, failed, address, debug, not no_page, volume)
+        how = {"failed": failed, "accept_changes": accept_changes}
+        status = _resumed(folder, how, address, trust, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
 
 
 def _resumed(
-    folder: Path, failed: bool, address: str | None, debug: bool, page: bool, volume: Volume
+    folder: Path,
+    how: dict[str, Any],
+    address: str | None,
+    trust: bool,
+    debug: bool,
+    page: bool,
+    volume: Volume,
 ) -> int:
     """Go on with a study, and return the exit status."""
     from rayfed import api
 
-    plan: Any = api.recorded(folder, address)
+    plan: Any = api.recorded(folder, address, trust)
     searched = bool(plan.study.search)
     runs = [run.folder for run in plan.runs]
     if searched:  # later batches are not known yet
-        runs = sorted(path.parent.name for path in folder.glob("*/run.json"))
-    for line in (*differences(folder, runs), *damaged(folder, runs)):
+        runs = [path.name for path in run_folders(folder)]
+    unknown = api.check_unchanged(plan, folder, **how)
+    for line in (*unknown, *differences(folder, runs), *damaged(folder, runs)):
         volume.warn(line)
-    go = partial(api.execute, plan, folder, resume=True, failed=failed, debug=debug, page=page)
+    go = partial(api.execute, plan, folder, resume=True, **how, debug=debug, page=page)
     if searched:
         say(swept(plan))
         return _end_sweep(folder, partial(go, watch=volume.watch(plan.search.runs)))
-    waiting = len(runs) - len(ended(folder, runs, failed=not failed))
+    waiting = len(runs) - len(api.kept(plan, folder, failed=how["failed"]))
     say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
     display = volume.watch(waiting, bars=not debug)
     return _end(folder, partial(go, watch=display), debug, page, volume)

@@ -14,7 +14,10 @@ from rayfed.core.errors import clipped
 
 MOST_PROFILES = 6
 """Runs of which each has a column in the table of a profile."""
-_STYLES = {"holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red"}
+_STYLES = {
+    "holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red",
+    "not run": "dim",
+}  # fmt: skip
 
 
 def studies(paths: Mapping[str, Path]) -> Table:
@@ -39,7 +42,7 @@ def claims(outcome: Any) -> Table:
         words = {"holds": "yes", "fails": "NO"}.get(verdict.status, verdict.status)
         if verdict.remark:
             words += f": {verdict.remark}"
-        runs = "one run" if verdict.seeds == 1 else f"{verdict.seeds} seeds"
+        runs = "; ".join(filter(None, (verdict.seeds, *verdict.rests_on)))
         cells = (verdict.claim.says, verdict.claim.where, runs, verdict.measured)
         holds = Text(words, style=_STYLES[verdict.status])
         table.add_row(*map(escape, cells), holds)
@@ -50,20 +53,21 @@ def survey(found: Any) -> Table:
     """Return a line for every study, and one for each of its claims that does not hold."""
     name = Column("study", no_wrap=True)
     table = Table(
-        name, "seconds", "held", "marked", "failed", "claim", "reason", box=None, pad_edge=False
-    )
+        name, "seconds", "held", "marked", "failed", "not run", "claim", "reason",
+        box=None, pad_edge=False,
+    )  # fmt: skip
     for study in found.studies:
         counts = [
             len(study.verdicts(*states))
-            for states in (("holds",), ("not reproduced",), ("fails", "not checked"))
+            for states in (("holds",), ("not reproduced",), ("fails", "not checked"), ("not run",))
         ]
         table.add_row(escape(study.name), f"{study.seconds:.0f}", *map(str, counts), "", "")
         for verdict in study.verdicts("not reproduced", "fails", "not checked"):
             says = Text(f"{verdict.status}: {verdict.claim.says}", style=_STYLES[verdict.status])
             reason = verdict.remark or verdict.measured
-            table.add_row("", "", "", "", "", says, escape(reason))
+            table.add_row("", "", "", "", "", "", says, escape(reason))
         for run, why in study.outcome.failed.items():
-            table.add_row("", "", "", "", "", Text(f"run failed: {run}"), escape(why))
+            table.add_row("", "", "", "", "", "", Text(f"run failed: {run}"), escape(why))
     return table
 
 
@@ -155,8 +159,3 @@ def profile(frame: Any) -> Table:
 def on_nodes(cpus: Sequence[int], combiners: int) -> str:
     """Return where client actors are, given the CPUs of each node; nothing if on one."""
     return f" on {len(cpus)} nodes, {combiners} combiners" if len(cpus) > 1 else ""
-
-
-def mib(size: float) -> str:
-    """Return a number of bytes in MiB or GiB."""
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"

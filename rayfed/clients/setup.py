@@ -53,9 +53,9 @@ class View:
         if shards is self.shards:
             return self
         samples, mass = shards.totals
-        return replace(
-            self, shards=shards, objective=replace(self.objective, samples=samples, mass=mass)
-        )
+        growth = mass / self.shards.totals[1]
+        objective = replace(self.objective, samples=samples, mass=mass, growth=growth)
+        return replace(self, shards=shards, objective=objective)
 
 
 @dataclass(frozen=True)

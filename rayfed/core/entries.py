@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.files import check_regular
 
 FORMAT = 1
 """Of result folders, as every ``run.json`` says; it grows when older readers would misread them."""
@@ -43,6 +44,7 @@ class Entry:
     @classmethod
     def of(cls, path: Path, rows: int | None = None) -> Entry:
         """Return the entry of a file as it is now."""
+        check_regular(path)
         with path.open("rb") as file:
             new = partial(hashlib.blake2b, digest_size=_DIGEST_BYTES)
             digest = hashlib.file_digest(file, new).hexdigest()

@@ -10,7 +10,10 @@ from pathlib import Path
 SCRATCH = "RAYFED_SCRATCH"
 """Environment variable with the folder for scratch files."""
 
+_LONGEST = 103
+"""Bytes of a Unix socket's path; some systems allow 103, others 107."""
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNKNOWN = 2**33  # bytes, if the system does not say how much memory it has
 
 
@@ -25,6 +28,44 @@ def memory_bytes() -> int:
     return min(found, default=_UNKNOWN)
 
 
+def available_bytes() -> int:
+    """Return the bytes of memory that are free now, as far as this process may use them."""
+    import psutil  # imported late: client actors do not ask
+
+    free: int = psutil.virtual_memory().available
+    return min(free, memory_bytes())
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes in the unit that suits it.
+
+    Examples
+    --------
+    >>> [in_words(size) for size in (0, 900, 2**20 / 3, 7.26 * 2**20, 429.4 * 2**20, 2**44)]
+    ['0 B', '900 B', '341 KiB', '7.3 MiB', '429 MiB', '16.0 TiB']
+    """
+    power = 0
+    while size >= 1023.5 and power < len(_UNITS) - 1:  # which is 1024 when it is rounded
+        size, power = size / 1024, power + 1
+    digits = 1 if power and size < 99.95 else 0
+    return f"{size:.{digits}f} {_UNITS[power]}"
+
+
 def scratch_folder() -> Path:
     """Return the folder for scratch files: `SCRATCH` if it is set, else the system's."""
     return Path(os.environ.get(SCRATCH) or tempfile.gettempdir())
+
+
+def private_folder(inside: str) -> Path:
+    """Make a temporary folder that this user alone may enter, for a socket.
+
+    Parameters
+    ----------
+    inside : str
+        The socket's longest path below the folder: the whole path of a socket is limited, so the
+        folder is in ``/tmp`` where the system's temporary folder has too long a path.
+    """
+    there = tempfile.gettempdir()
+    whole = os.fsencode(f"{there}/rayfed-12345678/{inside}")
+    home = there if len(whole) <= _LONGEST else "/tmp"
+    return Path(tempfile.mkdtemp(prefix="rayfed-", dir=home))

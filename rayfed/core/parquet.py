@@ -119,9 +119,14 @@ def _texts(items: Sequence[str]) -> pa.Array:
 
 def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return some columns of a Parquet file or of a folder of parts; all columns if None."""
-    parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
+    return read_parts(sorted(path.glob("part-*.parquet")) if path.is_dir() else [path], columns)
+
+
+def read_parts(parts: Iterable[Path], columns: Sequence[str] | None = None) -> pa.Table:
+    """Return some columns of Parquet files, one below the other; all columns if None."""
     names = None if columns is None else list(columns)
-    return pa.concat_tables([pq.ParquetFile(part).read(names) for part in parts])
+    tables = [pq.ParquetFile(part).read(names) for part in parts]
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def values(held: pa.Table, name: str) -> Array:

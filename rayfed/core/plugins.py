@@ -12,7 +12,6 @@ import inspect
 import pkgutil
 import re
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
+from rayfed.core import own
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.own import is_users
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,6 @@ OTHER_NAMES = {
     ("selections", "random"): "it is uniform",
 }
 """What the literature calls what has another name here, by kind, in letters and digits alone."""
-_INSTALLED = {"site-packages", "dist-packages"}
-_OTHERS = {
-    place
-    for home in (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
-    for place in (home.absolute(), home.resolve())
-}
 _DECLARED = re.compile(r'^    name: ClassVar\[str\] = "([^"]+)"', re.M)
 _NAMELESS: dict[str, tuple[Any, ...]] = {}
 """Classes and functions that no import finds, by the names that studies have for them."""
@@ -109,8 +104,8 @@ def load(path: str) -> Any:
     Raises
     ------
     ScenarioError
-        If the module or the name does not exist, or the import raises an error; the message names
-        the lines of the user's files.
+        If scenarios may not name the module (`rayfed.core.own`), it or the name does not exist, or
+        the import raises an error; the message names the lines of the user's files.
     """
     module, _, name = path.partition(":")
     if "<" in name:  # of a lambda, or of what a function defined
@@ -119,8 +114,7 @@ def load(path: str) -> Any:
             return kept[0]
         text = "cannot be found by its name; define it at the top of a module or notebook"
         raise ScenarioError(clipped(path, 60), text)
-    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise ScenarioError(clipped(path, 60), "is not a name; write package.module:Class")
+    own.admit(path)
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
@@ -167,14 +161,6 @@ def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of a traceback that lie in the user's files."""
     frames = traceback.extract_tb(error.__traceback__)
     return [frame for frame in frames if is_users(frame.filename)]
-
-
-def is_users(filename: str) -> bool:
-    """Return whether a file is outside rayfed, installed packages and the standard library."""
-    path = Path(filename)
-    if filename.startswith("<") or not _INSTALLED.isdisjoint(path.parts):
-        return False
-    return not any(each.is_relative_to(home) for each in (path, path.resolve()) for home in _OTHERS)
 
 
 def defined_at(function: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -12,12 +11,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError, listed
+from rayfed.core.files import read_arrays, reading
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table
 from rayfed.datasets.tablefile import client_names
 
+_LARGEST = np.iinfo(np.int64).max
 _KEYS = ("X", "y", "client", "X_test", "y_test")
 
 
@@ -145,12 +146,8 @@ def _of_frame(frame: Any) -> dict[str, Array]:
 
 
 def _file(path: Path) -> dict[str, Array]:
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            return dict(held)
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        line = str(error).partition("\n")[0].replace(str(path), path.name)
-        raise ScenarioError(str(path), f"cannot be read as an .npz file ({line})") from error
+    with reading(path, "an .npz file"):
+        return read_arrays(path)
 
 
 def _table(held: Mapping[str, Array]) -> Table:
@@ -163,6 +160,8 @@ def _table(held: Mapping[str, Array]) -> Table:
         raise ValueError("holds one of X_test and y_test; give both or none")
     X, y = _rows(held, "")
     classes = int(y.max()) + 1 if y.dtype.kind == "i" else 0
+    if classes > len(y):
+        raise ValueError(f"has labels up to {y.max():,} for {len(y):,} rows; number them 0, 1, ...")
     test = None
     if "X_test" in held:
         test = _part(*_rows(held, "_test"), classes)
@@ -175,10 +174,18 @@ def _table(held: Mapping[str, Array]) -> Table:
         return table
     if held["client"].shape != y.shape:
         raise ValueError(f"has {held['client'].shape} clients for {len(y)} rows; give (n,)")
-    values, client = np.unique(held["client"], return_inverse=True)
-    return replace(
-        table, client=client.astype(np.int64), client_names=client_names(values.tolist())
-    )
+    names, client = _clients(held["client"])
+    return replace(table, client=client, client_names=names)
+
+
+def _clients(given: Array) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of clients, if they are not 0, 1, ..., and the number (n,) of each row's."""
+    if given.dtype.kind not in "biufSUO":
+        raise ValueError(f"has clients of {given.dtype}; give whole numbers or names")
+    if given.dtype.kind == "O":  # of a frame
+        given = given.astype(str)
+    values, client = np.unique(given, return_inverse=True)
+    return client_names(values.tolist()), client.astype(np.int64)
 
 
 def _part(X: Array, y: Array, classes: int, test: Table | None = None) -> Table:
@@ -198,7 +205,7 @@ def _rows(held: Mapping[str, Array], part: str) -> tuple[Array, Array]:
         raise ValueError(f"has numbers in X{part} or y{part} that are not finite")
     if y.dtype.kind == "f":
         return X, y.astype(np.float64)
-    if y.min() < 0 or (y.min() > 0 and not part):
+    if y.min() < 0 or y.max() > _LARGEST or (y.min() > 0 and not part):
         text = f"has labels {y.min()} to {y.max()} in y{part}"
         raise ValueError(f"{text}; number them from 0, or give float numbers for regression")
     return X, y.astype(np.int64)

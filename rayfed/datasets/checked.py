@@ -6,6 +6,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import check_room
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Shards
 
@@ -96,6 +97,11 @@ def check_shards(shards: Shards, place: str) -> None:
     for client in dict.fromkeys((0, shards.clients - 1)):
         ids = np.array([client])
         width = int(shards.sizes(ids)[0])
+        d, c = shards.features, max(1, shards.classes)
+        # drawn, moved and scored by a model of the client's own, in float64
+        needed = 8 * (width * (2 * d + c) + 3 * d * c)
+        what = f"the {width:,} rows of client {client}, with {d:,} features and {c:,} outputs,"
+        check_room(needed, place, what, "give fewer rows, features or classes")
         X, y = shards.rows(ids, width)
         if width < 1 or X.shape[1] != width or y.shape != (1, width):
             text = f"client {client} has {width} rows, but X {X.shape} and y {y.shape}"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import reading
 from rayfed.datasets.base import Source, Table
 from rayfed.datasets.fetch import File, read
 from rayfed.datasets.images import Images
@@ -149,11 +150,8 @@ class CIFAR100(_Cifar):
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with reading(path, "a batch of images", "complete the folder"):
         return path.read_bytes()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ScenarioError(str(path), f"cannot be read ({why}); complete the folder") from error
 
 
 def _unpacked(archive: bytes, folder: str) -> Opener:

@@ -83,6 +83,11 @@ class DriftingShards(Shards):
         return self if level == self.level else replace(self, level=level)
 
     @property
+    def moves_sizes(self) -> bool:
+        """Whether the sizes of clients change over rounds."""
+        return self.drift.moves_sizes
+
+    @property
     def version(self) -> Hashable:
         """What tells these rows from those of other shards and other levels."""
         return self.base.version, self.level
@@ -104,14 +109,14 @@ class DriftingShards(Shards):
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,) at this level."""
         sizes = self.base.sizes(ids, part)
-        if not self.drift.moves_sizes:
+        if not self.moves_sizes:
             return sizes
         return np.where(self.drifts(ids), self.drift.sizes(sizes, self.level), sizes)
 
     def mass(self, ids: Ints) -> npt.NDArray[np.float64]:
         """Return the mass of each client (K,); it grows and shrinks as its training rows do."""
         mass = self.base.mass(ids)
-        if not self.drift.moves_sizes:
+        if not self.moves_sizes:
             return mass
         whole, now = self.base.sizes(ids), self.sizes(ids)
         return np.where(mass == whole, now, mass * now / whole)
@@ -123,7 +128,7 @@ class DriftingShards(Shards):
     def rows(self, ids: Ints, width: int, part: str = "train") -> tuple[Array, Array]:
         """Return all rows of clients, X (K, width, d) and y (K, width), zero-padded."""
         moved = self.drifts(ids)
-        if not self.drift.moves_sizes:
+        if not self.moves_sizes:
             X, y = self.base.rows(ids, width, part)
             real = np.arange(width) < self.sizes(ids, part)[:, None]
             return self._changed(ids, moved, X, y, np.arange(width)[None], part, real)
@@ -138,7 +143,7 @@ class DriftingShards(Shards):
     def take(self, ids: Ints, index: Ints) -> tuple[Array, Array]:
         """Return chosen training rows, X (K, B, d) and y (K, B), for index (K, B) < n_i."""
         moved = self.drifts(ids)
-        if not self.drift.moves_sizes:
+        if not self.moves_sizes:
             X, y = self.base.take(ids, index)
             return self._changed(ids, moved, X, y, index, "train", np.ones(y.shape, np.bool_))
         whole = int(self.base.sizes(ids).max())
@@ -147,14 +152,14 @@ class DriftingShards(Shards):
 
     def total(self, part: str = "train") -> int:
         """Return the number n of rows over all clients at this level."""
-        if not self.drift.moves_sizes:
+        if not self.moves_sizes:
             return self.base.total(part)
         return int(self.sizes(np.arange(self.clients), part).sum())
 
     @property
     def totals(self) -> tuple[int, float]:
         """The number n of training rows over all clients, and their total mass, at this level."""
-        level = self.level if self.drift.moves_sizes else 0.0
+        level = self.level if self.moves_sizes else 0.0
         if level not in self._totals:
             self._totals[level] = super().totals
         return self._totals[level]

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.errors import DataMissing
+from rayfed.core.files import reading
 from rayfed.datasets.base import Source, Table
 from rayfed.datasets.images import Images
 
@@ -38,15 +39,12 @@ class EMNIST(Images):
     def parts(self, source: Source) -> tuple[Table, Table]:
         """Return training and test images as bytes (n, 784), to be divided by 255."""
         path = self._path(source.home)
-        try:
-            from scipy.io import loadmat  # imported late: slow, and rarely needed
+        from scipy.io import loadmat  # imported late: slow, and rarely needed
 
+        with reading(path, "EMNIST's MATLAB file"):
             held = loadmat(path, squeeze_me=True, struct_as_record=False)["dataset"]
             train, test = _table(held.train, held.mapping), _table(held.test, held.mapping)
             writers = np.atleast_1d(held.train.writers).astype(np.int64)
-        except Exception as error:  # SciPy's reader raises what a damaged file makes it raise
-            text = f"cannot be read as EMNIST's MATLAB file ({type(error).__name__}: {error})"
-            raise ScenarioError(str(path), text) from error
         return replace(train, writer=writers), test
 
     def _path(self, home: Path | None) -> Path:

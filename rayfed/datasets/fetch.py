@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.files import reading
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,8 @@ def read(file: File, home: Path | None) -> bytes:
     """
     local = None if home is None else home / file.path
     path = local if local is not None and local.is_file() else _download(file)
-    try:
+    with reading(path, "a published file"):
         data = _unpacked(path, file)
-    except (OSError, EOFError) as error:
-        raise ScenarioError(str(path), f"cannot be read ({error}); replace the file") from error
     if hashlib.sha256(data).hexdigest() != (file.content or file.sha256):
         raise ScenarioError(
             str(path), "does not hold the published data (its checksum differs); replace the file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import check_room, reading
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table
 
@@ -95,6 +97,7 @@ class ImageFolder(Dataset):
     def _part(
         self, files: list[_File], labels: tuple[str, ...], test: Table | None = None
     ) -> Table:
+        self._check_room(files)
         images = [self._image(path) for _, _, path in files]
         for image, (_, _, path) in zip(images, files, strict=True):
             if image.shape != images[0].shape:
@@ -119,18 +122,26 @@ class ImageFolder(Dataset):
                 raise ScenarioError(str(path), text)
         return np.array([number[label] for label, _, _ in files], dtype=np.int64)
 
+    def _check_room(self, files: list[_File]) -> None:
+        """Refuse more images than the memory holds, by the size of the first."""
+        from PIL import Image  # imported late: an extra
+
+        path, size = files[0][2], self.size
+        if size is None:
+            with reading(path, "an image"), Image.open(path) as file:
+                size = file.size
+        what = f"{len(files):,} images of {size[0]} x {size[1]}"
+        needed = 2 * len(files) * math.prod(size) * (3 if self.colour else 1)
+        check_room(needed, str(path.parent), what, "give a smaller 'size'")
+
     def _image(self, path: Path) -> Array:
         """Return an image (C, H, W) as bytes."""
         from PIL import Image  # imported late: an extra
 
-        try:
-            with Image.open(path) as file:
-                image: Any = file.convert("RGB" if self.colour else "L")
+        with reading(path, "an image"), Image.open(path) as file:
+            image: Any = file.convert("RGB" if self.colour else "L")
             if self.size is not None:
                 image = image.resize(self.size[::-1], Image.Resampling.BILINEAR)
-        except Exception as error:  # what readers of a dozen formats raise
-            text = f"cannot be read as an image ({type(error).__name__}); replace the file"
-            raise ScenarioError(str(path), text) from error
         values = np.asarray(image, dtype=np.uint8)
         return np.moveaxis(values, 2, 0) if self.colour else values[None]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.files import read_json, reading
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table
 
@@ -104,9 +104,6 @@ class Leaf(Dataset):
 
 def _users(path: Path) -> list[tuple[str, Any]]:
     """Return the users of a file, in its order, and their data."""
-    try:
-        held = json.loads(path.read_bytes())
+    with reading(path, "LEAF's JSON"):
+        held = read_json(path)
         return [(name, held["user_data"][name]) for name in held["users"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"cannot be read as LEAF's JSON ({type(error).__name__}: {error})"
-        raise ScenarioError(str(path), text) from error

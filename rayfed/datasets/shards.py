@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import check_room
 
 PARTS = ("train", "test", "validation")
 """What the rows of a client are for; those of the last two are held out."""
@@ -44,6 +45,11 @@ class Shards(Protocol):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     held: ClassVar[bool] = False
+
+    @property
+    def moves_sizes(self) -> bool:
+        """Whether the sizes of clients change over rounds."""
+        return False
 
     def at(self, round: int) -> Shards:
         """Return the shards of a round, from 1, where rows change; these where they do not."""
@@ -110,6 +116,8 @@ def label_counts(shards: Shards, ids: Ints | None = None) -> Ints:
         text = f"found {rows:,} rows of {shards.features} columns"
         raise ScenarioError("", f"{text} to be made to know their labels; use fewer clients")
     ids = np.arange(shards.clients) if ids is None else ids
+    size, what = 8 * len(ids) * shards.classes, f"counts of {shards.classes:,} labels"
+    check_room(size, "problem.dataset", f"{what} of {len(ids):,} clients", "use fewer of either")
     counts = np.zeros((len(ids), shards.classes), dtype=np.int64)
     sizes = shards.sizes(ids)
     by_size = np.argsort(sizes, kind="stable")

@@ -13,6 +13,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.datasets.shards import EXACT_SIZES
 
+MOST_ROWS = 2**31 - 1
+"""Of a client; those of 2**32 clients fit int64."""
 Law: TypeAlias = Literal["equal", "lognormal", "power", "uniform"]
 
 
@@ -38,7 +40,12 @@ class Lognormal:
 
     def sizes(self, key: Key, ids: Ints) -> Ints:
         """Return the rows of each client (K,)."""
-        drawn = np.exp(self.mean + self.sigma * key.normals(ids))
+        with np.errstate(over="ignore", invalid="ignore"):
+            drawn = np.exp(self.mean + self.sigma * key.normals(ids))
+        if not (drawn <= MOST_ROWS).all():
+            text = f"found mean {self.mean:g} and sigma {self.sigma:g}, which make a client with"
+            remedy = f"more than {MOST_ROWS:,} rows; give a smaller one"
+            raise ScenarioError("problem.dataset.samples", f"{text} {remedy}")
         return np.asarray(drawn.astype(np.int64) + self.plus)
 
 
@@ -126,8 +133,9 @@ class Shares:
             with np.errstate(over="ignore"):
                 weights = self._weights(clients, rng)
             if not np.isfinite(weights.sum()):
-                text = f"found {self.sigma:g}; sizes are too far apart to be counted"
-                raise ScenarioError("partition.sigma", f"{text}, use a smaller sigma or mean")
+                text = f"found mean {self.mean:g}, sigma {self.sigma:g} and plus {self.plus:g}"
+                remedy = "sizes are too large to be counted, use smaller ones"
+                raise ScenarioError("partition", f"{text}; {remedy}")
             return apportion(weights, n)
         if sum(self.rows) != n:
             raise ScenarioError(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import gzip
-import zlib
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -17,6 +15,7 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.files import read_frame
 from rayfed.datasets.base import Table
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ _NAMES = (str, int, float, np.number, np.bool_, Decimal, date, UUID)
 Task: TypeAlias = Literal["regression", "binary", "multiclass"]
 
 CLIENT = "client"
-MOST_COLUMNS = 20_000
-"""Largest number of columns; pandas takes minutes for a million."""
-_LONGEST_HEADER = 2**21  # bytes
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
@@ -81,65 +77,6 @@ def load_file(path: Path, target: str | None, task: Task, like: Table | None = N
     return Table(
         X, y, classes=len(labels), names=names, client=client, labels=labels, client_names=called
     )
-
-
-def read_frame(path: Path, key: str = "problem.dataset") -> pd.DataFrame:
-    """Read a CSV or Parquet file as it is.
-
-    Parameters
-    ----------
-    path : Path
-        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
-    key : str
-        Key of the scenario that names it.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no such file, or it cannot be read.
-    """
-    import pandas as pd  # imported late: client actors do not need it
-
-    _check_regular(path, key)
-    parquet = path.suffix == ".parquet"
-    try:
-        width = _parquet_columns(path) if parquet else _csv_columns(path)
-        if width > MOST_COLUMNS:
-            text = f"has {width:,} columns or more; at most {MOST_COLUMNS:,} can be read"
-            raise ScenarioError(str(path), text)
-        return pd.read_parquet(path) if parquet else pd.read_csv(path, low_memory=False)
-    except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:  # or subclasses
-        line = clipped(str(error).partition("\n")[0].replace(str(path), path.name), 120)
-        kind = "Parquet" if parquet else "CSV"
-        raise ScenarioError(str(path), f"cannot be read as {kind} ({line})") from error
-
-
-def _check_regular(path: Path, key: str) -> None:
-    """Refuse anything but a regular file: reading a pipe or a device may never end."""
-    try:
-        there = path.exists()
-        regular = path.is_file()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ScenarioError(str(path), f"cannot be read: {reason}") from error
-    if there and not regular:
-        raise ScenarioError(
-            str(path), "is not a regular file; give the path of a CSV or Parquet file"
-        )
-    if not there:
-        raise ScenarioError(str(path), f"no such file; {key} is relative to the scenario")
-
-
-def _parquet_columns(path: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return len(pq.read_schema(path))
-
-
-def _csv_columns(path: Path) -> int:
-    """Return the number of columns of a CSV file from its (possibly truncated) first line."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        return file.readline(_LONGEST_HEADER).count(b",") + 1
 
 
 def client_names(values: Sequence[Any]) -> tuple[str, ...]:

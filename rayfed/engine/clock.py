@@ -50,8 +50,13 @@ class Duration:
         return start_s + self.down_s + self.compute_s + self.up_s
 
     def timing(self, start_s: float | Floats, gone_s: Floats) -> Timing:
-        """Return the timing of work that begins at `start_s`, of clients that leave at `gone_s`."""
-        return Timing(start_s, self.steps, self.compute_s, self.end_s(start_s), gone_s)
+        """Return the timing of work that begins at `start_s`, of clients that leave at `gone_s`.
+
+        Who is not there when it begins does not do work that takes no time either.
+        """
+        away = np.where(gone_s <= start_s, np.nextafter(start_s, np.inf), -np.inf)
+        end_s = np.maximum(self.end_s(start_s), away)
+        return Timing(start_s, self.steps, self.compute_s, end_s, gone_s)
 
     def overlapping(self, start_s: Floats, asked_s: float, gone_s: Floats) -> Timing:
         """Return the timing of clients that compute from `start_s` on while a download travels."""
@@ -230,10 +235,12 @@ class Clock:
         duration, lost = self.mishaps(ids, duration, stats.round, stats.ask)
         if ask.overlap:
             timing = duration.overlapping(self.ahead(ids, stats), stats.time_s, gone)
+            timing = undone(timing, stats.time_s)
             asked = replace(timing, start_s=stats.time_s)  # no connection is used before
             timing = replace(timing, gone_s=self.cut_off(asked, lost).gone_s)
         else:
-            timing = self.disturbed(ids, duration.timing(stats.time_s, gone), lost)
+            timing = undone(duration.timing(stats.time_s, gone), stats.time_s)
+            timing = self.disturbed(ids, timing, lost)
         return timing
 
     def ahead(self, ids: Ints, stats: RoundStats) -> Floats:
@@ -369,6 +376,16 @@ class Clock:
             return cost
         passes = ask.passes(ids, sizes(ids)) if callable(ask.passes) else ask.passes
         return cost + passes * self.budgets.reading(ids)
+
+
+def undone(timing: Timing, now_s: float) -> Timing:
+    """Return the timing in which who is away when work begins has not done it at once.
+
+    Work that takes no time would otherwise be over in the moment in which its client is gone.
+    """
+    away = timing.gone_s <= now_s
+    later = np.maximum(timing.end_s, np.nextafter(now_s, np.inf))
+    return replace(timing, end_s=np.where(away, later, timing.end_s)) if away.any() else timing
 
 
 def fitting(

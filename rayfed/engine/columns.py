@@ -89,15 +89,18 @@ COUNTS = (
     ),
     Column(
         "bytes_down", "bytes downloaded", "B", dtype="int64",
-        about="Downloaded in the round by all clients.",
+        about="Downloaded by all clients. A download counts in the round in which the server asks, "
+        "whatever becomes of the work.",
     ),
     Column(
         "bytes_up", "bytes uploaded", "B", dtype="int64",
-        about="Uploaded in the round by all clients.",
+        about="Uploaded by all clients. An upload counts in the round in which the reply comes or "
+        "is given up as late; who goes away before uploads nothing.",
     ),
     Column(
         "bytes_wasted", "bytes in vain", "B", dtype="int64",
-        about="Of the bytes of the round, down and up, those of replies that were not used.",
+        about="What works that ended in the round without being used had downloaded and uploaded, "
+        "whenever they did.",
     ),
     Column("local_steps", dtype="int64", about="Local steps of all clients in the round."),
 )  # fmt: skip
@@ -288,6 +291,14 @@ VERSIONS = (
     ),
 )  # fmt: skip
 """Further columns of the events of runs in which work may end in a later row."""
+DRAWS = (
+    Column(
+        "draws", dtype="int64",
+        about="How often the client was drawn for the Ask, of which there is one event; its reply "
+        "counts as often in the mean.",
+    ),
+)  # fmt: skip
+"""Further columns of the events of runs of rounds in which a client may be drawn repeatedly."""
 CLIENTS = (
     Column("client", about="Id of the client.", dtype="int64"),
     Column("samples", "training rows", about="Training rows of the client.", dtype="int64"),
@@ -410,6 +421,8 @@ def _declarations() -> Iterator[tuple[str, Column, str]]:
                 yield from (("rounds", column, f"{kind} {name}") for column in examiner.columns)
     overlapping = "asynchronous algorithms, participation.late: stale"
     yield from (("events", column, overlapping) for column in VERSIONS)
+    for name, plugin in find("selections").items():
+        yield from (("events", column, f"selection {name}") for column in DRAWS if plugin.repeats)
     yield from (("clients", column, "delay trace with watts") for column in POWER)
     yield from (("clients", column, "data that name the clients") for column in NAMED)
     tables = {"events": EVENTS, "clients": CLIENTS, "away": AWAY}

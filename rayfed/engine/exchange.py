@@ -96,7 +96,7 @@ class Exchange:
         self.run, self.executor = run, executor
         self.budgets = Budgets.of(run)
         self.clock = Clock.of(run, self.budgets)
-        self.shards = run.federation.views.training.shards
+        self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
         self.listens = run.participation.selection.listens or self.budgets.listens
         owners: Mapping[Asker, Any]
@@ -105,7 +105,8 @@ class Exchange:
 
     def look_at(self, round_number: int) -> bool:
         """See the rows of clients as they are in a round; return whether they have changed."""
-        shards = self.run.federation.views.training.shards.at(round_number)
+        view = self.run.federation.views.training.at(round_number)
+        shards, self.growth = view.shards, view.objective.growth
         changed = shards.version != self.shards.version
         self.shards = self.budgets.shards = self.clock.shards = self.correction.shards = shards
         return changed
@@ -265,7 +266,8 @@ class Exchange:
         total = None if stats.corrected is None else self.correction.total
         assert fresh is not None
         assert fresh.request is not None
-        return reply_of(fresh.request, fresh.gathered, count, total, fresh.seconds)
+        reply = reply_of(fresh.request, fresh.gathered, count, total, fresh.seconds)
+        return reply if self.growth == 1.0 else replace(reply, growth=self.growth)
 
     def _told(self, part: Part) -> Reply:
         """Return the scalars of some replies, for those that learn from losses."""
@@ -383,6 +385,8 @@ class Exchange:
             "loss": loss,
             "steps": timing.steps,
         }
+        if self.run.participation.selection.repeats:
+            events["draws"] = work.clients.counts
         if stats.pending is not None:
             events["version"] = np.full(len(ids), stats.round - 1)
             events["staleness"] = np.where(status == USED, 0, -1)

@@ -6,9 +6,9 @@ same bytes.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
+from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measures.measures import Measures
 from rayfed.engine.pending import Pending
@@ -56,7 +56,7 @@ class Loop:
             0, 0.0, state, selection, self.budgets.init(), (state["x"],),
             examined=examiner.init() if examiner else {},
             correction=self.exchange.correction.init(),
-            pending=Pending() if self.run.participation.late == "stale" else None,
+            pending=Pending.of_run(self.run) if self.run.participation.late == "stale" else None,
         )  # fmt: skip
 
     def step(self, before: RunState) -> tuple[RunState, Row, list[Events]]:
@@ -78,16 +78,50 @@ class Loop:
         stats = RoundStats.after(before)
         self.server_half.guard(before.state)
         after, values, answered = self._round(before, stats)
-        moved = math.nan
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
-            moved = values["model_change"] = distance(after.state["x"], before.state["x"])
-        due = self.rows.due(before, after, moved)
+            values["model_change"] = distance(after.state["x"], before.state["x"])
+        due = self.rows.due(before, after)
         row, after = self.rows.row(after, stats, values, due)
         last, change = before.last.after(row, answered, due)
         if "loss_change" in self.run.ending.stop.columns:
             row["loss_change"] = change
         after = after if last is after.last else replace(after, last=last)
         return after, row, stats.events
+
+    def check(self, run_state: RunState, row: Row) -> None:
+        """Refuse to go on from what another scenario has left, as a user may have accepted.
+
+        Raises
+        ------
+        RunFailed
+            If rows have other columns now, or the model another size.
+        """
+        x0 = self.run.training.x0
+        if run_state.state["x"].shape != x0.shape:
+            text = f"the model had {run_state.state['x'].size} numbers and has {x0.size} now"
+            raise RunFailed(f"round {run_state.round}: {text}; run the study anew")
+        others = sorted(self.rows.all ^ set(row))
+        if others:
+            text = f"rows have other columns now ({clipped(', '.join(others), 80)})"
+            raise RunFailed(f"round {run_state.round}: {text}; run the study anew")
+
+    def close(self, run_state: RunState, row: Row) -> tuple[RunState, Row]:
+        """Return the last state of a run and its row, which is evaluated whatever the cadence.
+
+        A run that is given more rounds later goes on from the state and the row as they were.
+
+        Parameters
+        ----------
+        run_state, row : RunState, dict
+            What the last `step` returned.
+        """
+        if run_state.last.round == run_state.round:
+            return run_state, row
+        row, closed = self.rows.evaluated(row, run_state)
+        last, change = run_state.last.after(row, answered=False, due=True)
+        if "loss_change" in self.run.ending.stop.columns:
+            row["loss_change"] = change
+        return replace(closed, last=last), row
 
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
@@ -96,6 +130,7 @@ class Loop:
         profile.watch(self.exchange, "answer", "clock")
         profile.watch(self.exchange, "_reply", "adding up")
         profile.watch(self.rows, "row", "evaluation", whole=True)
+        profile.watch(self, "close", "evaluation", opens=True, whole=True)
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None."""

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.engine import columns
 
 if TYPE_CHECKING:
     from rayfed.engine.exchange import Work
+    from rayfed.engine.run import Run
 
 Send = Mapping[str, Array]
 """What clients download."""
 
 _INTS = ("client", "round", "ask", "steps")
+DRAWS = names(columns.DRAWS)
 _FLOATS = ("weight", "start_s", "compute_s", "end_s", "gone_s")
 
 
@@ -30,7 +34,7 @@ class Pending:
     ----------
     works : mapping of str to (K,) array
         Columns, ordered by round, then by client. "weight" is the raw weight of the client,
-        "gone_s" when it goes away.
+        "gone_s" when it goes away, "draws" how often it was drawn, where that may be repeatedly.
     sends : mapping of int to mapping of str to array
         What clients downloaded, by round, as long as a work of that round is among `works`.
     """
@@ -42,6 +46,13 @@ class Pending:
         }
     )
     sends: Mapping[int, Send] = field(default_factory=dict)
+
+    @classmethod
+    def of_run(cls, run: Run) -> Pending:
+        """Return no works of a run."""
+        if not run.participation.selection.repeats:
+            return cls()
+        return cls({**cls().works, **{name: np.empty(0, dtype=np.int64) for name in DRAWS}})
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -104,8 +115,9 @@ class Pending:
         timing, one = work.timing, np.ones(len(chosen), dtype=np.int64)
         fresh = {
             "client": work.clients.ids, "round": round * one, "ask": ask * one,
-            "steps": timing.steps, "weight": weights, "start_s": timing.start_s * one,
-            "compute_s": timing.compute_s, "end_s": timing.end_s, "gone_s": timing.gone_s,
+            "steps": timing.steps, "draws": work.clients.counts, "weight": weights,
+            "start_s": timing.start_s * one, "compute_s": timing.compute_s,
+            "end_s": timing.end_s, "gone_s": timing.gone_s,
         }  # fmt: skip
         works = {
             name: np.concatenate([column, fresh[name][chosen]])
@@ -124,7 +136,7 @@ class Pending:
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Pending:
         """Return what `arrays` returned as pending works again."""
-        works = {name: arrays[f"work.{name}"] for name in (*_INTS, *_FLOATS)}
+        works = {k.removeprefix("work."): v for k, v in arrays.items() if k.startswith("work.")}
         stacks = {k.removeprefix("send."): v for k, v in arrays.items() if k.startswith("send.")}
         sends = {
             number: {name: stack[k] for name, stack in stacks.items()}

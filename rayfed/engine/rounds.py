@@ -149,7 +149,7 @@ class RoundLoop(Loop):
                     pass
             if not self._jump(before, selection, stats, latest_s):
                 raise NobodyToAsk
-            if not enough and participation.too_few == "skip":
+            if not enough and participation.if_fewer == "skip":
                 raise NobodyToAsk
         name = self.run.participation.selection.name
         raise RunFailed(

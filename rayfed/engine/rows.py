@@ -42,21 +42,19 @@ class Rows:
             *names(run.participation.selection.diagnostics),
             *names(run.training.algorithm.diagnostics),
         )
+        self.all = frozenset(
+            (*names((*columns.RUN, *columns.SCORES, *columns.COUNTS)), *self.columns)
+        )
 
-    def due(self, before: RunState, run_state: RunState, moved: float) -> bool:
-        """Whether the row of a state is evaluated; a run's last row always is.
+    def due(self, before: RunState, run_state: RunState) -> bool:
+        """Whether the row of a state is evaluated by the cadence; `Loop.close` sees to the last.
 
         Parameters
         ----------
         before, run_state : RunState
             The state before the round, and after it.
-        moved : float
-            How far the model moved in the round; NaN where no rule asks for it.
         """
-        ending, measuring = self.run.ending, self.run.measuring
-        last = run_state.round == ending.rounds or run_state.nobody
-        if last or ending.stop.unevaluated(run_state.time_s, run_state.updates, moved):
-            return True
+        measuring = self.run.measuring
         if measuring.every_s is None:
             return run_state.round % measuring.every == 0
         return run_state.time_s // measuring.every_s > before.last.time_s // measuring.every_s
@@ -88,14 +86,17 @@ class Rows:
             **dict.fromkeys(self.columns, math.nan),
             **{name: float(value) for name, value in values.items()},
         }
-        if not due:
-            return row, run_state
+        return self.evaluated(row, run_state) if due else (row, run_state)
+
+    def evaluated(self, row: Row, run_state: RunState) -> tuple[Row, RunState]:
+        """Return a row with what an evaluation says, and the state with what it leaves there."""
         following = NextRound(run_state.round + 1, run_state.state, run_state.lengths)
         measured, personal = self.measures.of(run_state.model, following, run_state.when)
         theory, examined = self.measures.examine(run_state.examined, following, run_state.when)
         personal = personal or run_state.personal
-        row |= {**measured, **theory}
-        return row, replace(run_state, personal=personal, examined=examined)
+        return {**row, **measured, **theory}, replace(
+            run_state, personal=personal, examined=examined
+        )
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""

@@ -32,7 +32,7 @@ Interruption: TypeAlias = Literal["drop", "resume"]
 """What becomes of work whose client goes away."""
 LatePolicy: TypeAlias = Literal["drop", "partial", "stale"]
 """What becomes of work that is not done when its round ends."""
-TooFew: TypeAlias = Literal["wait", "skip"]
+IfFewer: TypeAlias = Literal["wait", "skip"]
 """What a round does for which too few clients are there."""
 Retry: TypeAlias = Literal["same", "other"]
 """Who is asked again in the place of a client whose work failed."""
@@ -133,7 +133,7 @@ class Participation:
         With "stale", the factor of a reply by the rounds that it is late.
     minimum : int
         Clients that have to be there before a cohort is selected.
-    too_few : "wait" or "skip"
+    if_fewer : "wait" or "skip"
         Whether a round with fewer waits for more, or passes without participants.
     patience_s : float, optional
         Virtual seconds after which a round that waits passes; it waits without end if None.
@@ -155,7 +155,7 @@ class Participation:
     late: LatePolicy = "drop"
     staleness: Staleness = Polynomial()
     minimum: int = 1
-    too_few: TooFew = "wait"
+    if_fewer: IfFewer = "wait"
     patience_s: float | None = None
     correct: Corrected | None = None
     timeout_s: float | None = None

@@ -10,7 +10,7 @@ from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.engine.arrivals.replies import Part
 from rayfed.engine.clock import Timing
-from rayfed.engine.pending import Pending
+from rayfed.engine.pending import DRAWS, Pending
 from rayfed.engine.state import DROPPED, UNFINISHED, USED, Events, RoundStats
 
 if TYPE_CHECKING:
@@ -103,4 +103,5 @@ def _events(
         "steps": works["steps"],
         "version": works["round"] - 1,
         "staleness": staleness,
+        **{name: works[name] for name in DRAWS if name in works},
     }

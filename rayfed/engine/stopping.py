@@ -62,12 +62,6 @@ class Stop:
         """The columns of rows that only these rules need."""
         return tuple(name for name in CHANGES if getattr(self, name) is not None)
 
-    def unevaluated(self, time_s: float, updates: int, moved: float) -> bool:
-        """Whether a rule that needs no evaluation ends the run: the clock's or the model's."""
-        over = self.time_s is not None and time_s >= self.time_s
-        over |= self.client_updates is not None and updates >= self.client_updates
-        return over or (self.model_change is not None and moved <= self.model_change)
-
 
 PRUNED = "pruned"
 """The rule that ends a run which is behind others."""

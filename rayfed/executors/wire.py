@@ -12,19 +12,16 @@ nobody else may enter, and both go away as soon as the driver is connected.
 from __future__ import annotations
 
 import hmac
-import os
 import pickle
 import secrets
 import select
 import shutil
 import socket
 import struct
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -32,6 +29,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from rayfed.core.flat import ASIDE
+from rayfed.core.machine import private_folder
 
 Address: TypeAlias = tuple[str, bytes]
 """Path of a socket and the key to it."""
@@ -39,7 +37,6 @@ Address: TypeAlias = tuple[str, bytes]
 PROTOCOL = 5
 _HEAD = struct.Struct("<3Q")  # number of the message, arrays beside the pickle, bytes of the pickle
 _KEY = 32  # bytes
-_LONGEST = 100  # bytes of a socket's path; systems allow 104 to 108
 _READ = 2**14  # bytes that are read at a time as long as it is not known what comes
 _AT_ONCE = 64  # buffers in one call; systems allow 1024
 _CONNECT_S = 60.0
@@ -200,7 +197,7 @@ class Socket:
     def __init__(self, answer: Callable[..., Any], alone: threading.Lock) -> None:
         self._answer, self._alone = answer, alone
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._folder = _private_folder()
+        self._folder = private_folder("wire")
         self._key = secrets.token_bytes(_KEY)
         self.address: Address = (str(self._folder / "wire"), self._key)
         try:
@@ -255,13 +252,6 @@ class Socket:
     def _forget(self) -> None:
         self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _private_folder() -> Path:
-    """Make a folder whose path leaves room for a socket's name, open to this user alone."""
-    there = tempfile.gettempdir()
-    home = there if len(os.fsencode(there)) < _LONGEST - len("/rayfed-12345678/wire") else "/tmp"
-    return Path(tempfile.mkdtemp(prefix="rayfed-", dir=home))
 
 
 def _packed(number: int, value: Any) -> list[memoryview]:

@@ -384,6 +384,11 @@ class Population:
         """Whether `next_change` takes a time for each client."""
         return all((part.availability or self.availability).own_times for part in self._parts)
 
+    @property
+    def independent(self) -> bool:
+        """Whether each client comes and goes by its own luck, on the clock."""
+        return all(part.independent for part in self._availabilities)
+
     def next_change(self, ids: npt.ArrayLike, t: Times) -> Floats:
         """Return the first second (K,) after t at which `available` changes; inf if never.
 

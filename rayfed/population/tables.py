@@ -11,8 +11,9 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import DataMissing, ScenarioError, clipped, unknown
+from rayfed.core.files import read_frame
 from rayfed.core.names import in_column
-from rayfed.datasets.tablefile import SUFFIXES, read_frame
+from rayfed.datasets.tablefile import SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ class TraceFile:
         if not path.endswith(SUFFIXES):
             raise self.error("should end in .csv, .csv.gz or .parquet")
         try:
-            frame = read_frame(self.path, key)
+            frame = read_frame(self.path)
         except ScenarioError as error:
             told = self.error(error.problem)
             there = os.path.lexists(path)

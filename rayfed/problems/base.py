@@ -394,8 +394,11 @@ class Problem:
         """
         return None
 
-    def representation(self, x: Array, X: Array) -> Array:
+    def representation(self, x: Array, X: Array, key: StepKey | None = None) -> Array:
         """Return what the last layer is given of rows (K, B, d), (K, B, r), for x (K, p) or (1, p).
+
+        Nothing is dropped out. Under the key of a local step it sees the rows as the step changes
+        them.
 
         Raises
         ------

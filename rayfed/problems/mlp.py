@@ -174,7 +174,7 @@ class MLP(Problem):
                 layer[:, -1] -= lr * s.sum(axis=1)
         return value
 
-    def representation(self, x: Array, X: Array) -> Array:
+    def representation(self, x: Array, X: Array, key: StepKey | None = None) -> Array:
         """Return the activations of the last hidden layer (K, B, width)."""
         return self._forward(x, X)[-2]
 

@@ -31,6 +31,8 @@ class Objective:
         1 / D_i for every row, if all rows are pooled at one client.
     mass : float, optional
         Total mass of the clients; n if None.
+    growth : float
+        That mass relative to what it was before the first round; it changes where rows arrive.
     """
 
     problem: Problem
@@ -39,6 +41,7 @@ class Objective:
     features: int
     row: float | None = None
     mass: float | None = None
+    growth: float = 1.0
 
     def per_row(self, sizes: Ints) -> Floats:
         """Return 1 / D_i (K,): D_i is n_i, n or 1 by ``divide_by``."""

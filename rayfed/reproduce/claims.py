@@ -6,6 +6,7 @@ check is one of a few comparisons of values, a value is a column of ``rounds.par
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,6 +23,7 @@ SUFFIX = ".claims.yaml"
 Length = Literal["short", "full"]
 Round = Annotated[int, Ge(0)]
 Text = Annotated[str, Len(1)]
+Counted = float | Literal["never"]
 
 
 class Part(Settings):
@@ -135,7 +137,59 @@ class Value(Where):
         return self.column or next(iter(self.rounds_to or {}), "")
 
 
-class Check(Settings):
+class Close(Settings):
+    """How far numbers may be from others: exactly the same if nothing is given.
+
+    Parameters
+    ----------
+    within, absolute, factor : float
+        The relative or absolute deviation allowed; or at most so many times more or less.
+    """
+
+    within: Annotated[float, Gt(0)] | None = None
+    absolute: Annotated[float, Gt(0)] | None = None
+    factor: Annotated[float, Gt(1)] | None = None
+
+    def slacks(self) -> list[str]:
+        """Return which deviations are given.
+
+        Raises
+        ------
+        ValueError
+            If it is more than one.
+        """
+        given = [k for k in ("within", "absolute", "factor") if getattr(self, k) is not None]
+        if len(given) > 1:
+            fail("give one of within, absolute, factor", None, given[0])
+        return given
+
+
+class Mark(Close):
+    """What a claim that does not hold comes to: a mark that drifts fails.
+
+    Parameters
+    ----------
+    equals : float, "never", list of them, or "diverges"
+        What is measured, with one of `within`, `absolute`, `factor`; "diverges" without: a run that
+        the claim reads ends with numbers that are not finite.
+    """
+
+    equals: Literal["diverges"] | Counted | Annotated[tuple[Counted, ...], Len(1)]
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if len(self.slacks()) != (self.equals != "diverges"):
+            fail("numbers go with one of within, absolute, factor", None, "equals")
+        return self
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers; infinite for "never"."""
+        given = self.equals if isinstance(self.equals, tuple) else (self.equals,)
+        return tuple(math.inf if one == "never" else float(one) for one in given)
+
+
+class Check(Close):
     """One comparison; a list of values holds if each of them does.
 
     Parameters
@@ -144,8 +198,6 @@ class Check(Settings):
         What is compared.
     equals : float or list of float
         Exactly, unless `within`, `absolute` or `factor` allows more.
-    within, absolute, factor : float
-        The relative or absolute deviation allowed; or at most so many times more or less.
     below, above : float
         The value is smaller, or larger.
     between : (float, float)
@@ -162,9 +214,6 @@ class Check(Settings):
 
     value: Value | None = None
     equals: float | Annotated[tuple[float, ...], Len(1)] | None = None
-    within: Annotated[float, Gt(0)] | None = None
-    absolute: Annotated[float, Gt(0)] | None = None
-    factor: Annotated[float, Gt(1)] | None = None
     below: float | None = None
     above: float | None = None
     between: tuple[float, float] | None = None
@@ -182,8 +231,7 @@ class Check(Settings):
         if form == "value":
             bound = _only_key(self, *bounds)
             left_out = ("by", "apart", *([] if bound == "equals" else slacks))
-            if sum(getattr(self, slack) is not None for slack in slacks) > 1:
-                fail("give one of within, absolute, factor", None, "within")
+            self.slacks()
         else:
             left_out = (*bounds, *slacks, *(["by", "apart"] if form == "diverges" else []))
         for key in left_out:
@@ -222,6 +270,8 @@ class Claim(Settings):
         What decides whether it holds.
     because : str, optional
         Why it is not reproduced here; only for a claim that does not hold.
+    measured : Mark, optional
+        What is measured of it, goes with `because`.
     """
 
     says: Text
@@ -230,6 +280,13 @@ class Claim(Settings):
     only: Length | None = None
     check: Check
     because: Text | None = None
+    measured: Mark | None = None
+
+    @model_validator(mode="after")
+    def _marked(self) -> Self:
+        if (self.because is None) != (self.measured is None):
+            fail("because and measured go together", None, "because")
+        return self
 
 
 class Claims(Settings):
@@ -239,6 +296,8 @@ class Claims(Settings):
     ----------
     source : str
         Authors, title, venue, year, link.
+    stands_in : str, optional
+        What runs of both lengths have in place of what the source has: "LeNet-5 for VGG-11".
     parts : mapping of str to Part
         What is run.
     claims : list of Claim
@@ -246,6 +305,7 @@ class Claims(Settings):
     """
 
     source: Text
+    stands_in: Text | None = None
     parts: Annotated[dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], Part], Len(1)]
     claims: Annotated[tuple[Claim, ...], Len(1)]
 

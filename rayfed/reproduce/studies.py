@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rayfed import api
 from rayfed.core import shipped
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.files import read_json
 from rayfed.engine.measures.evaluation import MANY
 from rayfed.engine.measures.measures import evaluated
 from rayfed.engine.state import COUNTS
@@ -31,8 +32,11 @@ from rayfed.reproduce.claims import (
     load_claims,
     runs_of,
 )
-from rayfed.reproduce.verdicts import Recorded, Verdict, judge
+from rayfed.reproduce.provenance import shortened
+from rayfed.reproduce.values import Recorded
+from rayfed.reproduce.verdicts import Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
+from rayfed.runs.modules import of_study
 from rayfed.runs.store import publish_text
 from rayfed.study import Study, expand, slug
 from rayfed.study.invalid import Mistakes, together
@@ -105,15 +109,14 @@ class Published:
         except ScenarioError as error:
             raise self.blamed(name, error) from None
 
-    def seeds(self, claim: Claim) -> int:
-        """Return how many seeds the numbers of a claim are means over, the fewest of them."""
-        counts = (
-            1
-            if where.seed is not None
-            else len(self.studies[self.claims.part_of(claim, where)].seeds)
-            for _, where in runs_of(claim.check)
-        )
-        return min(counts)
+    def rests_on(self, part: str) -> list[str]:
+        """Return what a part has in place of what the source has; see `shortened`."""
+        asked = self.claims.parts[part]
+        words = [self.every.stands_in] if self.every.stands_in else []
+        if self.length == "short" and asked.full and asked.only is None:
+            long = replace(self, length="full").studies[part]
+            words += shortened(asked.full, self.studies[part], long)
+        return words
 
     def blamed(self, part: str, error: ScenarioError) -> ScenarioError:
         """Return an error with the part that it lies in."""
@@ -228,12 +231,15 @@ class Outcome:
         Why runs failed, by "part: label setting seed"; without those that a claim expects to.
     missing : mapping of str to str
         Why parts were left out.
+    data : mapping of str to mapping
+        Fingerprints of what parts loaded; see `rayfed.reproduce.provenance`.
     """
 
     study: Published
     verdicts: tuple[Verdict, ...]
     failed: Mapping[str, str]
     missing: Mapping[str, str]
+    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def holds(self, part: str | None = None) -> bool:
         """Return whether every claim stands as its file expects, those of one part or all."""
@@ -248,13 +254,18 @@ class Outcome:
             "study": self.study.name,
             "source": self.study.every.source,
             "length": self.study.length,
+            "data": {name: data for name, data in self.data.items() if part in (None, name)},
             "missing": dict(self.missing),
             "failed": dict(self.failed),
             "claims": [verdict.as_plain() for verdict in verdicts],
         }
 
 
-def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
+def conclude(
+    study: Published,
+    missing: Mapping[str, str],
+    data: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Outcome:
     """Check the claims on what the parts recorded, write ``claims.json`` and the pages anew.
 
     Parameters
@@ -263,14 +274,17 @@ def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
         The study.
     missing : mapping of str to str
         Why parts could not be run.
+    data : mapping of str to mapping, optional
+        Fingerprints of what parts loaded.
     """
     recorded = {
         part: Recorded.read(study.folder(part))
         for part, scenario in study.studies.items()
         if part not in missing and _complete(scenario, study.folder(part))
     }
-    verdicts = tuple(_verdict(study, claim, recorded, missing) for claim in study.claims.claims)
-    outcome = Outcome(study, verdicts, _failures(study, verdicts, recorded), missing)
+    verdicts = tuple(_verdict(study, claim, recorded, missing) for claim in study.every.claims)
+    failed = _failures(study, verdicts, recorded)
+    outcome = Outcome(study, verdicts, failed, missing, data or {})
     _write(study.home, outcome.as_plain())
     for part in recorded:
         _write(study.folder(part), outcome.as_plain(part))
@@ -281,18 +295,24 @@ def conclude(study: Published, missing: Mapping[str, str]) -> Outcome:
 def recorded_s(study: Published) -> float:
     """Return the wall-clock seconds that the recorded runs of a study took, one after the other."""
     paths = [path for part in study.studies for path in study.folder(part).glob("*/run.json")]
-    records = [json.loads(path.read_text("utf-8")) for path in paths]
+    records = [read_json(path) for path in paths]
     return float(sum(record.get("wall_s") or 0.0 for record in records))
 
 
 def _verdict(
     study: Published, claim: Claim, recorded: Mapping[str, Recorded], missing: Mapping[str, str]
 ) -> Verdict:
-    lacking = sorted(study.claims.needs(claim) - recorded.keys())
+    claim = claim.model_copy(update={"part": study.every.part_of(claim)})
+    if not study.every.counts(claim, study.length):
+        other = "full" if study.length == "short" else "short"
+        return Verdict(claim, None, f"is about runs of {other} length", ran=False)
+    needs = sorted(study.claims.needs(claim))
+    lacking = [part for part in needs if part not in recorded]
     if lacking:
         why = (missing.get(part, f"part {part} was not run") for part in lacking)
         return Verdict(claim, None, "; ".join(why))
-    return replace(judge(study.claims, claim, recorded), seeds=study.seeds(claim))
+    words = (word for part in needs for word in (*recorded[part].notes, *study.rests_on(part)))
+    return replace(judge(study.claims, claim, recorded), rests_on=tuple(dict.fromkeys(words)))
 
 
 def _failures(
@@ -326,7 +346,8 @@ def _same(study: Study, folder: Path) -> bool:
     """
     path = folder / "scenario.yaml"
     try:
-        return path.is_file() and api.read(path).to_yaml() == study.to_yaml()
+        with of_study(folder):
+            return path.is_file() and api.read(path).to_yaml() == study.to_yaml()
     except ScenarioError:  # it holds what is no longer known
         return False
 
@@ -336,7 +357,7 @@ def _complete(study: Study, folder: Path) -> bool:
     if not _same(study, folder):
         return False
     runs = sum(len(setting.seeds) * len(setting.labels) for _, setting in expand(study))
-    records = [json.loads(path.read_text("utf-8")) for path in folder.glob("*/run.json")]
+    records = [read_json(path) for path in folder.glob("*/run.json")]
     return len(records) == runs and all(record["status"] != "running" for record in records)
 
 

@@ -1,14 +1,17 @@
-"""All published studies together: how many claims hold, which do not, and why."""
+"""All published studies together: how many claims hold, which do not, and why; on what machine."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rayfed.api import cpus
+from rayfed.reproduce.provenance import here
 from rayfed.reproduce.studies import Outcome
 from rayfed.reproduce.verdicts import Verdict
 from rayfed.runs.store import publish_text
@@ -50,9 +53,12 @@ class Survey:
     ----------
     studies : sequence of Surveyed
         The studies.
+    wall_s : float
+        Wall-clock time of the command so far, without what it kept.
     """
 
     studies: Sequence[Surveyed]
+    wall_s: float
 
     @property
     def counts(self) -> Counter[str]:
@@ -74,7 +80,11 @@ class Survey:
             study.outcome.as_plain() | {"seconds": round(study.seconds, 1)}
             for study in self.studies
         ]
-        return {"counts": dict(self.counts), "seconds": round(self.seconds, 1), "studies": plain}
+        return {
+            **here(), "cpus": cpus(), "ended": time.strftime("%Y-%m-%d", time.gmtime()),
+            "wall_s": round(self.wall_s, 1), "seconds": round(self.seconds, 1),
+            "counts": dict(self.counts), "studies": plain,
+        }  # fmt: skip
 
     def write(self, folder: Path) -> Path:
         """Write ``all.json`` into a folder and return its path."""

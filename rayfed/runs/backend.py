@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
+STOP = "stop"
+"""What a worker is told in place of a run, or during one: to end it, and take no other."""
+
 
 @dataclass(frozen=True)
 class RunProgress:

@@ -8,7 +8,7 @@ that were there, so that `Checkpoints.read` can tell a sound checkpoint from a d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,9 +18,10 @@ import numpy as np
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.entries import Damaged, Entry, check, described, entries, is_whole, sealed
+from rayfed.core.files import read_json
 from rayfed.engine.arrivals.flight import Flight
 from rayfed.engine.pending import Pending
-from rayfed.engine.state import RunState
+from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import LastEvaluation
 from rayfed.runs import store
 from rayfed.runs.clientparts import Part, add_parts, live_rows, read_parts
@@ -43,11 +44,15 @@ class Checkpoint:
         State of disjoint clients, which is read piece by piece.
     tables : mapping
         The parts of each table, by name.
+    row : dict, optional
+        Of a run that has ended, its last row without what only the end has added; the tables may
+        hold that.
     """
 
     moment: RunState
     clients: Iterator[StateRows]
     tables: Parts
+    row: Row | None = None
 
 
 class Checkpoints:
@@ -57,10 +62,13 @@ class Checkpoints:
     ----------
     folder : Path
         It is made if it does not exist.
+    identities : sequence of str
+        Digests of what decides the results of the run, that of now first. Checkpoints with another
+        one are damaged; with none, any are read.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, identities: Sequence[str] = ()) -> None:
+        self.folder, self.identities = folder, identities
         self.parts: list[Part] = []
         store.make_folder(folder)
 
@@ -94,6 +102,7 @@ class Checkpoints:
             "round": moment.round, "time_s": moment.time_s, "server": server, "clients": clients,
             "tables": {name: described(parts) for name, parts in tables.items()},
             "files": files | described({name: Entry.of(self.folder / name) for name in fresh}),
+            "identity": self.identities[0] if self.identities else None,
             "window": len(moment.window), "last": asdict(moment.last), "updates": moment.updates,
         }  # fmt: skip
         if before and before["round"] != moment.round:
@@ -119,6 +128,9 @@ class Checkpoints:
         manifest = self._manifest(name)
         if manifest is None:
             return None
+        made = manifest.get("identity")
+        if made is not None and self.identities and made not in self.identities:
+            raise Damaged(f"{name} is of another run")
         try:
             check(self.folder, entries(manifest["files"]))
             compacted = manifest.get("compacted", {})
@@ -129,7 +141,7 @@ class Checkpoints:
             with np.load(self.folder / manifest["server"], allow_pickle=False) as server:
                 moment = _moment(manifest, dict(server))
             clients = live_rows(self.folder, self._parts_of(manifest))
-            return Checkpoint(moment, clients, tables)
+            return Checkpoint(moment, clients, tables, manifest.get("row"))
         except (KeyError, TypeError, AttributeError) as error:
             raise Damaged(f"{name} lacks {error}") from error
 
@@ -139,12 +151,24 @@ class Checkpoints:
             self._publish(MANIFESTS[0], self._manifest(name) or {})
         self._clean()
 
-    def compacted(self, tables: Parts) -> None:
-        """Note that tables are about to be replaced by other parts with the same rows."""
+    def compacted(self, tables: Parts, compacted: Parts, row: Row) -> None:
+        """Note that tables are about to be replaced by others.
+
+        Parameters
+        ----------
+        tables, compacted : mapping
+            The parts of each table that are there, and those that will be.
+        row : dict
+            The last row, without what only the end of the run adds.
+        """
         manifest = self._manifest(MANIFESTS[0])
         if manifest is not None:
-            compacted = {name: described(parts) for name, parts in tables.items()}
-            self._publish(MANIFESTS[0], manifest | {"compacted": compacted})
+            now, then = (
+                {name: described(parts) for name, parts in found.items()}
+                for found in (tables, compacted)
+            )
+            noted = {"tables": now, "compacted": then, "row": row}
+            self._publish(MANIFESTS[0], manifest | noted)
 
     def round(self) -> int | None:
         """Return the round of the newest checkpoint, None if there is none that can be read."""
@@ -153,10 +177,17 @@ class Checkpoints:
         except Damaged:
             return None
 
+    def identity(self) -> str | None:
+        """Return the digest of what decides the newest checkpoint's run; None if unknown."""
+        try:
+            return (self._manifest(MANIFESTS[0]) or {}).get("identity")
+        except Damaged:
+            return None
+
     def _manifest(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
         try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
+            manifest = read_json(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rayfed.engine.stopping import PRUNED
 from rayfed.executors.base import Executor, HostLost, Moves
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
+from rayfed.runs.identity import digests_of
 from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
 from rayfed.runs.records import Records, write_profile
@@ -31,6 +33,27 @@ _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an a
 
 class Interrupted(Exception):
     """The user asked to stop; the run is checkpointed."""
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What a run is between two rounds.
+
+    Parameters
+    ----------
+    state, row : RunState, dict
+        The state, and the last row of ``rounds``, as the run goes on from them.
+    last, closed : RunState, dict
+        The same, with the evaluation that the last row of a run always gets.
+    rule : str, optional
+        What ends the run here.
+    """
+
+    state: RunState
+    row: Row
+    last: RunState
+    closed: Row
+    rule: str | None = None
 
 
 class Driver:
@@ -54,6 +77,7 @@ class Driver:
             thinning=run.thinning,
             declared=declared,
             overlaps=run.overlaps,
+            identities=digests_of(run.record),
         )
         self.loop = loop_of(run, executor)
         self.started = time.time()
@@ -100,6 +124,7 @@ class Driver:
             files = described(self.records.inventory())
             warnings += self.records.damage
             self._write_record("finished", stopped_by=rule, warnings=warnings, files=files)
+            self.records.close()
         except Interrupted:
             raise
         except RunFailed as error:
@@ -132,11 +157,11 @@ class Driver:
         losses, checkpoint = 0, None
         while True:
             try:
-                run_state, row = self._open()
-                run_state, rule = self._run_rounds(run_state, row, report)
-                self._finish(run_state)
-                self._say(f"ended after round {run_state.round} by {rule}")
-                return rule
+                end = self._run_rounds(*self._open(), report)
+                assert end.rule is not None
+                self._finish(end)
+                self._say(f"ended after round {end.state.round} by {end.rule}")
+                return end.rule
             except (HostLost, Damaged) as error:
                 before, checkpoint = checkpoint, self.records.checkpoint_round()
                 losses = losses + 1 if checkpoint == before else 1
@@ -154,9 +179,11 @@ class Driver:
         saved = self.records.load()
         if saved is not None:
             run_state, clients = saved
+            row = self.records.last_row()
+            self.loop.check(run_state, row)
             self._say(f"goes on after round {run_state.round}")
             self.executor.open(self.run.folder, self.run.setup(), clients)
-            return run_state, self.records.last_row()
+            return run_state, row
         self._say("begins")
         self.records.clear()
         self.executor.open(self.run.folder, self.run.setup())
@@ -167,52 +194,67 @@ class Driver:
 
     def _run_rounds(
         self, run_state: RunState, row: Row, report: Callable[[RunProgress], None]
-    ) -> tuple[RunState, str]:
-        """Run round after round, and return the last state and the rule that ended the run."""
-        self._update_progress(run_state, row)
-        rule = self._stop_rule(run_state, row)
-        while rule is None and run_state.round < self.run.ending.rounds:
-            if self.stopping:
-                self._checkpoint(run_state)
-                raise Interrupted
-            run_state, row, events = self.loop.step(run_state)
-            self.records.add(row, events, run_state.personal)
-            log_round(self.run, row, events)
-            self._update_progress(run_state, row)
-            report(self.progress)
-            rule = self._stop_rule(run_state, row)
-            if time.monotonic() - self.saved >= self.run.checkpoint_s:
-                self._checkpoint(run_state)
-                if rule is None and isinstance(self.executor, Moves) and self.executor.moves:
-                    self.records.log(f"after round {run_state.round} clients are dealt anew")
-                    run_state, row = self._open()
-        return run_state, rule or "rounds"
-
-    def _stop_rule(self, run_state: RunState, row: Row) -> str | None:
-        """Return the rule that ends the run, or None.
+    ) -> _Moment:
+        """Run round after round, and return the last moment.
 
         Raises
         ------
         RunFailed
             If the run diverged.
         """
-        reason = self.loop.failure(run_state, row)
+        now = self._moment(run_state, row)
+        self._update_progress(now)
+        self._check(now)
+        while now.rule is None:
+            if self.stopping:
+                self._checkpoint(now.state)
+                raise Interrupted
+            run_state, row, events = self.loop.step(now.state)
+            now = self._moment(run_state, row)
+            failed = self.loop.failure(now.last, now.closed) is not None
+            self.records.add(now.closed if failed else row, events, run_state.personal)
+            log_round(self.run, now.closed, events)
+            self._update_progress(now)
+            report(self.progress)
+            self._check(now)
+            if time.monotonic() - self.saved >= self.run.checkpoint_s:
+                self._checkpoint(run_state)
+                if now.rule is None and isinstance(self.executor, Moves) and self.executor.moves:
+                    self.records.log(f"after round {run_state.round} clients are dealt anew")
+                    now = self._moment(*self._open())
+        return now
+
+    def _moment(self, run_state: RunState, row: Row) -> _Moment:
+        """Return what a state and its row mean for the run."""
+        rule = self._rule(run_state, row)
+        if rule is None:
+            return _Moment(run_state, row, run_state, row)
+        last, closed = self.loop.close(run_state, row)
+        return _Moment(run_state, row, last, closed, self._rule(last, closed))
+
+    def _check(self, now: _Moment) -> None:
+        """Raise RunFailed if the run diverged."""
+        reason = self.loop.failure(now.last, now.closed)
         if reason is not None:
             raise RunFailed(reason)
+
+    def _rule(self, run_state: RunState, row: Row) -> str | None:
+        """Return the rule that a row meets, or None."""
         ending = self.run.ending
         rule = ending.stop.rule(row, run_state.updates)
         if rule is None and run_state.nobody:
             return "nobody"
-        left = rule is None and run_state.round < ending.rounds
-        if left and ending.pace is not None and ending.pace.behind(row):
+        if rule is None and run_state.round >= ending.rounds:
+            return "rounds"
+        if rule is None and ending.pace is not None and ending.pace.behind(row):
             return PRUNED
         return rule
 
-    def _update_progress(self, run_state: RunState, row: Row) -> None:
+    def _update_progress(self, now: _Moment) -> None:
         """Note how far the run is; a row without an evaluation keeps the last loss."""
-        loss = row["loss"] if math.isfinite(row["loss"]) else self.progress.loss
-        rounds = self.run.ending.rounds
-        self.progress = RunProgress(run_state.round, rounds, run_state.time_s, loss)
+        loss = now.closed["loss"] if math.isfinite(now.closed["loss"]) else self.progress.loss
+        rounds, state = self.run.ending.rounds, now.state
+        self.progress = RunProgress(state.round, rounds, state.time_s, loss)
 
     def _checkpoint(self, run_state: RunState) -> None:
         """Write the state of the run, and the clients' state as far as it changed."""
@@ -226,10 +268,15 @@ class Driver:
 
     # -- the end ---------------------------------------------------------------------------
 
-    def _finish(self, run_state: RunState) -> None:
-        """Write the last checkpoint and everything that is known at the end."""
-        self._checkpoint(run_state)
-        write_outputs(self.run, self.records, self.loop.measures, run_state)
+    def _finish(self, end: _Moment) -> None:
+        """Write the last checkpoint and everything that is known at the end.
+
+        The checkpoint holds nothing that only the end adds, so that the run can go on from it when
+        it is given more rounds.
+        """
+        self._checkpoint(end.state)
+        rows = (end.row, end.closed)
+        write_outputs(self.run, self.records, self.loop.measures, end.last, rows)
 
     def _fail(self, reason: str, trace: str, retry: bool = False) -> str:
         """Keep what was recorded, as far as the disk takes it, and say why the run ended."""

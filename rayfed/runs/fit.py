@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from rayfed.core.announced import read_table
 from rayfed.core.arrays import Array
-from rayfed.core.parquet import read, values
+from rayfed.core.parquet import values
 from rayfed.core.rng import Key
 from rayfed.engine.run import Run
+from rayfed.runs.outcome import record
 from rayfed.runs.records import log
 from rayfed.runs.store import publish_npz
 
@@ -25,8 +27,8 @@ MOST = 2000
 """At most so many rows are in a picture."""
 
 
-def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write ``fit.npz`` beside ``model.npz``, where the problem has a picture of its model.
+def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> bool:
+    """Write ``fit.npz`` beside ``model.npz``, where the problem has a picture; return whether.
 
     A picture that fails is a line in the run's log and never the end of a study.
 
@@ -39,19 +41,27 @@ def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
     folder : Path
         Of the run.
     """
-    if not run.training.algorithm.has_global or (folder / FIT).exists():
-        return
+    if not run.training.algorithm.has_global:
+        return False
     try:
         with np.load(folder / "model.npz", allow_pickle=False) as arrays:
             x = arrays["x"]
-        rounds = values(read(folder / "rounds.parquet", ["round"]), "round")
-        rows = some_rows(run, tables, int(rounds[-1]))
+        rows = some_rows(run, tables, last_round(folder))
         picture = run.training.problem.picture(x, *rows)
         if picture is not None:
             publish_npz(folder / FIT, picture.arrays())
+        return picture is not None
     except Exception as error:
         with suppress(OSError):  # the disk may be full
             log(folder, f"the fit could not be drawn: {type(error).__name__}: {error}")
+    return False
+
+
+def last_round(folder: Path) -> int:
+    """Return the number of the last round of a run that has ended."""
+    rounds = read_table(folder, "rounds", record(folder), ["round"])
+    assert rounds is not None
+    return int(values(rounds, "round")[-1])
 
 
 def some_rows(run: Run, tables: Mapping[str, Any], round: int = 0) -> tuple[Array, Array]:

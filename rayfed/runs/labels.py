@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from rayfed.core.arrays import Ints
 from rayfed.datasets.shards import label_counts
 from rayfed.engine.run import Run
+from rayfed.runs.fit import last_round
 from rayfed.runs.records import log
 from rayfed.runs.store import publish_npz
 
@@ -25,8 +26,8 @@ MOST = 1000
 """The labels of at most so many clients are counted, those with the lowest ids."""
 
 
-def count(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write ``labels.npz`` where targets are labels, of the clients that took part.
+def count(run: Run, tables: Mapping[str, Any], folder: Path) -> bool:
+    """Write ``labels.npz`` where targets are labels, of who took part; return whether it was.
 
     It holds ``clients`` (K,) and ``counts`` (K, classes) of their training rows, as they are at the
     end. What cannot be counted is a line in the run's log and never the end of a study.
@@ -41,18 +42,19 @@ def count(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
         Of the run.
     """
     view = run.federation.views.evaluation
-    if not view.shards.classes or run.training.algorithm.pooled or (folder / LABELS).exists():
-        return
+    if not view.shards.classes or run.training.algorithm.pooled:
+        return False
     try:
         ids = _clients(folder)
-        rounds = pq.read_table(folder / "rounds.parquet", columns=["round"])["round"]
-        shards = view.with_table(tables).shards.at(int(rounds[-1].as_py()))
+        shards = view.with_table(tables).shards.at(last_round(folder))
         if len(ids):
             counts = label_counts(shards, ids).astype(np.int32)
             publish_npz(folder / LABELS, {"clients": ids, "counts": counts})
+        return len(ids) > 0
     except Exception as error:
         with suppress(OSError):  # the disk may be full
             log(folder, f"the labels could not be counted: {type(error).__name__}: {error}")
+    return False
 
 
 def _clients(folder: Path) -> Ints:

@@ -1,27 +1,34 @@
-"""The user's own modules: which actors on other machines need, and where a study found them."""
+"""The user's own modules: which actors on other machines need, and where a study found them.
+
+Who opens a result folder did not always make it. The note of where modules lie is sealed, and
+without this user's seal nothing is imported for it unless that is asked for.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import fields, is_dataclass
+from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 from zipfile import is_zipfile
 
-from rayfed.core.errors import ScenarioError
-from rayfed.core.plugins import is_users
+from rayfed.core.files import check_regular, read_json
+from rayfed.core.own import Names, is_users, resolving
 from rayfed.engine.run import Run
 from rayfed.runs.remote.place import shown
+from rayfed.runs.seal import is_sealed, seal
 from rayfed.runs.store import publish_text
 
 MODULES = "modules.json"
-"""File of a result folder that says where the user's modules lay, where a study names any."""
-_NAMED = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # module:Class
+"""File of a result folder that names any: where these modules lay, and which runs there are."""
+_NAMED = re.compile(r"\b([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # module:Class
 
 
 def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
@@ -38,6 +45,17 @@ def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
     ]
 
 
+def source_digests(runs: Iterable[Run]) -> dict[str, str]:
+    """Return digests of the sources of `own_modules`, by name; of what has no source, nothing."""
+    found = {}
+    for module in own_modules(runs):
+        spec = module.__spec__
+        with suppress(OSError, AttributeError):
+            content = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]
+            found[module.__name__] = blake2b(content, digest_size=16).hexdigest()
+    return found
+
+
 def found_by_name(runs: Iterable[Run]) -> bool:
     """Return whether another process finds the plug-ins of runs by the names of their modules.
 
@@ -50,57 +68,94 @@ def found_by_name(runs: Iterable[Run]) -> bool:
     )
 
 
-def note_folders(folder: Path, scenario: Mapping[str, Any]) -> None:
-    """Write down where the user's modules lie that a scenario names, for `find_folders`.
+def note_modules(folder: Path, scenario: Mapping[str, Any], runs: Sequence[str]) -> None:
+    """Write down where the user's modules lie that a scenario names, for `of_study`.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    scenario : mapping
+        The resolved scenario, whose modules were imported.
+    runs : sequence of str
+        The folders of its runs, which nobody can tell later without these modules.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
-    names = {match[1] for text in _texts(scenario) if (match := _NAMED.fullmatch(text))}
-    found = {name: str(_above(name)) for name in sorted(names) if _is_users(name)}
+    found = {name: str(_above(name)) for name in sorted(_modules_in(scenario)) if _is_users(name)}
     if found:
-        text = json.dumps({"modules": found}, indent=1)
-        publish_text(folder / MODULES, text + "\n", durable=True)
+        told = {"modules": found, "runs": list(runs), "seal": seal(_sealed(found))}
+        publish_text(folder / MODULES, json.dumps(told, indent=1) + "\n", durable=True)
 
 
-def find_folders(folder: Path) -> None:
-    """Put the folders of the modules that a result folder names first on Python's path.
+def of_study(folder: Path, trust: bool = False) -> AbstractContextManager[None]:
+    """Let the modules that a result folder names be imported if this user noted them there.
 
-    Raises
-    ------
-    ScenarioError
-        If this process has imported a module of the same name from elsewhere.
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    trust : bool
+        Whether others may be imported, too.
     """
-    noted = _noted(folder)
-    here = str(Path.cwd())
-    if noted and here not in sys.path:  # else who reads the scenario would put it first
-        sys.path.insert(0, here)
-    for name, home in noted:
-        if name in sys.modules and _above(name).resolve() != Path(home).resolve():
-            text = f"'{name}' was imported from {_above(name)}, and this study has it from {home}"
-            raise ScenarioError(shown(folder), f"{text}; go on with it in another process")
-        if home in sys.path:
-            sys.path.remove(home)
-        sys.path.insert(0, home)
+    held = _note(folder)
+    noted = held.get("modules")
+    noted = noted if isinstance(noted, dict) else {}
+    made_here = is_sealed(_sealed(noted), held.get("seal"))
+    homes = {name: home for name, home in noted.items() if _is_place(home)}
+    text, path = "", folder / "scenario.yaml"
+    with suppress(OSError, ValueError):
+        check_regular(path)
+        text = path.read_text(encoding="utf-8")
+    every = tuple(dict.fromkeys(match[1] for match in _NAMED.finditer(text)))
+    return resolving(Names(None, shown(folder), every, homes, made_here, trust))
 
 
-def _noted(folder: Path) -> list[tuple[str, str]]:
-    """Return the modules that a result folder names with their folders, as far as these exist."""
+def noted_runs(folder: Path, scenario: Any) -> list[str] | None:
+    """Return the run folders of a study whose scenario names modules of a user's, None of others.
+
+    Nothing is imported. Runs that have not begun are known where `note_modules` listed them.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    scenario : object
+        What its scenario holds.
+    """
+    if all(name.partition(".")[0] in ("rayfed", "__main__") for name in _modules_in(scenario)):
+        return None
+    told = _note(folder).get("runs")
+    listed = {name for name in told if isinstance(name, str)} if isinstance(told, list) else set()
+    begun = {path.parent.name for path in folder.glob("*/run.json")}
+    return sorted(begun | {name for name in listed if name == Path(name).name and name.strip(".")})
+
+
+def _note(folder: Path) -> dict[str, Any]:
+    """Return what a result folder says of modules, nothing if it cannot be read."""
     held: Any = {}
     with suppress(OSError, ValueError):
-        held = json.loads((folder / MODULES).read_text(encoding="utf-8"))
-    noted = held.get("modules") if isinstance(held, dict) else None
-    return [
-        (name, home)
-        for name, home in (noted.items() if isinstance(noted, dict) else ())
-        if isinstance(home, str) and _is_place(Path(home))
-    ]
+        held = read_json(folder / MODULES)
+    return held if isinstance(held, dict) else {}
 
 
-def _is_place(home: Path) -> bool:
-    return home.is_absolute() and (home.is_dir() or is_zipfile(home))
+def _sealed(noted: Mapping[str, Any]) -> str:
+    """Return the text that is sealed: which modules are imported, and from where."""
+    return json.dumps(["modules", noted], sort_keys=True)
+
+
+def _is_place(home: Any) -> bool:
+    if not (isinstance(home, str) and os.path.isabs(home)):
+        return False
+    return os.path.isdir(home) or is_zipfile(home)
+
+
+def _modules_in(scenario: Any) -> set[str]:
+    """Return the modules that texts of a scenario may name."""
+    return {match[1] for text in _texts(scenario) if (match := _NAMED.fullmatch(text))}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rayfed.core.announced import run_folders
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json
 
 STATES = ("running", "finished", "failed")
 UNREADABLE = "run.json is not what was written"
@@ -18,18 +19,24 @@ UNREADABLE = "run.json is not what was written"
 def outcomes(folder: Path) -> dict[str, str]:
     """Return the status of every run in a result folder, by the name of its run folder.
 
+    A run that is not as it was written has failed.
+
     Raises
     ------
     ScenarioError
         If the folder holds no runs; the error names a result folder inside it, if there is one.
     """
-    records = sorted(folder.glob("*/run.json"))
-    if not records:
+    found = run_folders(folder)
+    if not found:
         text = "is no result folder; it holds no runs"
         inside = min(folder.glob("*/*/run.json"), default=None)
         hint = f"; did you mean '{inside.parents[1]}'?" if inside else ""
         raise ScenarioError(str(folder), text + hint)
-    return {path.parent.name: str(record(path.parent).get("status")) for path in records}
+    held = {run: record(run) for run in found}
+    return {
+        run.name: "failed" if damage(run, said) else str(said.get("status"))
+        for run, said in held.items()
+    }
 
 
 def ended(folder: Path, runs: Iterable[str], *, failed: bool = True) -> dict[str, str]:
@@ -136,9 +143,11 @@ def record(run: Path) -> dict[str, Any]:
         If it is of another format.
     """
     try:
-        held = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        held = read_json(run / "run.json")
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        if not (run / "checkpoint" / "manifest.json").is_file():  # it has not begun
+            return {}
+        held = None
     except (OSError, ValueError):
         held = None
     if isinstance(held, dict):

@@ -15,8 +15,9 @@ from rayfed.engine.arrivals.events import unfinished_events
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
-from rayfed.engine.state import USED, Events, RunState
+from rayfed.engine.state import USED, Events, Row, RunState
 from rayfed.runs.away import AWAY_CLIENTS, away
+from rayfed.runs.continued import told
 from rayfed.runs.forecast import WHY_EMPTY
 from rayfed.runs.records import Records, write_parquet
 from rayfed.runs.run_json import one_line
@@ -27,7 +28,9 @@ from rayfed.selection import CONNECTED, POSITION, REPAIRED
 _FEW_EMPTY = 0.1  # of all rounds: clients that come and go leave some rounds empty
 
 
-def write_outputs(run: Run, records: Records, measures: Measures, last: RunState) -> None:
+def write_outputs(
+    run: Run, records: Records, measures: Measures, last: RunState, rows: tuple[Row, Row]
+) -> None:
     """Write what is known at the end of a run.
 
     Parameters
@@ -38,11 +41,13 @@ def write_outputs(run: Run, records: Records, measures: Measures, last: RunState
     measures : Measures
         Asks the clients about the last model.
     last : RunState
-        The state after the last round.
+        The state after the last round, evaluated.
+    rows : pair of dict
+        The last row of ``rounds`` as it was recorded, and evaluated.
     """
     server = {f"state.{name}": value for name, value in last.state.items()}
     publish_npz(records.folder / "model.npz", {"x": last.model, **server})
-    records.finish(last.personal, _unfinished(last))
+    records.finish(rows, last.personal, _unfinished(last))
     write_parquet(clients_table(run, records, measures, last), records.folder / "clients.parquet")
     write_parquet(away_table(run, records), records.folder / "away.parquet")
     write_walk(run, records)
@@ -56,14 +61,15 @@ def _unfinished(last: RunState) -> Events | None:
 
 
 def run_warnings(run: Run, records: Records) -> list[str]:
-    """Return what readers should beware of: the data, empty rounds, diagnostics, and theory."""
+    """Return what readers should beware of: data, weights, empty rounds, diagnostics, theory."""
     algorithm, examiner = run.training.algorithm, run.measuring.examiner
     diagnostics = names(algorithm.diagnostics)
     rows = read(records.folder / "rounds.parquet", ["participants", *diagnostics])
     warnings = algorithm.warnings({name: values(rows, name) for name in diagnostics})
-    noted = [run.record["data_note"]] if run.record.get("data_note") else []
+    noted = [run.record[name] for name in ("data_note", "aim") if run.record.get(name)]
     if not algorithm.asynchronous:
         noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
+    noted += told(run.record.get("changes") or ())
     return [*noted, *warnings, *(examiner.warnings() if examiner else [])]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from tempfile import gettempdir
 
 PLAIN = "RAYFED_PLAIN_RAY"
 """Variable that lets Ray start as it does by itself, should workers not start otherwise."""
@@ -13,7 +12,6 @@ _KNOWN = ("2.60.",)
 """Versions of Ray whose private parts are as they are taken for here."""
 _ENVIRONMENTS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK", "RAY_RUNTIME_ENV")
 """Variables that ask for an environment of workers, which Ray's own agent makes."""
-_LONGEST = 80  # of a folder's path: that of a socket has at most 107 characters
 
 
 def is_known() -> bool:
@@ -22,5 +20,4 @@ def is_known() -> bool:
         known = sys.platform == "linux" and version("ray").startswith(_KNOWN)
     except PackageNotFoundError:
         return False
-    fits = len(gettempdir()) < _LONGEST
-    return known and fits and not any(name in os.environ for name in (PLAIN, *_ENVIRONMENTS))
+    return known and not any(name in os.environ for name in (PLAIN, *_ENVIRONMENTS))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -20,17 +21,23 @@ from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.machine import private_folder
 from rayfed.core.threads import ONE_THREAD
 from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
 from rayfed.runs.listening import AUTH_MODE, found, listened
 from rayfed.runs.ray_known import is_known
 from rayfed.runs.ray_lean import lean
+from rayfed.runs.ray_token import keep_private
 
 _SERVERS = ("gcs_server", "raylet")
 _END_S = 5.0  # until what does not end by itself is killed
 _LOOKED_AT = 16  # processes whose sockets are read; the actors take the raylet's address
 _LOG_LINES = 20
+_SESSIONS = "ray"
+_LONGEST_PATH = f"{_SESSIONS}/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store.1"
+"""Of Ray's sockets below its folder."""
+_HOME = os.path.realpath(Path(__file__).parents[2])
 _COUNTERS = "[state-dump]"  # of hundreds of events, every minute
 
 
@@ -126,11 +133,16 @@ def start(address: str | None, actors: int) -> RayNode:
             held.enter_context(_without_interrupts())
             if address is None:
                 held.enter_context(_on_loopback())
-            if address is None and is_known():
-                folder = kept.enter_context(TemporaryDirectory(prefix="rayfed-"))
-                held.enter_context(lean(Path(folder)))
-            context = _init(address, actors)
+            folder = None
+            if address is None:
+                keep_private()
+                folder = private_folder(_LONGEST_PATH)
+                kept.callback(shutil.rmtree, folder, ignore_errors=True)
+                if is_known():
+                    held.enter_context(lean(folder))
+            context = _init(address, actors, folder)
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+        kept.close()
         raise RayfedError(f"--address {address}: cannot join Ray: {first_line(error)}") from error
     except BaseException:
         RayNode(before, sockets, None, kept).end()
@@ -146,7 +158,19 @@ def joined() -> RayNode:
     return RayNode(set(), set(), None, ExitStack())
 
 
-def _init(address: str | None, actors: int) -> Any:
+class _Paths(list[str]):
+    """What workers put first on Python's path: what is first here, and where rayfed is.
+
+    Ray adds the current folder, in which anybody's file may have the name of a library.
+    """
+
+    def extend(self, paths: Iterable[str]) -> None:
+        """Take of Ray's proposals those that are first here, too."""
+        first = {os.path.realpath(sys.path[0]), _HOME}
+        super().extend(path for path in paths if os.path.realpath(path) in first)
+
+
+def _init(address: str | None, actors: int, folder: Path | None) -> Any:
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_worker_niceness", "0")  # with Ray's 15 all other work goes first
@@ -155,8 +179,13 @@ def _init(address: str | None, actors: int) -> Any:
     # Ray warns of many processes beyond a multiple of this; that many actors are asked for here
     os.environ.setdefault("RAY_worker_maximum_startup_concurrency", str(max(4, min(actors, 64))))
     logging.getLogger("ray").setLevel(logging.ERROR)
+    job = ray.job_config.JobConfig()
+    job._py_driver_sys_path = _Paths()
+    own = {} if folder is None else {"_temp_dir": str(folder / _SESSIONS)}  # Ray opens it to all
     return ray.init(
         address=address or "local",
+        job_config=job,
+        **own,
         log_to_driver=False,
         logging_level="ERROR",
         include_dashboard=False if address is None else None,

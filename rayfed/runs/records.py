@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from rayfed.clients.store import StateRows
 from rayfed.core import parquet
+from rayfed.core.announced import PARTS, header, line_of
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column, by_name
 from rayfed.core.entries import Damaged, Entry, check, sealed
@@ -34,9 +35,14 @@ from rayfed.runs.logger import logger
 
 EVENTS = parquet.schema(columns.EVENTS)
 ARRIVALS = parquet.schema((*columns.EVENTS, *columns.VERSIONS))
+DRAWS = parquet.schema(columns.DRAWS)
 PERSONAL = parquet.schema(columns.OWN_MODELS)
 OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
 """Files that are written at the end of a run, beside its tables."""
+
+
+Change: TypeAlias = Callable[[pa.Table], pa.Table]
+"""What becomes of the rows of a table while it is compacted."""
 
 
 class Table:
@@ -69,15 +75,16 @@ class Table:
         self.waiting.append(item)
         self.rows += rows
 
-    def flush(self) -> None:
-        """Write the rows that wait as one part."""
+    def flush(self) -> dict[str, Entry]:
+        """Write the rows that wait as one part, and return its entry by its name, if any."""
         if self.rows == self.written:
-            return
+            return {}
         part = self.folder / f"part-{self.written:012d}.parquet"
         write_parquet(self.make(self.waiting), part)
         self.parts[part.name] = Entry.of(part, self.rows - self.written)
         self.unsynced.append(part)
         self.waiting, self.written = [], self.rows
+        return {part.name: self.parts[part.name]}
 
     def sync(self) -> None:
         """Bring the parts to the disk."""
@@ -92,7 +99,7 @@ class Table:
         self.parts, self.waiting, self.unsynced = dict(parts), [], []
         self.rows = self.written = sum(entry.rows or 0 for entry in parts.values())
 
-    def prepare(self, change: Callable[[pa.Table], pa.Table] = lambda whole: whole) -> None:
+    def prepare(self, change: Change = lambda whole: whole) -> None:
         """Write all rows as one part beside the folder, after `change`; `swap` puts it in place.
 
         Raises
@@ -145,6 +152,8 @@ class Records:
         Columns of ``rounds`` that the plug-ins of the run declare.
     overlaps : bool
         Whether events have the columns of runs in which work may end in a later row.
+    identities : sequence of str
+        As for `Checkpoints`.
     """
 
     def __init__(
@@ -154,9 +163,10 @@ class Records:
         thinning: Thinning | None = None,
         declared: Iterable[Column] = (),
         overlaps: bool = False,
+        identities: Sequence[str] = (),
     ) -> None:
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
-        self.checkpoints = Checkpoints(folder / "checkpoint")
+        self.checkpoints = Checkpoints(folder / "checkpoint", identities)
         self.damage: list[str] = []
         self.named = False  # whether the folder's name is on the disk
         # A row of `rounds` is written last, so that no row lacks its events or personal models.
@@ -179,6 +189,7 @@ class Records:
         self.checkpoints.forget()
         for table in self.tables.values():
             table.keep({})
+        self._announce()
 
     def add(
         self, row: Row, events: Sequence[Events], personal: Mapping[str, Array] | None = None
@@ -205,9 +216,10 @@ class Records:
             self.flush()
 
     def flush(self) -> None:
-        """Write all waiting rows."""
-        for table in self.tables.values():
-            table.flush()
+        """Write all waiting rows, and announce them."""
+        fresh = {name: table.flush() for name, table in self.tables.items()}
+        if any(fresh.values()):
+            store.append_text(self.folder / PARTS, line_of(fresh))
         self.flushed = time.monotonic()
 
     def last_row(self) -> Row:
@@ -215,6 +227,12 @@ class Records:
         table = parquet.read(self.rounds.folder / max(self.rounds.parts))
         row: Row = table.slice(table.num_rows - 1).to_pylist()[0]
         return row
+
+    def _announce(self) -> None:
+        """Announce the parts of all tables anew."""
+        parts = {name: table.parts for name, table in self.tables.items()}
+        identity = next(iter(self.checkpoints.identities), None)
+        store.publish_text(self.folder / PARTS, header(identity) + line_of(parts))
 
     def log(self, line: str) -> None:
         """Add a line to the run's log."""
@@ -226,34 +244,54 @@ class Records:
 
     def finish(
         self,
+        rows: tuple[Row, Row],
         personal: Mapping[str, Array] | None = None,
         unfinished: Events | None = None,
     ) -> None:
-        """Compact the tables.
+        """Add what only the end of a run adds to the tables, and compact them.
 
         Parameters
         ----------
+        rows : pair of dict
+            The last row of ``rounds`` as it was recorded, and in its final form.
         personal : mapping of str to (K,) array, optional
             Rows of ``personal`` from the last evaluation, which are always kept.
         unfinished : mapping of str to (K,) array, optional
             Rows of ``events`` about the works that a run leaves unfinished.
         """
         self.flush()
-        changes: dict[str, Callable[[pa.Table], pa.Table]] = {
-            "rounds": _unchanged, "events": _unchanged,
+        recorded, closed = rows
+        changes: dict[str, Change] = {
+            "rounds": partial(_with_last, closed), "events": _unchanged,
         }  # fmt: skip
         if unfinished is not None:
             changes["events"] = partial(_with_unfinished, unfinished)
         if self.thinning and personal:
             changes["personal"] = partial(_thinned, self.thinning, personal)
+        self._compact(changes, recorded)
+
+    def _reopen(self, moment: RunState, row: Row) -> None:
+        """Take back what the end of a run has added to the tables, if it has; it may go on."""
+        kept = self.thinning is not None and self.thinning.keeps(moment.round, last=moment.round)
+        changes: dict[str, Change] = {"rounds": partial(_with_last, row), "events": _ended}
+        if "personal" in self.tables and not (kept and moment.last.round == moment.round):
+            changes["personal"] = partial(_before, moment.round)
+        self._compact(changes, row)
+
+    def _compact(self, changes: Mapping[str, Change], row: Row) -> None:
+        """Write tables anew in one part each; they may hold more than the `row` of a checkpoint."""
         for name, change in changes.items():
             self.tables[name].prepare(change)
-        self.checkpoints.compacted({name: self.tables[name].compacted for name in changes})
+        now = {name: table.parts for name, table in self.tables.items()}
+        then = {name: self.tables[name].compacted for name in changes}
+        self.checkpoints.compacted(now, then, row)
+        store.append_text(self.folder / PARTS, line_of(then, "instead"))
         for name in changes:
             self.tables[name].swap()
         store.sync_folder(self.folder)  # the new names, before the old parts go
         for name in changes:
             Table.recover(self.tables[name].folder)
+        self._announce()
 
     def inventory(self) -> dict[str, Entry]:
         """Return what is known of the files of the folder, by their paths in it."""
@@ -264,6 +302,11 @@ class Records:
         }
         outputs = [self.folder / name for name in OUTPUTS if (self.folder / name).exists()]
         return files | {path.name: Entry.of(path) for path in outputs}
+
+    def close(self) -> None:
+        """Delete what only a run that goes on needs: ``run.json`` lists all files now."""
+        store.remove(self.folder / PARTS)
+        store.sync_folder(self.folder)
 
     def sync(self) -> None:
         """Bring all files of the folder to the disk, and their names."""
@@ -316,6 +359,9 @@ class Records:
             for table, parts in checkpoint.tables.items():
                 self.tables[table].keep(parts)
             self.checkpoints.settle(name)
+            self._announce()
+            if checkpoint.row is not None:
+                self._reopen(checkpoint.moment, checkpoint.row)
             return checkpoint.moment, checkpoint.clients
         return None
 
@@ -341,6 +387,13 @@ def status(folder: Path, record: Mapping[str, Any]) -> None:
     """Replace ``run.json`` in a run's folder."""
     text = json.dumps(sealed(record), indent=1) + "\n"
     store.publish_text(folder / "run.json", text, durable=record["status"] == "finished")
+
+
+def _with_last(row: Row, whole: pa.Table) -> pa.Table:
+    """Put a row of ``rounds`` in the place of the one of its number, which is the last."""
+    arrays = {name: [row[name]] for name in whole.schema.names}
+    before = whole.slice(0, whole.num_rows - 1)
+    return pa.concat_tables([before, parquet.table(arrays, whole.schema)])
 
 
 def _unchanged(whole: pa.Table) -> pa.Table:
@@ -396,15 +449,25 @@ class EventsTable:
         """Return events as a table."""
         if not events:
             return self.schema.empty_table()
-        names = self.schema.names
-        arrays = {name: np.concatenate([part[name] for part in events]) for name in names}
-        return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
+        drawn = set(DRAWS.names) <= set(events[0])
+        schema = pa.unify_schemas([self.schema, DRAWS]) if drawn else self.schema
+        arrays = {name: np.concatenate([part[name] for part in events]) for name in schema.names}
+        return parquet.table(arrays | {"status": (arrays["status"], self.status)}, schema)
 
 
 def _with_unfinished(unfinished: Events, whole: pa.Table) -> pa.Table:
     """Add the works that are left unfinished; applying it twice changes nothing."""
-    ended = whole.filter(parquet.bools(parquet.values(whole, "round") >= 0))
-    return pa.concat_tables([ended, EventsTable(overlaps=True)([unfinished])])
+    return pa.concat_tables([_ended(whole), EventsTable(overlaps=True)([unfinished])])
+
+
+def _ended(whole: pa.Table) -> pa.Table:
+    """Return the works that did not stay unfinished when their run ended."""
+    return whole.filter(parquet.bools(parquet.values(whole, "round") >= 0))
+
+
+def _before(round: int, whole: pa.Table) -> pa.Table:
+    """Return the rows of earlier rounds."""
+    return whole.filter(parquet.bools(parquet.values(whole, "round") < round))
 
 
 def _personal_table(parts: list[Mapping[str, Array]]) -> pa.Table:

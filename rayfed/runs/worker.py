@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.own import settle
 from rayfed.core.threads import keep_one_thread
 from rayfed.engine.run import Run
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import RunProgress
+from rayfed.runs.backend import STOP, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.folder import writing
 from rayfed.runs.logger import LogLine, forward
@@ -31,8 +32,9 @@ _mapped = lru_cache(maxsize=1)(read_tables)
 
 
 def serve(pipe: Connection[Any, Any]) -> None:
-    """Execute the runs that come, until nobody sends any more."""
-    out, memory_gb, level = pipe.recv()
+    """Execute the runs that come, until nobody sends any more, which is an EOFError."""
+    out, memory_gb, level, homes = pipe.recv()
+    settle(homes)
 
     def send(line: LogLine) -> None:
         with suppress(BrokenPipeError):
@@ -41,13 +43,14 @@ def serve(pipe: Connection[Any, Any]) -> None:
     forward(level, send)
     while True:
         try:
-            run, tables, resume = pipe.recv()
-        except EOFError:
-            return
+            dealt = pipe.recv()
         except (AttributeError, ImportError) as error:  # of a user's plug-in
             text = f"a worker does not find a plug-in ({error}); put its class into a module"
             pipe.send(RayfedError(text))
             continue
+        if dealt == STOP:  # said while a run ended, or to one that has ended since
+            return
+        run, tables, resume = dealt
         try:
             said = _execute(pipe, run, Path(out), _mapped(Path(tables)), resume, memory_gb)
         except OSError as error:  # of the run's folder
@@ -93,7 +96,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals says when to stop
     end_with_parent()
     keep_one_thread()
-    serve(Connection(int(sys.argv[1])))
+    with suppress(EOFError):
+        serve(Connection(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

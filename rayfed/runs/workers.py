@@ -7,6 +7,7 @@ tables of the study lie in one file that all workers map, so that they are in me
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.own import settled
 from rayfed.core.threads import ONE_THREAD
 from rayfed.engine.run import Run
 from rayfed.runs import logger
-from rayfed.runs.backend import Report, RunProgress
+from rayfed.runs.backend import STOP, Report, RunProgress
 from rayfed.runs.run_json import record_failure
 from rayfed.runs.tables import read_tables, write_tables
 
@@ -42,18 +44,24 @@ class Worker:
 
     def __init__(self, out: Path, memory_gb: float | None) -> None:
         here, there = Pipe()
-        command = [sys.executable, "-m", "rayfed.runs.worker", str(there.fileno())]
+        # -P: nothing in the current folder is taken for a library
+        command = [sys.executable, "-P", "-m", "rayfed.runs.worker", str(there.fileno())]
         # it starts without the user's modules and finds them where this process does
         path = {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
         environment = dict(os.environ) | ONE_THREAD | path
-        self.process = subprocess.Popen(
-            command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment
-        )
+        # Ctrl-C goes to all processes of a terminal; workers learn of it from this one
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process = subprocess.Popen(
+                command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
         there.close()
         self.pipe: Connection[Any, Any] = here
         self.run: Run | None = None
         self.tries = 0
-        self.pipe.send((str(out), memory_gb, logger.level()))
+        self.pipe.send((str(out), memory_gb, logger.level(), settled()))
 
     def deal(self, run: Run, tables: Path, resume: bool, tries: int = 0) -> None:
         """Give it a run; the worker may have died, which shows when it is listened to."""
@@ -190,7 +198,7 @@ class _Queue:
         busy = [worker for worker in self.study.workers if worker.run is not None]
         for worker in busy:
             with suppress(OSError):
-                worker.pipe.send("stop")
+                worker.pipe.send(STOP)
         for worker in busy:
             with suppress(EOFError, OSError):
                 while isinstance(worker.pipe.recv(), (RunProgress, logger.LogLine)):

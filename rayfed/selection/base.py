@@ -96,6 +96,8 @@ class Selection:
     ----------
     size_weighted : bool
         Large clients are drawn more often, so the mean over participants is uniform by default.
+    repeats : bool
+        A client may be drawn more than once; the column ``draws`` of `events` says how often.
     listens : bool
         `learn` is given the mean loss of each participant's local steps. Every upload after local
         steps is one number longer.
@@ -111,6 +113,7 @@ class Selection:
 
     name: ClassVar[str]
     size_weighted: ClassVar[bool] = False
+    repeats: ClassVar[bool] = False
     listens: ClassVar[bool] = False
     own_cohort: ClassVar[bool] = False
     needs_graphs: ClassVar[bool] = False

@@ -59,7 +59,11 @@ class Oort(Selection):
     -----
     The defaults of exploration, penalty, cut-off and clipping are the paper's. Scaled utilities and
     T as a percentile are those of the authors' code (30 %, steps of 5 %, 20 rounds); the paper
-    has T in seconds, and there the code also raises it where utilities hardly change.
+    has T in seconds. The authors' code does otherwise in this: `explore` decays once before the
+    first round; T rises where the mean utility of those drawn by utility has changed by at most a
+    tenth, and falls where it has changed by five times or more; T is one of the durations of all
+    registered clients, here it is interpolated between those of clients that have replied; and
+    utilities are scaled by their range before the cut, here by that after it.
 
     Deviations from the paper: the loss is the mean over the local steps, where the paper has the
     root of the mean square over rows. New clients are drawn uniformly, not by their speed, which
@@ -114,7 +118,10 @@ class Oort(Selection):
             missing = view.wanted - len(drawn) - len(new)
         silent = state["client"][here & ~known][:missing]
         ids = np.sort(np.concatenate([drawn, new, silent]))
-        return ids, _with_new(state, new, view.mass(new))
+        state = _with_new(state, new)
+        mass = state["mass"].copy()
+        mass[np.searchsorted(state["client"], ids)] = view.mass(ids)
+        return ids, {**state, "mass": mass}
 
     def scores(self, state: State, known: Bools, round: int) -> Floats:
         """Return the utilities (K,) of the clients of the tables that are chosen by `known`."""
@@ -187,13 +194,13 @@ class Oort(Selection):
         return np.concatenate(found)
 
 
-def _with_new(state: State, new: Ints, mass: Floats) -> State:
+def _with_new(state: State, new: Ints) -> State:
     """Return the state with rows for clients that are chosen for the first time."""
     if not len(new):
         return state
     nothing = np.full(len(new), _UNHEARD)
     rows = {
-        "client": new, "mass": mass, "loss": nothing, "seconds": nothing,
+        "client": new, "mass": nothing, "loss": nothing, "seconds": nothing,
         "last": np.zeros_like(new),
     }  # fmt: skip
     joined = {name: np.concatenate([state[name], column]) for name, column in rows.items()}

@@ -76,6 +76,7 @@ class Weighted(Selection):
 
     name: ClassVar[str] = "weighted"
     size_weighted: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
 
     def select(self, view: View, state: State) -> Choice:
         """Return ids drawn from all clients, rejecting those that are away."""

@@ -11,6 +11,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
 from rayfed.study.asynchronous import check_asynchronous
+from rayfed.study.waiting import check_breaks, check_waiting
 from rayfed.study.work import check_work
 
 
@@ -25,8 +26,9 @@ def check_run(index: int, run: Run) -> None:
     Raises
     ------
     ScenarioError
-        If local steps cannot be counted or are too many, if the algorithm asks for a client half
-        that it does not have, or if only the clock ends the run and no operation advances it.
+        If local steps cannot be counted or are too many, if clients are waited for in vain, if the
+        algorithm asks for a client half that it does not have, or if only the clock ends the run
+        and no operation advances it.
     """
     _check_statistics(run)
     _check_minimum(run)
@@ -34,6 +36,8 @@ def check_run(index: int, run: Run) -> None:
     _check_server(run)
     _check_retries(run)
     check_work(run)
+    check_waiting(run)
+    check_breaks(run)
     ask = first_ask(run)
     if run.training.algorithm.asynchronous:
         check_asynchronous(index, run, ask)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.clients.grams import GRAMS_BYTES
@@ -18,7 +17,7 @@ from rayfed.clients.host import state_bytes
 from rayfed.clients.stacks import STACKS_BYTES
 from rayfed.clients.store import PIECE
 from rayfed.core.errors import ScenarioError
-from rayfed.core.machine import SCRATCH, memory_bytes, scratch_folder
+from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.study.checks import first_ask
@@ -132,7 +131,7 @@ class Cost:
             If more is needed than there is.
         """
         if available is None:
-            available = min(psutil.virtual_memory().available, memory_bytes())
+            available = available_bytes()
         if self.memory > available:
             remedy = "fewer clients or a smaller model"
             if 2 * self.state > self.memory:
@@ -141,15 +140,16 @@ class Cost:
                 remedy = f"a larger executor.clients_per_actor, {remedy}"
             raise ScenarioError(
                 "executor",
-                f"needs about {_gib(self.memory)} of memory ({self.actors} actors), "
-                f"but {_gib(available)} are available; use {remedy}",
+                f"needs about {in_words(self.memory)} of memory ({self.actors} actors), "
+                f"but {in_words(available)} are available; use {remedy}",
             )
         free = _free(scratch_folder()) if scratch is None else scratch
         if self.scratch > free:
             raise ScenarioError(
                 "executor",
-                f"client state needs {_gib(self.scratch)} of scratch space, but {scratch_folder()} "
-                f"has {_gib(free)}; set {SCRATCH} to a folder with more, or use fewer clients",
+                f"client state needs {in_words(self.scratch)} of scratch space, but "
+                f"{scratch_folder()} has {in_words(free)}; set {SCRATCH} to a folder with more, or "
+                "use fewer clients",
             )
 
     def check_disk(self, folder: Path, free: int | None = None) -> None:
@@ -174,8 +174,9 @@ class Cost:
         if needed > free:
             raise ScenarioError(
                 str(folder),
-                f"results, checkpoints and scratch files need about {_gib(needed)}, but "
-                f"{_gib(free)} are free; write them to another disk, or use fewer runs or clients",
+                f"results, checkpoints and scratch files need about {in_words(needed)}, but "
+                f"{in_words(free)} are free; write them to another disk, or use fewer runs or "
+                "clients",
             )
 
 
@@ -341,7 +342,3 @@ def _free(folder: Path) -> int:
 
 def _device(folder: Path) -> int:
     return _existing(folder).stat().st_dev
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.1f} GiB"

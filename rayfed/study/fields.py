@@ -49,6 +49,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from rayfed.clients.solvers import override
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
+from rayfed.core.own import Untrusted
 from rayfed.study.bounds import bounded
 from rayfed.study.docstrings import described, summary
 from rayfed.study.invalid import BRANCHES, Refused, short
@@ -370,6 +371,8 @@ def _class(kind: str, name: Any, *place: str) -> type[Any]:
         fail(f"found {short(name)}; {_known(kind)}", name, *place)
     try:
         return plugins.resolve(kind, name)
+    except Untrusted:
+        raise
     except ScenarioError as error:
         fail(str(error), name, *place)
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
 
 from annotated_types import Interval
+from pydantic import model_validator
 
 from rayfed.algorithms.staleness import Polynomial, Staleness
-from rayfed.engine.run import Corrected, Interruption, LatePolicy, Retry, TooFew
+from rayfed.engine.run import Corrected, IfFewer, Interruption, LatePolicy, Retry
 from rayfed.selection import Selection, Uniform
 from rayfed.study.bounds import LARGEST, Count
-from rayfed.study.fields import Plugin, Settings
+from rayfed.study.fields import Plugin, Settings, fail
+from rayfed.study.invalid import short
 from rayfed.study.parts import PositiveSeconds
 
 MOST_RETRIES = 100
 """Attempts of one client in a round, after the first; each is timed and recorded."""
+_OLDER = "too_few"
+"""What `if_fewer` was called; scenarios with it are read."""
 
 
 class Participation(Settings):
@@ -50,7 +55,7 @@ class Participation(Settings):
         With "stale": the factor of a reply in the mean, by the rounds that it is late.
     minimum : int
         Clients that have to be there, and idle, before a cohort is chosen.
-    too_few : "wait" or "skip"
+    if_fewer : "wait" or "skip"
         What a round does when fewer are there: it waits for the next who comes, or it passes
         without participants, and the next round tries again at the next change of availability.
     patience_s : float, optional
@@ -74,6 +79,17 @@ class Participation(Settings):
     late: LatePolicy = "drop"
     staleness: Annotated[Staleness, Plugin("staleness")] = Polynomial()
     minimum: Count = 1
-    too_few: TooFew = "wait"
+    if_fewer: IfFewer = "wait"
     patience_s: PositiveSeconds | None = None
     correct: Corrected | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_its_older_name(cls, given: Any) -> Any:
+        """Take `if_fewer` by its older name, unless both are given and differ."""
+        if not isinstance(given, Mapping) or _OLDER not in given:
+            return given
+        found, rest = given[_OLDER], {key: given[key] for key in given if key != _OLDER}
+        if found not in get_args(IfFewer) or rest.get("if_fewer", found) != found:
+            fail(f"found {short(found)}; give if_fewer alone: wait or skip", found, _OLDER)
+        return {**rest, "if_fewer": found}

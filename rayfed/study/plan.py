@@ -14,6 +14,7 @@ from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import Descent, Solver, block
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import check_room
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
@@ -22,8 +23,11 @@ from rayfed.engine.stopping import Stop
 from rayfed.population import Population, Server
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
+from rayfed.runs.identity import Identities
+from rayfed.runs.modules import source_digests
 from rayfed.selection import All, Selection
 from rayfed.study import Study, plain
+from rayfed.study.aims import aim
 from rayfed.study.asynchronous import with_concurrency
 from rayfed.study.changing import drifting
 from rayfed.study.checks import check_run
@@ -39,6 +43,7 @@ from rayfed.study.views import Loader, Views, Wanted
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
+_COPIES = 24  # bytes of a parameter while the first model is made: in float64, and as computed
 EVALUATE_ALL = 10_000
 """Up to so many clients, ``evaluate.clients: auto`` means all."""
 
@@ -137,7 +142,19 @@ class Planner:
                 )
                 runs += made.runs()
         check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
-        return tuple(runs)
+        return self._identified(runs)
+
+    def _identified(self, runs: Sequence[Run]) -> tuple[Run, ...]:
+        """Return runs whose records say what decides their results."""
+        first = {(run.label, run.setting): run for run in runs}  # seeds share the modules
+        identities = Identities(self.loader.files, source_digests(first.values()))
+        made = []
+        for run in runs:
+            record = dict(run.record)
+            rows = record.pop("rows")
+            identity = identities.of(record["scenario"], run.label, run.setting, run.seed, rows)
+            made.append(replace(run, record={**record, "identity": identity}))
+        return tuple(made)
 
 
 class _Seed:
@@ -166,6 +183,7 @@ class _Seed:
             study.partition, study.clients.count, self.dtype, Source.here(),
         )  # fmt: skip
         self.views: Views = loader.views(wanted, seed)
+        self.rows = loader.digest(wanted, seed)
         if task.validation and not self.views.validated:
             text = f"found {task.validation:g}, but no client has rows enough to hold one out"
             raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
@@ -224,7 +242,8 @@ class _Seed:
             record=record,
         )
         check_run(index, run)
-        return with_concurrency(run)
+        run = with_concurrency(run)
+        return replace(run, record={**run.record, "aim": aim(run)})
 
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""
@@ -269,7 +288,7 @@ class _Seed:
         cohort = None if everyone else part.cohort
         return Participation(
             selection, cohort, part.over_select, part.deadline_s, part.interrupted,
-            part.late, part.staleness, part.minimum, part.too_few, part.patience_s,
+            part.late, part.staleness, part.minimum, part.if_fewer, part.patience_s,
             part.correct, part.timeout_s, part.retries, part.retry,
         )  # fmt: skip
 
@@ -367,12 +386,15 @@ class _Seed:
     def _first_model(self) -> Array:
         shards, problem = self.views.shards, self.problem
         kind = self.study.problem.init or problem.default_init
+        p = problem.size(shards.features, shards.classes)
+        what, remedy = f"copies of {p:,} parameters", "use fewer features, classes or hidden units"
+        check_room(_COPIES * p, "problem", what, remedy)
         if self.study.problem.init is None and self.views.start is not None:
             return self._start_of_data(self.views.start)
         if kind not in STARTS:
             first = problem.read_initial(Path(kind), self._init_key)
             if first is None:
-                first = read_model(Path(kind), problem.size(shards.features, shards.classes))
+                first = read_model(Path(kind), p)
             return first.astype(self.dtype)
         if kind not in problem.starts:
             text = f"found '{kind}'; '{problem.name}' starts as {' or '.join(problem.starts)}"
@@ -422,6 +444,7 @@ class _Seed:
             },
             "classes": [str(label) for label in self.views.labels],
             "data_note": self.views.note,
+            "rows": self.rows,
         }
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from rayfed.core.arrays import Array
+from rayfed.core.entries import Damaged, check, entries
 from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.core.files import read_arrays, read_json, reading
 from rayfed.core.rng import Key
 from rayfed.problems.base import STARTS, Problem
 from rayfed.problems.network.network import Network
 from rayfed.runs import store
-from rayfed.runs.modules import find_folders
+from rayfed.runs.modules import of_study
+from rayfed.study.invalid import complaint
 from rayfed.study.parts import Task
 
+MODEL = "model.npz"
+"""File of a run with its final model."""
 SUFFIXES = (".safetensors", ".npz", ".pt")
 """Kinds of files that `Trained.write` writes."""
 
@@ -43,24 +48,32 @@ class Trained:
     x: Array
 
     @classmethod
-    def read(cls, run: Path) -> Trained:
+    def read(cls, run: Path, trust: bool = False) -> Trained:
         """Read the model of a run folder; its data are not needed.
+
+        Parameters
+        ----------
+        run : Path
+            The run folder.
+        trust : bool
+            See `rayfed.runs.modules.of_study`.
 
         Raises
         ------
         ScenarioError
-            If the run has no final model, or was recorded by an older version.
+            If the run has no final model, was recorded by an older version, or names a module that
+            is not trusted.
         """
         record, x = _record(run), read_model(run)
         data, scenario = record.get("data"), record.get("scenario")
         if data is None or scenario is None:
             text = "does not say of which shape its rows are; run it again with this version"
             raise ScenarioError(str(run), text)
-        find_folders(run.parent)
-        task = Task.model_validate(scenario["problem"], context={"root": ""})
         key = Key(record["seed"], "init")
-        init = None if task.init in (None, *STARTS) else Path(str(task.init))
-        problem = task.kernels.bound(tuple(data["shape"]), data["classes"], key, init)
+        with of_study(run.parent, trust):
+            task = _task(scenario["problem"])
+            init = None if task.init in (None, *STARTS) else Path(str(task.init))
+            problem = task.kernels.bound(tuple(data["shape"]), data["classes"], key, init)
         return cls(problem, data["features"], data["classes"], x)
 
     @property
@@ -95,7 +108,15 @@ class Trained:
             raise ScenarioError(str(path), f"cannot be written ({why})") from error
 
 
-def final_model(run: Path) -> Any:
+def _task(problem: Mapping[str, Any]) -> Task:
+    """Return the recorded problem; what is wrong with it is one line."""
+    try:
+        return Task.model_validate(problem, context={"root": ""})
+    except ValidationError as error:
+        raise complaint(error, problem) from None
+
+
+def final_model(run: Path, trust: bool = False) -> Any:
     """Return the final model of a run folder: a network's module, an array (p,) of others.
 
     Raises
@@ -107,7 +128,7 @@ def final_model(run: Path) -> Any:
     problem = (_record(run).get("scenario") or {}).get("problem") or {}
     if problem.get("name") != Network.name:
         return x
-    return Trained.read(run).module
+    return Trained.read(run, trust).module
 
 
 def read_model(run: Path) -> Array:
@@ -116,21 +137,26 @@ def read_model(run: Path) -> Array:
     Raises
     ------
     ScenarioError
-        If it has none.
+        If it has none, or not as it was written.
     """
-    path = run / "model.npz"
+    path, record = run / MODEL, _record(run)
+    entry = (record.get("files") or {}).get(MODEL)
+    try:
+        if entry is not None:
+            check(run, entries({MODEL: entry}))
+    except Damaged as error:
+        raise ScenarioError(str(path), f"damaged: {error}; rayfed resume mends it") from error
     if not path.is_file():
-        record = _record(run)
         why = f" ({record['reason']})" if record.get("reason") else ""
         status = record.get("status", "not there")
         raise ScenarioError(str(path), f"is not there; the run is {status}{why}")
-    with np.load(path, allow_pickle=False) as arrays:
-        return np.asarray(arrays["x"])
+    with reading(path, "a model"):
+        return read_arrays(path)["x"]
 
 
 def _record(run: Path) -> dict[str, Any]:
     try:
-        record: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        record: dict[str, Any] = read_json(run / "run.json")
     except (OSError, ValueError):
         return {}
     return record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.clients.setup import DataViews, View, with_table
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
+from rayfed.core.machine import in_words
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.checked import check_shards, check_table
 from rayfed.datasets.partitions import Partition
@@ -150,7 +153,7 @@ class Views:
         if size > MOST_POOLED:
             raise ScenarioError(
                 "algorithms",
-                f"'{algorithm.name}' needs all rows in one place, {size / 2**30:.1f} GiB that "
+                f"'{algorithm.name}' needs all rows in one place, {in_words(size)} that "
                 "this data set makes on demand; leave the baseline out or use fewer clients",
             )
         made, name = pooled(self.shards), f"{self.shards}:pooled"
@@ -166,11 +169,15 @@ class Loader:
     ----------
     tables : dict of str to Rows
         Every table that some shards need, by name.
+    files : dict of str to dict
+        What is known of other files, by their paths; see `rayfed.runs.identity`.
     """
 
     tables: dict[str, Any] = field(default_factory=dict)
     loaded: dict[Any, Table] = field(default_factory=dict)
     checked: set[Any] = field(default_factory=set)
+    digests: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    files: dict[str, dict[str, Any] | None] = field(default_factory=dict)
 
     def views(self, wanted: Wanted, seed: int) -> Views:
         """Return the data of one seed.
@@ -192,12 +199,27 @@ class Loader:
         )  # fmt: skip
         shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
         partition = wanted.partition
+        names = table.client_names if partition is None else partition.names(table, parts.clients)
+        _check_names(names)
         server, server_name = self._server(wanted, table, name)
         return Views(
             wanted.problem, with_table(shards, None), server,
-            {"clients": name, "server": server_name}, table.start, table.labels, table.note,
-            table.client_names if partition is None else partition.names(table, parts.clients),
+            {"clients": name, "server": server_name}, table.start, table.labels, table.note, names,
         )  # fmt: skip
+
+    def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
+        """Return number and digest of the rows of a data set, of a file not made from a seed.
+
+        A file of the user's is known by itself, and rows that are drawn by their seed: None then.
+        """
+        dataset = wanted.dataset
+        if isinstance(dataset, str) or dataset.random:
+            return None
+        table, key = self._table(wanted, seed)
+        if key not in self.digests:
+            found = {"name": dataset.name, "rows": len(table.y), "digest": _digest(table)}
+            self.digests[key] = found
+        return self.digests[key]
 
     def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> Views:
         if wanted.partition is not None:
@@ -266,6 +288,28 @@ class Loader:
             return None, ""
         self.tables[name + ":test"] = shards.table
         return with_table(shards, None), name + ":test"
+
+
+def _digest(table: Table) -> str:
+    """Return the digest of the rows of a table, and of whose they are."""
+    made = hashlib.blake2b(digest_size=16)
+    while True:
+        parts = (table.X, table.y, table.client, table.writer, table.mass, table.start)
+        for part in (*parts, table.scale, table.shift):
+            array = np.ascontiguousarray(0 if part is None else part)
+            made.update(f"{array.dtype} {array.shape}".encode())
+            made.update(array.data)
+        if table.test is None:
+            return made.hexdigest()
+        table = table.test
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse a client whose name is that of a missing value in every table."""
+    for number, name in enumerate(names):
+        if name.strip().lower() == "nan":
+            text = f"client {number} is called '{name}', which tables take for a missing value"
+            raise ScenarioError("problem.dataset", f"{text}; give it another name")
 
 
 def _load(dataset: Dataset, source: Source, seed: int) -> Table:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import stat
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.files import reading
+from rayfed.core.machine import in_words
 
 POWER = r"^\d+\^[-+]?\d+$"
 """What a power such as ``2^-7`` looks like."""
@@ -21,6 +22,9 @@ DEEPEST = 50
 """Lists and mappings within each other."""
 MOST_DIGITS = 100
 """Characters of a number."""
+
+_AMBIGUOUS = re.compile(r".*:.*|[-+]?0[0-9_]+")
+"""Base 60 and base 8 of YAML 1.1, such as ``1:30`` and ``010``."""
 
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast
 _PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "merge")}
@@ -99,6 +103,8 @@ def _check(node: yaml.Node) -> list[yaml.Node]:
             raise _tagged(node)
         if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
             raise _wrong(f"a number of {len(node.value):,} characters; give fewer digits", node)
+        if node.tag in _NUMBERS and _AMBIGUOUS.fullmatch(node.value):
+            raise _wrong(_two_readings(node), node)
         return []
     if isinstance(node, yaml.SequenceNode):
         if node.tag != "tag:yaml.org,2002:seq":
@@ -110,6 +116,15 @@ def _check(node: yaml.Node) -> list[yaml.Node]:
         if not isinstance(key, yaml.ScalarNode):
             raise _wrong("a key is a list or a mapping; write a name", key)
     return [inner for pair in node.value for inner in pair]
+
+
+def _two_readings(node: yaml.ScalarNode) -> str:
+    """Return why a number is refused that YAML 1.1 and 1.2 read differently."""
+    old = yaml.safe_load(node.value)
+    if ":" in node.value:
+        return f"'{node.value}' is {old} in YAML 1.1, in base 60, and a text in YAML 1.2; quote it"
+    new = int(node.value.replace("_", ""))
+    return f"'{node.value}' is {old} in YAML 1.1, in base 8, and {new} in YAML 1.2; write one"
 
 
 def _tagged(node: yaml.Node) -> yaml.constructor.ConstructorError:
@@ -282,35 +297,16 @@ def read_text(path: Path) -> str:
     ScenarioError
         If there is no such file, it is not a regular file, too long, or no text.
     """
-    check_regular(path)
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            found = f"has {path.stat().st_size / 2**20:.1f} MiB; a scenario file has at most"
-            raise ScenarioError(str(path), f"{found} {MOST_BYTES / 2**20:g}")
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ScenarioError(str(path), "is not text in UTF-8; is it a scenario file?") from error
-
-
-def check_regular(path: Path) -> None:
-    """Refuse a path that is not a regular file: to read a pipe or a device may never end.
-
-    Raises
-    ------
-    ScenarioError
-        If it is something else, or does not exist.
-    """
-    try:
-        there = path.stat()
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ScenarioError(str(path), f"cannot be read: {reason}") from error
-    if path.is_dir():
-        raise ScenarioError(str(path), "cannot be read: Is a directory")
-    if not stat.S_ISREG(there.st_mode):
-        raise ScenarioError(str(path), "is not a regular file; give the path of a file")
+    with reading(path, "a scenario file"):
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            found = f"has {in_words(size)}; a scenario file has at most {in_words(MOST_BYTES)}"
+            raise ScenarioError(str(path), found)
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            problem = "is not text in UTF-8; is it a scenario file?"
+            raise ScenarioError(str(path), problem) from error
 
 
 def _line(path: Path, error: yaml.YAMLError) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_frame
 from rayfed.core.names import in_column
 from rayfed.core.plugins import FilePath
 from rayfed.topology.base import Series, Topology
@@ -99,13 +100,7 @@ def _read(path: Path, count: int, names: Sequence[str]) -> tuple[str, Floats, In
 def _frame(path: Path) -> pd.DataFrame:
     import pandas as pd  # imported late: needed only to read files
 
-    try:
-        frame = pd.read_csv(path, skipinitialspace=True)
-    except OSError as error:
-        raise ScenarioError(str(path), f"cannot be read: {error.strerror}") from error
-    except ValueError as error:  # pandas' parser errors are ValueErrors
-        line = str(error).partition("\n")[0]
-        raise ScenarioError(str(path), f"cannot be read as CSV ({line})") from error
+    frame = read_frame(path)
     if not isinstance(frame.index, pd.RangeIndex):  # pandas turns surplus cells into an index
         raise ScenarioError(str(path), "has rows with more cells than the header; drop them")
     if not len(frame):

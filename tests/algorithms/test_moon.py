@@ -6,7 +6,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.moon import cosine
+from rayfed.algorithms.moon import contrastive, cosine
 from rayfed.core.errors import ScenarioError
 
 SIZES, HIDDEN, LR, STEPS, MU, TAU = (5, 9, 7), 4, 0.3, 3, 2.0, 0.4
@@ -106,3 +106,36 @@ def test_the_slope_of_the_cosine_is_its_derivative():
     z, c, e = rng.standard_normal((3, 2, 4, 5))
     difference = (cosine(z + 1e-6 * e, c)[0] - cosine(z - 1e-6 * e, c)[0]) / 2e-6
     np.testing.assert_allclose(np.vecdot(cosine(z, c)[1], e), difference, atol=1e-9)
+
+
+def test_all_three_models_see_the_same_augmented_rows(tmp_path, monkeypatch):
+    """In round 1 they are one model until the first step; dropout is drawn by the local one alone.
+
+    With dropout z has zeros where the other two have none.
+    """
+    pytest.importorskip("torch")
+    told = []
+
+    def spied(z, to, off, w, tau):
+        told.append([part.numpy() for part in (z, to, off)])
+        return contrastive(z, to, off, w, tau)
+
+    monkeypatch.setattr("rayfed.algorithms.moon.contrastive", spied)
+    for dropout in (0.0, 0.5):
+        scenario = {
+            "rounds": 1, "dtype": "float64", "clients": {"count": 2}, "executor": "serial",
+            "problem": {
+                "name": "network", "augment": {"crop": 2, "flip": True}, "shape": [1, 4, 4],
+                "model": {"name": "rayfed.testing.modules:Small", "dropout": dropout},
+                "dataset": {"name": "synthetic", "features": 16, "classes": 3, "samples": 12},
+            },
+            "algorithms": [{"name": "moon", "local": {"steps": 1, "batch": 6, "lr": 0.1}}],
+        }  # fmt: skip
+        told.clear()
+        rayfed.run(scenario, out=tmp_path / str(dropout), page=False)
+        assert len(told) == 2  # clients
+        for z, to, off in told:
+            np.testing.assert_array_equal(to, off)
+            assert (z == to).all() == (dropout == 0.0)
+            assert (to != 0).all()
+            assert (z == 0).any() == (dropout > 0.0)

@@ -142,6 +142,87 @@ OVERRIDES = {
         ["topology={name: geometric, range_m: 1.0e+300, every_s: 1.0e+300}"],
         "topology.every_s",
     ),
+    "features without number": (
+        ["problem.dataset={name: linear, features: 2147483647, samples: 5}", "clients.count=3"],
+        "problem.dataset (linear): the 4 rows of client 0, with 2,147,483,648 features and",
+    ),
+    "samples without number": (
+        ["problem.dataset={name: linear, features: 2, samples: 2147483647}", "clients.count=3"],
+        "problem.dataset (linear): the 1,717,986,918 rows of client 0, with 3 features and",
+    ),
+    "classes without number": (
+        ["problem={name: softmax-regression, dataset: {name: synthetic, classes: 2147483647, "
+         "samples: 5}}", "clients.count=3"],
+        "with 61 features and 2,147,483,647 outputs, take about",
+    ),
+    "hidden units without number": (
+        ["problem={name: mlp, hidden: [2147483647], dataset: {name: synthetic, samples: 5}}",
+         "clients.count=3"],
+        "problem: copies of 152,471,338,947 parameters take about 3.3 TiB of memory, but",
+    ),
+    "sizes beyond int64": (
+        ["problem.dataset={name: linear, samples: {sigma: 500}}", "clients.count=9"],
+        "problem.dataset.samples: found mean 4 and sigma 500, which make a client with more than",
+    ),
+    "sizes beyond float64": (
+        ["problem.dataset={name: linear, samples: {sigma: 1.0e+308}}", "clients.count=9"],
+        "found mean 4 and sigma 1e+308, which make a client with more than 2,147,483,647 rows",
+    ),
+    "shares beyond float64": (
+        ["problem={name: logistic-regression, dataset: mushroom}", "clients.count=9",
+         "partition={name: sizes, sigma: 500}"],
+        "partition: found mean 4, sigma 500 and plus 50; sizes are too large to be counted",
+    ),
+    "a delay beyond float64": (
+        ["clients.delay={name: lognormal, sigma: 1.0e+308}"],
+        "clients.delay.sigma: found 1e+308; it should be at most 100",
+    ),
+    "tiers without number": (
+        ["algorithms=[{name: fedat, tiers: [0, 1, 2147483647], local: {steps: 1, lr: 0.1}}]"],
+        "algorithms.0.tiers: tier 2 is empty; count them from 0 without gaps",
+    ),
+}  # fmt: skip
+WALK = "participation={select: {name: walk, rule: {name: matrix, path: "
+MATRICES = {
+    "pipe.npy.csv": "is not a regular file", "zero.csv": "is not a regular file",
+    "folder.csv": "Is a directory", "torn.npz": "(it is no array of NumPy's); give numbers alone",
+    "whole.npz": "(KeyError: 'format')",
+    "far.csc.npz": "(an entry lies outside of its 3 rows and 3 columns)",
+    "far.csr.npz": "(an entry lies outside of its 3 rows and 3 columns)",
+    "far.coo.npz": "(an entry lies outside of its 3 rows and 3 columns)",
+    "below.csr.npz": "(an entry lies outside of its 3 rows and 3 columns)",
+    "jump.csr.npz": "(its indptr does not fit its shape)",
+    "short.csr.npz": "(its indptr does not fit its shape)",
+    "more.csc.npz": "(it has other numbers of entries and of places)",
+    "half.csr.npz": "(its indices is no list of whole numbers)",
+    "complex.csr.npz": "(entries of type complex128)",
+    "wide.csr.npz": "(its indptr does not fit its shape)",
+    "blocks.npz": "(it is of format 'bsr'; save matrix.tocsr())",
+}  # fmt: skip
+TRACES = {
+    "clients.delay={name: trace, file: many.csv}": (
+        "clients.delay.file: many.csv: found client 4000000000; ids go from 0 to 2"
+    ),
+    "clients.availability={name: trace, file: many.csv}": (
+        "clients.availability.file: found client 4000000000; ids go from 0 to 2"
+    ),
+    "topology={name: trace, path: pipe.csv}": "pipe.csv: is not a regular file",
+    "topology={name: trace, path: /dev/zero}": "/dev/zero: is not a regular file",
+    "problem={name: softmax-regression, dataset: {name: arrays, path: labels.npz}}": (
+        "has labels up to 1,000,000,000,000 for 3 rows; number them 0, 1, ..."
+    ),
+    "problem={name: least-squares, dataset: {name: arrays, path: nobody.npz}}": (
+        "problem.dataset: client 1 is called 'nan', which tables take for a missing value"
+    ),
+    "problem={name: least-squares, dataset: {name: arrays, path: turned.npz}}": (
+        "turned.npz: has clients of complex128; give whole numbers or names"
+    ),
+    "problem={name: least-squares, dataset: {name: arrays, path: pipe.npy}}": (
+        "pipe.npy: is not a regular file"
+    ),
+    "problem={name: softmax-regression, dataset: {name: femnist, path: deep}}": (
+        "0.json: cannot be read as LEAF's JSON (lists and mappings lie too deep in each other)"
+    ),
 }  # fmt: skip
 
 # -- files -------------------------------------------------------------------------------------
@@ -180,6 +261,15 @@ TEXTS = {
     "a tag of one's own": (yaml("rounds: !mine 2\n"), "remove its tag: !mine"),
     "a Python object": (yaml("rounds: !!python/object:os.system {}\n"), "remove its tag"),
     "a merge of a number": (SCENARIO + "<<: 3\n", "expected a mapping"),
+    "a number in base 60": (
+        yaml("rounds: 1:30\n"),
+        "bad.yaml:2: is not valid YAML: '1:30' is 90 in YAML 1.1, in base 60, and a text in",
+    ),
+    "a number in base 8": (
+        yaml("rounds: 010\n"),
+        "bad.yaml:2: is not valid YAML: '010' is 8 in YAML 1.1, in base 8, and 10 in YAML 1.2",
+    ),
+    "a name in base 60": (SCENARIO + "description: 12:30:45\n", "'12:30:45' is 45045 in YAML 1.1"),
     "5,000 digits": (yaml(f"rounds: {MANY}\n"), "a number of 5,000 characters"),
     "a power of 5,000 digits": (yaml(f"rounds: {MANY}^2\n"), "a number of 5,002 characters"),
     "a negative power of 0": (yaml("rounds: 0^-1\n"), "is too large or too small a number"),
@@ -232,8 +322,9 @@ PATHS = {
     "a..b:c": "is not a name",
     "a/b:c": "is not a name",
     "os.path:join:x": "is not a name",
-    "os:path": "is not a subclass of Algorithm",
-    "json:nothing": "module 'json' has no 'nothing'",
+    "os:path": "'os' is of Python's own library; name a module of yours",
+    "rayfed.core.errors:RayfedError": "is not a subclass of Algorithm",
+    "rayfed.core.errors:Nothing": "module 'rayfed.core.errors' has no 'Nothing'",
     "nowhere:X": "no module 'nowhere'",
     "rayfed.nowhere:X": "no module 'rayfed.nowhere'",
     "asks:X": "no module 'not_there_at_all'",
@@ -245,19 +336,24 @@ PATHS = {
     "wrong:Wrong": "a plug-in failed: ValueError: bad (wrong.py:5)",
 }
 MODELS = {
-    "missing.npz": "is not a model", "torn.npz": "is not a model", "foreign.npz": "is not a model",
-    "garbage.npz": "is not a model", "empty.npz": "is not a model", "empty.npy": "is not a model",
-    "text.npy": "is not a model", "objects.npy": "is not a model", "folder.npz": "is not a model",
-    "pipe.npy": "is not a model", "vast.npy": "is not a model", "loop.npz": "is not a model",
+    "missing.npz": "cannot be read: No such file or directory; give zeros, normal, or a model.npz",
+    "torn.npz": "cannot be read as a model (it is no array of NumPy's); give zeros",
+    "foreign.npz": "cannot be read as a model (KeyError: 'x')",
+    "garbage.npz": "cannot be read as a model ('x' is no array of NumPy's)",
+    "empty.npz": "it is no array of NumPy's", "empty.npy": "it is no array of NumPy's",
+    "text.npy": "it is no array of NumPy's", "objects.npy": "holds Python objects, which could",
+    "folder.npz": "Is a directory", "pipe.npy": "is not a regular file",
+    "vast.npy": "it claims the shape (99999999999999,), and holds less",
+    "loop.npz": "Too many levels of symbolic links",
     "complex.npy": "holds values of type complex128", "structured.npy": "holds values of type",
     "texts.npy": "holds values of type", "truth.npy": "holds values of type bool",
     "nan.npy": "holds NaN or infinite numbers", "inf.npy": "holds NaN or infinite numbers",
     "long.npy": "has 9 numbers, not 3",
 }  # fmt: skip
 TABLES = {
-    "missing.csv": "no such file", "folder.csv": "is not a regular file",
+    "missing.csv": "No such file", "folder.csv": "Is a directory",
     "pipe.csv": "is not a regular file", "pipe.parquet": "is not a regular file",
-    "zero.csv": "is not a regular file", "loop.csv": "no such file",
+    "zero.csv": "is not a regular file", "loop.csv": "Too many levels of symbolic links",
     "wide.csv": "columns or more; at most 20,000", "empty.csv": "cannot be read as CSV",
     "header.csv": "has no rows", "quotes.csv": "cannot be read as CSV",
     "ragged.csv": "cannot be read as CSV", "bytes.csv": "cannot be read as CSV",
@@ -338,6 +434,8 @@ def files(folder):
     (folder / "zero.csv").symlink_to("/dev/zero")
     _models(folder)
     _tables(folder)
+    _matrices(folder)
+    _many(folder)
 
 
 def _models(folder):
@@ -391,6 +489,37 @@ def _tables(folder):
     (folder / "torn.parquet").write_bytes(whole[:50])
 
 
+def _matrices(folder):
+    """Write sparse matrices as SciPy does, with indices that are not those of 3 x 3 entries."""
+    ones, here, ends = np.ones(3), np.arange(3), np.arange(4)
+    far = np.array([0, 1, 10**9])
+    rows = {
+        "far.csc": (ones, far, ends), "far.csr": (ones, far, ends), "below.csr": (ones, -far, ends),
+        "jump.csr": (ones, here, np.array([0, 10**9, 2, 3])), "short.csr": (ones, here, ends[:2]),
+        "more.csc": (ones[:2], here, ends), "half.csr": (ones, here + 0.5, ends),
+        "complex.csr": (ones + 1j, here, ends), "wide.csr": (ones, here, ends),
+    }  # fmt: skip
+    for name, (data, indices, indptr) in rows.items():
+        shape = np.array([2**31 - 1] * 2 if name == "wide.csr" else [3, 3])
+        parts = {"data": data, "indices": indices, "indptr": indptr, "shape": shape}
+        np.savez(folder / f"{name}.npz", format=np.array(name[-3:].encode()), **parts)
+    places = {"row": far, "col": here, "data": ones, "shape": np.array([3, 3])}
+    np.savez(folder / "far.coo.npz", format=np.array(b"coo"), **places)
+    np.savez(folder / "blocks.npz", format=np.array(b"bsr"), **places)
+    os.mkfifo(folder / "pipe.npy.csv")
+
+
+def _many(folder):
+    """Write files with numbers that nothing has so many of, and names of nobody."""
+    (folder / "many.csv").write_text("client,compute_s,start_s,end_s\n4000000000,1,1,2\n")
+    X, y = np.zeros((3, 2)), np.arange(3.0)
+    np.savez(folder / "labels.npz", X=X, y=np.array([0, 1, 10**12]))
+    np.savez(folder / "nobody.npz", X=X, y=y, client=np.array([0, np.nan, np.nan]))
+    np.savez(folder / "turned.npz", X=X, y=y, client=np.array([0, 1, 1j]))
+    (folder / "deep" / "train").mkdir(parents=True)
+    (folder / "deep" / "train" / "0.json").write_text("[" * 100_000)
+
+
 def cases():
     """Yield a name, a text for ``bad.yaml`` or None, the command, and what the message names."""
     for name, changes, line in settings():
@@ -405,6 +534,11 @@ def cases():
         yield f"model: {file}", None, _check([f"problem.init={file}"]), line
     for file, line in TABLES.items():
         yield f"data: {file}", None, _check([f"problem.dataset={file}"]), line
+    for file, line in MATRICES.items():
+        change = f"{WALK}{file}}}}}}}"
+        yield f"matrix: {file}", None, _check(["topology=ring", change]), line
+    for change, line in TRACES.items():
+        yield f"trace: {change}", None, _check([change]), line
     for name, (arguments, line) in COMMANDS.items():
         yield f"command: {name}", None, arguments, line
 

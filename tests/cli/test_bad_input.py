@@ -167,12 +167,12 @@ WRONG = {
     ),
     "missing data file": (
         ["problem.dataset=missing.csv"],
-        "missing.csv: no such file; problem.dataset is relative to the scenario",
+        "missing.csv: cannot be read: No such file",
     ),
-    "missing test file": (["problem.test=missing.csv"], "missing.csv: no such file"),
+    "missing test file": (["problem.test=missing.csv"], "missing.csv: cannot be read: No such"),
     "missing model": (
         ["problem.init=missing.npz"],
-        "problem.init: 'missing.npz' is not a model; give zeros, normal, or a model.npz",
+        "problem.init: 'missing.npz' cannot be read: No such file or directory; give zeros, normal",
     ),
     "text cell": (
         ["problem.dataset=text.csv"],
@@ -352,7 +352,7 @@ def test_the_data_file_is_looked_for_beside_the_scenario(refused, folder, monkey
     (elsewhere / "missing.csv").write_text(OWN)
     monkeypatch.chdir(elsewhere)
     line = refused("check", folder / "small.yaml", "--set", "problem.dataset=missing.csv")
-    assert line.startswith(f"{folder / 'missing.csv'}: no such file")
+    assert line.startswith(f"{folder / 'missing.csv'}: cannot be read: No such file")
 
 
 OUT = {

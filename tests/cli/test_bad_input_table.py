@@ -1,5 +1,6 @@
 """Every bad input ends within seconds in status 2 and at most three short lines."""
 
+import resource
 import subprocess
 import sys
 import time
@@ -69,11 +70,18 @@ REAL = (
     "override: half of a character", "override: very nested brackets", "file: 100,000 dashes",
     "file: a bomb of aliases", "plug-in: boom:X", "model: empty.npz", "data: wide.csv",
     "command: a pipe", "command: a device", "command: half of a character",
-    "command: no such command", "command: no such option",
+    "command: no such command", "command: no such option", "matrix: far.csc.npz",
+    "override: features without number", "trace: topology={name: trace, path: /dev/zero}",
 )  # fmt: skip
+MOST_BYTES = 2**33  # of addresses, for each
 
 
-def test_twelve_as_real_commands(folder, tmp_path):
+def _little():
+    """Let a process have so little memory that what it allocates by mistake harms nobody."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+
+
+def test_some_as_real_commands(folder, tmp_path):
     """Processes of their own, at once: arguments as bytes, streams that are no terminals."""
     by_name = {name: rest for name, *rest in TABLE}
     running = []
@@ -85,7 +93,8 @@ def test_twelve_as_real_commands(folder, tmp_path):
             arguments = ["check", file.name]
         command = [sys.executable, "-m", "rayfed", *arguments]
         with (tmp_path / name.replace("/", "-")).open("wb") as out:
-            running.append((name, line, subprocess.Popen(command, cwd=folder, stderr=out), out))
+            process = subprocess.Popen(command, cwd=folder, stderr=out, preexec_fn=_little)
+            running.append((name, line, process, out))
     for name, line, process, out in running:
         assert process.wait(timeout=60) == 2, name
         with open(out.name, encoding="utf-8") as held:

@@ -106,7 +106,9 @@ def test_resume_goes_on_with_what_failed_only_if_asked(command, own, tmp_path):
     own(BROKEN["exception"][0])
     command("run", "own.yaml", "--out", "out", "--set", "checkpoint.every_s=0")
     own(FINE)
-    assert "0 of 1 runs to go on with" in command("resume", "out")[1]
+    status, out, err = command("resume", "out")
+    assert (status, out) == (2, "")
+    assert "own-seed0: modules.own_half was digest" in err
     status, out, _ = command("resume", "out", "--failed")
     assert (status, out.splitlines()[0]) == (0, "own: 1 of 1 runs to go on with")
     assert "trace" not in (tmp_path / "out/own-seed0/run.json").read_text()

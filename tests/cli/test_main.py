@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,6 +169,16 @@ class TestCheck:
         assert "first 2 rounds (fedavg [x], fedexp): 0 replies used and 0.5 s simulated" in out
         assert err.startswith("warning: 2 of the first 2 rounds (fedavg [x], fedexp) stay empty")
 
+    def test_says_which_point_methods_aim_at_that_is_not_that_of_f(self, shell):
+        data = "problem={name: least-squares, dataset: line, weighting: uniform}"
+        unequal = "partition={name: sizes, law: lognormal}"
+        status, _, err = shell("check", "small.yaml", "--set", data, "--set", unequal)
+        assert status == 0
+        assert " ".join(err.split()) == (
+            "warning: fedavg [x], fedexp: clients count by size, but alike in F: the aim is the "
+            "minimum of the mean of the F_i by size, not of F; weights: uniform aims at that of F"
+        )
+
     def test_times_a_round_of_each_algorithm_if_asked(self, shell):
         assert "with --time a round" in shell("check", "small.yaml")[1]
         out = shell("check", "small.yaml", "--time")[1]
@@ -281,8 +292,7 @@ class TestBest:
     def test_of_an_unfinished_study_what_is_missing_is_said(self, shell, tmp_path):
         assert shell("run", "small.yaml", "--out", "out", *self.GRID)[0] == 1
         (folder,) = (tmp_path / "out").glob("*lr=0.0625*-seed1")
-        for path in folder.iterdir():
-            path.unlink() if path.is_file() else None
+        shutil.rmtree(folder)
         status, out, err = shell("best", "out")
         assert status == 0
         assert err == (

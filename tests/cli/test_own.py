@@ -117,9 +117,13 @@ class Twice(Constant):
 
 
 def test_what_is_no_plug_in_is_one_line(command):
-    status, _, err = command("test", "math:pi")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "is no subclass of one of Algorithm, Problem" in err
+    for name, told in (
+        ("math:pi", "'math' is of Python's own library"),
+        ("rayfed.core.errors:RayfedError", "is no subclass of one of Algorithm, Problem"),
+    ):
+        status, _, err = command("test", name)
+        assert (status, err.count("\n")) == (2, 1)
+        assert told in err
 
 
 class TestInit:

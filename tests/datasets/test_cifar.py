@@ -105,7 +105,7 @@ def test_unexpected_content_is_refused(tens, tmp_path, name, held, message):
 
 def test_a_missing_batch_is_named(tens, tmp_path):
     (tmp_path / "cifar10-subset" / "cifar-10-batches-py" / "data_batch_5").unlink()
-    with pytest.raises(ScenarioError, match=r"data_batch_5: cannot be read \(no such file"):
+    with pytest.raises(ScenarioError, match=r"data_batch_5: cannot be read: No such file"):
         CIFAR10().load(tens[0], 0)
 
 

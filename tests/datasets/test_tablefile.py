@@ -109,7 +109,7 @@ def test_what_is_wrong_is_one_line(csv, text, target, task, message):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(ScenarioError, match=r"no\.csv: no such file; problem\.dataset is relative"):
+    with pytest.raises(ScenarioError, match=r"no\.csv: cannot be read: No such file"):
         load_file(tmp_path / "no.csv", None, "regression")
 
 

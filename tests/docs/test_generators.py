@@ -69,7 +69,7 @@ def test_every_plugin_and_every_setting_is_in_the_gallery(generator):
             assert f"({kind}-{name})=\n## `{name}`" in page
     page = gallery.page("delays", parts, {})
     lognormal = page.partition("## `lognormal`")[2]
-    assert "| `sigma` | number ≥ 0 | `0.5` |" in lognormal
+    assert "| `sigma` | number ≥ 0, ≤ 100 | `0.5` |" in lognormal
 
 
 def test_settings_with_another_default_than_the_base_are_shown(generator):
@@ -92,48 +92,92 @@ def test_formulas_belong_to_plugins_that_exist(generator):
         assert set(found) <= set(plugins.find(kind))
 
 
-def test_a_claim_that_does_not_hold_is_shown_with_its_reason(generator):
-    studies, sources = generator("studies"), generator("sources")
-    reasons = 0
-    for path in sources.scenarios().glob(f"*{sources.SUFFIX}"):
-        name, claims = path.name.removesuffix(sources.SUFFIX), sources.load_claims(path)
-        page = studies.page(name, claims, sources.load(path.with_name(f"{name}.yaml")))
-        held, _, failed = page.partition("## Not reproduced")
-        for claim in claims.claims:
-            shown = generator("md").escaped(claim.says)
-            assert " ".join(shown.split()) in (failed if claim.because else held)
-            reasons += claim.because is not None
-    assert reasons > 0
+def told(claims, status, **more):
+    """What a survey holds of each claim."""
+    told = {"status": status, "over": "3 seeds", "rests_on": [], "measured": "5", "remark": ""}
+    return {"seconds": 20.4, "claims": [told | more | {"says": c.says} for c in claims.claims]}
 
 
-def test_what_a_survey_measured_is_shown_with_its_claims_and_summed(generator):
+def section(page, heading):
+    """What stands below one heading of a page."""
+    assert f"\n## {heading}\n" in page
+    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+@pytest.fixture(scope="module")
+def robots(generator):
+    """The claims of a study, and a function that returns its page with what was measured."""
     studies, sources = generator("studies"), generator("sources")
-    found = {
-        name: sources.load_claims(sources.scenarios() / f"{name}{sources.SUFFIX}")
-        for name in ("bergerault_2023_circle", "walk_mobile_robots")
-    }
-    states = {None: "holds"}
-    surveyed = {
-        name: {
-            "seconds": 20.4,
-            "claims": [
-                {
-                    "says": claim.says,
-                    "status": states.get(claim.because, "not reproduced"),
-                    "measured": f"number {k}",
-                    "seeds": 1 + k,
-                }
-                for k, claim in enumerate(claims.claims)
-            ],
-        }
-        for name, claims in found.items()
-    }
-    total = sum(len(claims.claims) for claims in found.values())
-    marked = sum(claim.because is not None for c in found.values() for claim in c.claims)
-    assert f"| all | {total - marked} | {marked} | 0 | 40 |" in studies._index(found, surveyed)
-    name, claims = "walk_mobile_robots", found["walk_mobile_robots"]
+    name = "walk_mobile_robots"
+    claims = sources.load_claims(sources.scenarios() / f"{name}{sources.SUFFIX}")
     study = sources.load(sources.scenarios() / f"{name}.yaml")
-    page = studies.page(name, claims, study, surveyed[name])
-    assert "| number 0 | one run |" in page
-    for k in range(1, len(claims.claims)):
-        assert f"| number {k} | {1 + k} seeds |" in page
+    return claims, lambda surveyed: studies.page(name, claims, study, surveyed)
+
+
+@pytest.mark.parametrize("surveyed", [None, {"claims": []}, "not run"])
+def test_what_nobody_ran_is_not_shown_as_reproduced(generator, robots, surveyed):
+    claims, page = robots
+    text = page(told(claims, surveyed) if isinstance(surveyed, str) else surveyed)
+    assert "Reproduced" not in text
+    never = " ".join(section(text, "Never run").split())
+    for claim in claims.claims:
+        assert " ".join(generator("md").escaped(claim.says).split()) in never
+
+
+def test_claims_stand_under_what_they_rest_on(robots):
+    claims, page = robots
+    surveyed = told(claims, "holds", rests_on=["4,000 of 50,000 images"])
+    first, second, third, *_ = surveyed["claims"]
+    first.update(over="one seed")
+    second.update(status="not reproduced", remark="since it is so")
+    third.update(status="fails", over="", rests_on=[])
+    text = page(surveyed)
+    rests = "4,000 of 50,000 images"
+    assert claims.claims[0].says.split()[0] in section(text, f"Reproduced: one seed; {rests}")
+    assert "| 3 seeds |" in section(text, f"Reproduced: 3 seeds; {rests}")
+    assert "since it is so" in section(text, f"Not reproduced: 3 seeds; {rests}")
+    section(text, "Fails")
+    assert "Never run" not in text
+
+
+def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
+    studies, sources = generator("studies"), generator("sources")
+    names = ("bergerault_2023_circle", "walk_mobile_robots")
+    found = {
+        name: sources.load_claims(sources.scenarios() / f"{name}{sources.SUFFIX}") for name in names
+    }
+    many, few = (len(claims.claims) for claims in found.values())
+    surveyed = {
+        "wall_s": 1230.0, "ended": "2031-02-03", "cpus": 7, "processor": "Abacus",
+        "commit": "abc", "versions": {"rayfed": "0.1.0", "python": "3.11", "numpy": "2.4"},
+        "studies": [
+            {"study": name} | told(found[name], status)
+            for name, status in zip(names, ("holds", "not run"), strict=True)
+        ],
+    }  # fmt: skip
+    page = studies._index(found, surveyed)
+    assert f"| all | {many} | 0 | 0 | {few} | 40 |" in page
+    for text in ("2031-02-03", f"of {many + few} claims {many} hold", "Abacus", "`abc`"):
+        assert text in page
+    assert "20 minutes" in " ".join(page.split())  # 1230 s
+    assert f"| all | 0 | 0 | 0 | {many + few} | 0 |" in studies._index(found, {})
+
+
+@pytest.mark.parametrize(
+    ("more", "listed"),
+    [
+        ({}, True),
+        ({"seeds": 2}, False),
+        ({"seeds": 2, "over": "2 seeds, all alike"}, True),
+        ({"rests_on": ["tin for gold"]}, False),
+        ({"status": "holds"}, False),
+        ({"status": "not run"}, False),
+    ],
+)
+def test_what_nothing_excuses_is_evidence_against_a_source(generator, robots, more, listed):
+    claims, _ = robots
+    surveyed = told(claims, **{"status": "not reproduced", "seeds": 3, **more})
+    shown = generator("studies")._against({"own": claims}, {"own": surveyed})
+    assert ("evidence is against" in shown) is listed
+    first = " ".join(generator("md").escaped(claims.claims[0].says).split())
+    assert (first in shown) is listed

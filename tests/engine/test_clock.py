@@ -5,7 +5,7 @@ import pytest
 
 from rayfed import api
 from rayfed.engine.budgets import Budgets
-from rayfed.engine.clock import Clock, Timing, Traffic, settle
+from rayfed.engine.clock import Clock, Duration, Timing, Traffic, settle
 from rayfed.engine.state import DROPPED, LATE, STATUS, USED, RoundStats
 from rayfed.messages import Ask
 
@@ -49,6 +49,15 @@ def test_with_enough_replies_nobody_waits_for_one_who_leaves_later():
 def test_an_over_selected_cohort_takes_the_first_and_ties_go_to_the_lower_id():
     status, close = settled([14.0, 12.0, 14.0, 11.0], [INF] * 4, first=3)
     assert (status, close) == ([USED, USED, LATE, USED], 14.0)
+
+
+def test_who_is_away_does_no_work_that_takes_no_time():
+    """The first is there until 12 s, the second is away when the work begins."""
+    nothing = np.zeros(2)
+    duration = Duration(nothing.astype(int), nothing, nothing, nothing)
+    timing = duration.timing(10.0, np.array([12.0, 10.0]))
+    status, close = settle(np.arange(2), timing, 10.0)
+    assert (status.tolist(), close) == ([USED, DROPPED], 10.0)
 
 
 def test_nobody_there_ends_at_once():

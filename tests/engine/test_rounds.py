@@ -88,27 +88,34 @@ class TwoAsks(Algorithm):
 
     name: ClassVar[str] = "two-asks"
 
+    second: float = 1.0  # cost of the second Ask
+
     def work(self, clients):
         return Upload({"ids": clients.ids.astype(float)})
 
     def round(self, state):
         first = yield Ask("work", send={}, up={"ids": 1}, cost=3.0)
-        second = yield Ask("work", send={}, up={"ids": 1}, cost=1.0)
+        second = yield Ask("work", send={}, up={"ids": 1}, cost=self.second)
         return {"x": state["x"] + 100 * len(first.ids) + len(second.ids)}, {}
 
 
-def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
-    scenario = mixed(algorithms=[TwoAsks()])
+def left_between_two_asks(mixed, **settings):
+    """Client 1 needs 3 s and is there in [20, 40) of every 40 s; client 0 needs 30 s."""
+    scenario = mixed(algorithms=[TwoAsks(**settings)])
     scenario["clients"] = {
         "count": 2,
         "groups": [{"ids": [0], "delay": {"name": "constant", "mean_s": 10.0}}],
         "availability": {"name": "cyclic", "groups": 1, "period_s": 1e9},
     }
-    # from 20 s on client 1 needs 3 s and leaves at 40 s; client 0 needs 30 s, until 50 s
     scenario["clients"]["groups"].append(
         {"ids": [1], "availability": {"name": "cyclic", "groups": 2, "period_s": 20.0}}
     )
     scenario["participation"] = {"cohort": 2}
+    return scenario
+
+
+def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
+    scenario = left_between_two_asks(mixed)
     loop = loop_for(scenario)
     run_state, _ = loop.start()
     run_state = replace(run_state, time_s=20.0)  # the second of two groups is there in [20, 40)
@@ -118,6 +125,21 @@ def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
     assert events[1]["end_s"].tolist() == [60.0, 50.0]
     assert after.state["x"][0] == 201.0
     assert (row["participants"], row["dropped"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "status", "time_s"), [("drop", [0, 2], 50.0), ("resume", [0, 0], 60.0)]
+)
+def test_work_that_takes_no_time_is_not_done_by_who_is_away(mixed, interrupted, status, time_s):
+    scenario = left_between_two_asks(mixed, second=0.0)
+    scenario["participation"]["interrupted"] = interrupted
+    loop = loop_for(scenario)
+    run_state, _ = loop.start()
+    _, row, events = loop.step(replace(run_state, time_s=20.0))
+    # client 1 has answered at 23 s and is away in [40, 60), client 0 answers at 50 s
+    assert events[0]["end_s"].tolist() == [50.0, 23.0]
+    assert events[1]["status"].tolist() == status
+    assert row["time_s"] == pytest.approx(time_s, rel=1e-15)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -146,7 +147,7 @@ def test_a_driver_that_never_connects_leaves_nothing(monkeypatch):
 def test_a_long_path_of_temporary_files_is_avoided(monkeypatch, tmp_path):
     long = tmp_path / ("x" * 120)
     long.mkdir()
-    monkeypatch.setattr(wire.tempfile, "tempdir", str(long))
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
     at = Socket(lambda x: x, threading.Lock())
     assert len(os.fsencode(at.address[0])) <= 100
     end = Wire(at.start().address)
@@ -156,7 +157,7 @@ def test_a_long_path_of_temporary_files_is_avoided(monkeypatch, tmp_path):
 
 def test_drivers_elsewhere_and_systems_without_such_sockets_get_no_address(monkeypatch, tmp_path):
     monkeypatch.setattr(ray_host, "this_node", lambda: "here")
-    monkeypatch.setattr(wire.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     actor = ray_host.HostActor.__new__(ray_host.HostActor)  # it would end with this process
     actor.alone = threading.Lock()
     assert actor.listen("there") is None

@@ -40,5 +40,7 @@ def test_a_missing_trace_is_missing_data(tmp_path, monkeypatch, home):
     if home:
         monkeypatch.setenv("RAYFED_DATA", str(tmp_path / home))
     study = api.read(made(tmp_path))
-    with pytest.raises(DataMissing, match=r"^clients\.delay\.file: speeds\.csv: no such file"):
+    with pytest.raises(
+        DataMissing, match=r"^clients\.delay\.file: speeds\.csv: cannot be read: No such file"
+    ):
         api.prepare(study)

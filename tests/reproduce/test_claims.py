@@ -103,6 +103,19 @@ def test_what_else_may_be_wrong(refused, tmp_path):
     assert refused(claims=[claim | {"part": "mani"}]) == (
         "claims.0.part: unknown part 'mani'; did you mean 'main'?"
     )
+    mark = {"because": "x", "measured": {"equals": 1, "within": 0.1}}
+    assert refused(claims=[claim | {"because": "x"}]).startswith(
+        "claims.0.because: because and measured go together"
+    )
+    assert refused(claims=[claim | {"measured": mark["measured"]}]).startswith("claims.0.because")
+    for measured, line in (
+        ({"equals": 1}, "equals: numbers go with one of within, absolute, factor"),
+        ({"equals": 1, "within": 0.1, "factor": 2}, "within: give one of within, absolute"),
+        ({"equals": "diverges", "within": 0.1}, "equals: numbers go with one of"),
+        ({"within": 0.1}, "measured.equals: is missing"),
+    ):
+        error = refused(claims=[claim | mark | {"measured": measured}])
+        assert line in error
     never = claim | {"part": "long", "only": "short"}
     assert refused(claims=[never]) == "claims.0.only: reads parts that never run together"
 

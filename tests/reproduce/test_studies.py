@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 import yaml
 
@@ -44,6 +45,12 @@ FALSE = """
   - says: "Slow ends below a millionth."
     where: "table 3"
     check: {value: {column: loss, of: slow, at: last}, below: 1.0e-6}
+"""
+
+
+MARK = """
+    measured: {{equals: {}, within: 0.01}}
+    because: "other data"
 """
 
 
@@ -110,10 +117,22 @@ def test_one_that_fails(study, reproduce):
 
 @pytest.mark.usefixtures("no_page")
 def test_one_that_fails_for_a_reason(study, reproduce):
-    study(FALSE + '    because: "other data"\n')
-    status, out, _ = reproduce("own", "--part", "main")
+    home = study(FALSE)
+    reproduce("own", "--part", "main")
+    (loss,) = told(home)["claims"][-1]["values"]
+    assert loss > 1e-6
+    study(FALSE + MARK.format(loss))
+    status, out, _ = reproduce("own", "--part", "main", "--keep")
     assert status == 0
     assert "not reproduced: other data" in out
+    study(FALSE + MARK.format(1.02 * loss))  # the mark has drifted by 2 %
+    status, out, _ = reproduce("own", "--part", "main", "--keep")
+    assert status == 1
+    assert "drifted" in out
+    study(FALSE.replace("1.0e-6", "1.0e+6") + MARK.format(loss))  # it begins to hold
+    status, out, _ = reproduce("own", "--part", "main", "--keep")
+    assert status == 1
+    assert "holds now" in out
 
 
 @pytest.mark.usefixtures("no_page")
@@ -228,25 +247,32 @@ def test_a_study_is_found_by_its_name_and_by_its_files(study, reproduce):
 
 
 def test_all_studies_in_one_table(study, reproduce, no_page, monkeypatch, tmp_path):
-    study(FALSE.replace("table 3", 'table 3"\n    because: "it is slow'))
+    mark = '"\n    measured: {equals: 0.05, factor: 1000}\n    because: "it is slow'
+    study(FALSE.replace("table 3", f"table 3{mark}"))
     others = tmp_path / "scenarios"
     (others / "two.yaml").write_text(SCENARIO)
-    (others / "two.claims.yaml").write_text(CLAIMS + FALSE)
+    (others / "two.claims.yaml").write_text(CLAIMS + FALSE + LONG)
     paths = {name: others / f"{name}.claims.yaml" for name in ("own", "two")}
     monkeypatch.setattr("rayfed.reproduce.studies.known", lambda: paths)
     status, text, _ = reproduce("--all", "--out", str(tmp_path / "out"))
     assert status == 1
     lines = [line.split() for line in text.splitlines()]
-    (own,) = (line for line in lines if line[:1] == ["own"] and len(line) == 5)
-    (two,) = (line for line in lines if line[:1] == ["two"] and len(line) == 5)
-    assert own[2:] == ["2", "1", "0"]
-    assert two[2:] == ["2", "0", "1"]
+    (own,) = (line for line in lines if line[:1] == ["own"] and len(line) == 6)
+    (two,) = (line for line in lines if line[:1] == ["two"] and len(line) == 6)
+    assert own[2:] == ["2", "1", "0", "0"]
+    assert two[2:] == ["2", "0", "1", "1"]
     assert "it is slow" in text
-    assert "2 studies, 4 holds, 1 not reproduced, 1 fails;" in text
+    assert "2 studies, 4 holds, 1 not reproduced, 1 fails, 1 not run;" in text
     written = json.loads((tmp_path / "out" / "all.json").read_text())
-    assert written["counts"] == {"holds": 4, "not reproduced": 1, "fails": 1}
+    assert written["counts"] == {"holds": 4, "not reproduced": 1, "fails": 1, "not run": 1}
     assert [each["study"] for each in written["studies"]] == ["own", "two"]
     assert written["seconds"] >= sum(each["seconds"] for each in written["studies"]) - 0.2
+    assert written["versions"]["numpy"] == np.__version__
+    assert written["wall_s"] > 0
+    assert written["processor"]
+    data = [each["data"]["main"] for each in written["studies"]]
+    assert data[0] == data[1]  # the same scenario
+    assert data[0] == {"dataset": "linear", "rows": 0, "digest": ""}  # rows are made on demand
     assert any((tmp_path / "out" / "two" / "main").glob("*/rounds.parquet"))
 
 
@@ -260,6 +286,47 @@ def test_all_takes_no_study(study, reproduce):
 def test_a_verdict_says_over_how_many_seeds(study, reproduce, no_page):
     home = study(change=("full: {rounds: 6}", "set: {seeds: [0, 1, 2]}"))
     _, text, _ = reproduce("own")
-    assert [claim["seeds"] for claim in told(home)["claims"]] == [3, 1]
+    (fast, more) = told(home)["claims"]
+    assert (fast["seeds"], fast["over"], more["seeds"], more["over"]) == (
+        3,
+        "3 seeds",
+        1,
+        "one seed",
+    )
+    each = np.array([fast["each"][seed] for seed in "012"])
+    assert each.mean(axis=0) == pytest.approx(fast["values"])
+    assert len(set(each[:, 0])) == 3  # other data
     assert "3 seeds" in text
-    assert "one run" in text
+    assert "one seed" in text
+
+
+LONG = """
+  - says: "Later."
+    where: "table 4"
+    only: full
+    check: {value: {column: loss, of: slow, at: 6}, above: 0}
+"""
+
+
+@pytest.mark.usefixtures("no_page")
+def test_claims_about_the_other_length_are_not_run(study, reproduce):
+    home = study(LONG)
+    status, out, _ = reproduce("own")
+    assert status == 0
+    assert "3 claims: 2 holds, 1 not run" in out
+    assert told(home)["claims"][-1]["status"] == "not run"
+    assert told(home)["claims"][-1]["values"] == []
+    assert reproduce("own", "--full")[0] == 0
+    assert [claim["status"] for claim in told(home)["claims"]] == ["holds"] * 3
+
+
+@pytest.mark.usefixtures("no_page")
+def test_a_short_part_says_what_it_lacks(study, reproduce):
+    full = "full: {rounds: 6, problem.dataset.samples: 50, algorithms.*.local.lr: 0.02}"
+    home = study("stands_in: tin for gold\n", change=("full: {rounds: 6}", full))
+    _, out, _ = reproduce("own")
+    lacks = ["tin for gold", "4 of 6 rounds", "dataset.samples 5 in place of 50"]
+    assert [claim["rests_on"] for claim in told(home)["claims"]] == [lacks, lacks[:1]]
+    assert "tin for gold; 4 of 6" in " ".join(out.split())
+    reproduce("own", "--full")
+    assert [claim["rests_on"] for claim in told(home)["claims"]] == [lacks[:1]] * 2

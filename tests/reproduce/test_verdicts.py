@@ -8,7 +8,8 @@ import pytest
 
 from rayfed.engine.rows import NOT_FINITE
 from rayfed.reproduce.claims import Check, Claim, Claims
-from rayfed.reproduce.verdicts import Recorded, judge
+from rayfed.reproduce.values import Recorded
+from rayfed.reproduce.verdicts import judge
 
 NAN = math.nan
 
@@ -191,13 +192,74 @@ def test_what_was_measured_stands_beside_what_was_claimed(check, measured):
     assert verdict(check).measured == measured
 
 
-def test_a_claim_that_is_marked():
-    marked = verdict({"value": value(), "above": 1}, because="other data")
-    assert (marked.status, marked.expected) == ("not reproduced", True)
-    assert marked.remark == "other data"
-    stale = verdict({"value": value(), "below": 1}, because="other data")
-    assert (stale.status, stale.expected) == ("holds", True)
-    assert stale.remark == "holds after all; the mark can go (other data)"
+MARKED = {"because": "other data", "check": {"value": value(at=[1, 2]), "above": 5}}  # 3, 1.5
+
+
+@pytest.mark.parametrize(
+    ("mark", "stands"),
+    [
+        ({"equals": [3, 1.5], "within": 1e-9}, True),
+        ({"equals": [3.1, 1.6], "absolute": 0.1}, True),
+        ({"equals": [3.1, 1.6], "absolute": 0.09}, False),
+        ({"equals": [3.3, 1.65], "within": 0.1}, True),
+        ({"equals": [3.3, 1.7], "within": 0.1}, False),  # 1.5 is 0.2 away, 0.17 are allowed
+        ({"equals": [6, 0.75], "factor": 2}, True),
+        ({"equals": [6.1, 0.75], "factor": 2}, False),
+        ({"equals": 3, "within": 0.5}, False),  # one number for two
+        ({"equals": [3, "never"], "within": 0.1}, False),
+        ({"equals": "diverges"}, False),
+    ],
+)
+def test_a_mark_that_drifts_fails(mark, stands):
+    found = verdict(**MARKED, measured=mark)
+    assert found.status == ("not reproduced" if stands else "fails")
+    assert found.expected is stands
+    assert ("drifted" in found.remark) is not stands
+    assert "other data" in found.remark
+
+
+def test_a_mark_of_a_claim_that_holds_fails():
+    check = {"value": value(at=[1, 2]), "below": 5}
+    found = verdict(check, because="other data", measured={"equals": [3, 1.5], "within": 0.1})
+    assert (found.status, found.expected) == ("fails", False)
+    assert found.remark == "holds now; take its mark away (other data)"
+
+
+def test_marks_of_what_is_never_reached_and_of_what_diverges():
+    never = {"value": to(1.0, "slow"), "below": 9}
+    marked = verdict(never, because="slow", measured={"equals": "never", "absolute": 1})
+    assert marked.status == "not reproduced"
+    assert verdict(never, because="x", measured={"equals": 4, "factor": 9}).status == "fails"
+    wild = {"value": value(of="wild"), "below": 9}
+    assert verdict(wild, because="x", measured={"equals": "diverges"}).status == "not reproduced"
+    lost = {"value": value(of="lost"), "below": 9}
+    assert verdict(lost, because="x", measured={"equals": "diverges"}).status == "fails"
+
+
+@pytest.mark.parametrize(
+    ("check", "seeds"),
+    [
+        ({"value": value(), "below": 0.4}, "2 seeds, holds in 1"),  # 0.5 and 0.25, mean 0.375
+        ({"value": value(), "below": 0.6}, "2 seeds"),
+        ({"value": value(), "below": 0.1}, "2 seeds"),
+        ({"value": value(at=0), "equals": 8}, "2 seeds, all alike"),
+        ({"value": value(seed=1), "below": 0.6}, "one seed"),
+        (
+            {"value": {"difference": [value(seed=1), value(seed=0)]}, "below": 1},
+            "2 seeds, all alike",
+        ),
+        ({"descending": [value(), value(of="a", part="grid", setting="lr=2")]}, "one seed"),
+        ({"diverges": [{"of": "wild"}]}, "one seed"),
+        ({"value": value(of="nobody"), "below": 1}, ""),
+    ],
+)
+def test_seeds_are_judged_one_by_one_too(check, seeds):
+    assert verdict(check).seeds == seeds
+
+
+def test_the_numbers_of_each_seed_are_told():
+    each = verdict({"descending": [value(of="slow"), value()], "by": 8}).each
+    assert each == {0: (True, (4.0, 0.5)), 1: (True, (2.0, 0.25))}
 
 
 def test_it_is_told_in_plain_values():

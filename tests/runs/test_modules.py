@@ -1,6 +1,7 @@
 """The user's modules are found again by who resumes or exports from another folder."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from zipfile import ZipFile
 import pytest
 
 import rayfed.algorithms.fedexp
+from rayfed.core import own
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.modules import MODULES, find_folders, note_folders
+from rayfed.core.plugins import load
+from rayfed.runs.modules import MODULES, note_modules, noted_runs, of_study
 
 PLUGINS = '''
 from dataclasses import dataclass
@@ -62,9 +65,11 @@ def python(folder, code):
 
 
 def test_a_study_is_resumed_and_exported_from_another_folder(begun, tmp_path):
-    assert json.loads((begun / MODULES).read_text()) == {
-        "modules": {"own.plugins": str(tmp_path / "home")}
-    }
+    noted = json.loads((begun / MODULES).read_text())
+    assert (len(noted.pop("seal")), noted) == (
+        64,
+        {"modules": {"own.plugins": str(tmp_path / "home")}, "runs": ["mine-seed0"]},
+    )
     elsewhere = tmp_path / "elsewhere"
     run = begun / "mine-seed0"
     (run / "run.json").unlink()  # as if it had not ended
@@ -93,7 +98,7 @@ def test_what_is_installed_leaves_no_file(tmp_path):
     ours = {"name": f"{rayfed.algorithms.fedexp.__name__}:FedExP"}
     scenario = {"algorithms": ["fedavg", ours], "problem": {"model": "json:JSONDecoder"}}
     assert {"rayfed.algorithms.fedexp", "json"} <= sys.modules.keys()
-    note_folders(tmp_path, scenario)
+    note_modules(tmp_path, scenario, [])
     assert not list(tmp_path.iterdir())
 
 
@@ -104,9 +109,17 @@ def test_what_is_installed_leaves_no_file(tmp_path):
 def test_a_damaged_note_changes_nothing(text, tmp_path):
     (tmp_path / MODULES).write_text(text)
     before = list(sys.path)
-    find_folders(tmp_path)
-    find_folders(tmp_path / "none")
+    for folder in (tmp_path, tmp_path / "none"):
+        with of_study(folder), pytest.raises(ScenarioError, match="would run the module 'a'"):
+            own.admit("a:B")
+        assert noted_runs(folder, {"algorithms": ["a:B"]}) == []
     assert sys.path == before
+
+
+def test_a_scenario_that_is_no_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "scenario.yaml")
+    with of_study(tmp_path), pytest.raises(ScenarioError, match="would run the module 'a'"):
+        own.admit("a:B")
 
 
 @pytest.fixture
@@ -116,27 +129,34 @@ def apart(tmp_path, monkeypatch):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "own_apart.py").write_text(f"home = {name!r}\n")
-    note = {"modules": {"own_apart": str(tmp_path / "two")}}
-    (tmp_path / MODULES).write_text(json.dumps(note))
+    sys.path.append(str(tmp_path / "two"))
+    import_module("own_apart")
+    note_modules(tmp_path, {"algorithms": ["own_apart:Mine"]}, ["mine-seed0"])
+    sys.path.remove(str(tmp_path / "two"))
+    del sys.modules["own_apart"]
     yield tmp_path
     sys.modules.pop("own_apart", None)
 
 
 def test_the_noted_module_comes_before_another_of_its_name(apart):
     sys.path.insert(0, str(apart / "one"))
-    find_folders(apart)
+    with of_study(apart):
+        assert load("own_apart:home") == "two"
+        assert load("own_apart:home") == "two"  # it is the one that is wanted
     assert import_module("own_apart").home == "two"
-    find_folders(apart)  # it is the one that is wanted
+    assert sys.path[0] == str(apart / "one")
+    assert sys.path[-1] == str(apart / "two")
 
 
 def test_a_module_of_another_folder_that_was_imported_is_refused(apart):
     sys.path.insert(0, str(apart / "one"))
     assert import_module("own_apart").home == "one"
-    with pytest.raises(ScenarioError, match=r"'own_apart' was imported from "):
-        find_folders(apart)
+    refused = pytest.raises(ScenarioError, match=r"'own_apart' was imported from ")
+    with of_study(apart), refused:
+        load("own_apart:home")
     shutil.rmtree(apart / "one")
-    with pytest.raises(ScenarioError, match=r"'own_apart' was imported from "):
-        find_folders(apart)
+    with of_study(apart), refused:
+        load("own_apart:home")
 
 
 @pytest.mark.parametrize("how", ["link", "zip"])
@@ -153,9 +173,9 @@ def test_modules_behind_links_and_in_zip_files_are_found(tmp_path, monkeypatch, 
             file.write(tmp_path / "elsewhere.py", "own_found.py")
     sys.path.insert(0, str(home))
     import_module("own_found")
-    note_folders(tmp_path, {"algorithms": ["own_found:Mine"]})
+    note_modules(tmp_path, {"algorithms": ["own_found:Mine"]}, [])
     del sys.modules["own_found"]
     sys.path.remove(str(home))
-    find_folders(tmp_path)
-    assert import_module("own_found").Mine.__name__ == "Mine"
+    with of_study(tmp_path):
+        assert load("own_found:Mine").__name__ == "Mine"
     del sys.modules["own_found"]

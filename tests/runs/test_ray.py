@@ -16,6 +16,7 @@ from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool, RayExecutor
+from rayfed.runs import afterwards, fit
 from rayfed.runs.backend import Silent
 from rayfed.runs.outcome import reason
 from rayfed.runs.ray import RayStudy, _Queue
@@ -163,7 +164,7 @@ def test_this_process_reads_tables_where_actors_do_until_they_end(mixed, tmp_pat
             np.testing.assert_array_equal(rows.X, kept)
             flags.append((rows.X.flags.writeable, rows.X.flags.owndata))
 
-    monkeypatch.setattr(api, "draw", check)
+    monkeypatch.setitem(afterwards._MADE, fit.FIT, check)
     folder = api.begin(plan, tmp_path / "out")
     api.execute(plan, folder, watch=Silent(), page=False)
     assert set(flags) == {(False, False)}

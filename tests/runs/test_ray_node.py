@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -94,6 +95,13 @@ def test_rays_own_exit_is_an_interrupt_too(monkeypatch, ours):
     assert signal.getsignal(signal.SIGTERM) is ours
 
 
+def test_workers_put_first_what_is_first_here(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "script"), str(tmp_path / "here")])
+    paths = ray_node._Paths()
+    paths.extend([str(tmp_path / "script"), str(tmp_path / "here"), ray_node._HOME])
+    assert paths == [str(tmp_path / "script"), ray_node._HOME]
+
+
 # -- with Ray ----------------------------------------------------------------------------------
 
 
@@ -119,8 +127,15 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
         told = "Ray listens on the loopback address of this machine only, behind a token"
         assert study.listens() == told
         assert os.environ["RAY_AUTH_MODE"] == "token"
+        private = study.node.logs.parents[2]
+        assert private.name.startswith("rayfed-")
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+        open_to_all = [path for path in private.rglob("*") if path.is_socket()]
+        assert {path.name for path in open_to_all} >= {"raylet", "plasma_store"}
+        assert not study.node.logs.is_relative_to("/tmp/ray")
     finally:
         study.close()
+    assert not private.exists()
     assert not psutil.Process().children(recursive=True)
 
 

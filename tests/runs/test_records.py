@@ -45,7 +45,8 @@ def test_rows_are_appended_in_parts_that_read_as_one_table(tmp_path):
     assert frame["loss"].tolist() == [0.1] * 3
     told = pd.read_parquet(tmp_path / "events.parquet")
     assert told["status"].tolist() == ["used", "late", "dropped"] * 3
-    records.finish()
+    last = ROW | {"round": 2}
+    records.finish((last, last))
     assert len(list((tmp_path / "rounds.parquet").iterdir())) == 1
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "rounds.parquet"), frame)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "events.parquet"), told)
@@ -139,5 +140,5 @@ def test_a_crash_in_the_middle_of_compaction_loses_nothing(tmp_path, crash_after
     Table.recover(folder)
     assert pd.read_parquet(folder)["round"].tolist() == [0, 1, 2]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "checkpoint", "events.parquet", "rounds.parquet",
+        "checkpoint", "events.parquet", "parts.jsonl", "rounds.parquet",
     ]  # fmt: skip

@@ -1,14 +1,21 @@
 """Workers: runs that survive the death of a worker, a stop."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
+import yaml
 
 import rayfed
 from rayfed import api
 from rayfed.runs import workers
+from rayfed.runs.afterwards import complete
 from rayfed.runs.tables import write_tables
 from rayfed.runs.workers import WorkersStudy
 from rayfed.testing.studies import mixed
@@ -37,6 +44,8 @@ def test_the_death_of_a_worker_changes_nothing(plan, tmp_path, assert_same):
         study.close()
     assert dead
     assert set(outcome.values()) == {"finished"}
+    for run in plan.runs:  # as who submitted the study does
+        complete(run, plan.tables, folder / run.folder)
     assert_same(before.folder, folder)
 
 
@@ -119,3 +128,33 @@ def test_a_plug_in_that_workers_cannot_find_is_one_line(tmp_path, monkeypatch):
         study.close()
     assert status == "failed"
     assert "put its class into a module" in next(folder.glob("*/run.json")).read_text()
+
+
+def _workers(process, tmp_path):
+    """Return whether a worker process is there, which imports for a second or two."""
+    return bool(psutil.Process(process.pid).children())
+
+
+def _runs(process, tmp_path):
+    """Return whether a run has a few rounds behind it."""
+    manifests = list(tmp_path.glob("out/*/checkpoint/manifest.json"))
+    return any(json.loads(path.read_text())["round"] >= 3 for path in manifests)
+
+
+@pytest.mark.parametrize("begun", [_workers, _runs])
+def test_ctrl_c_at_a_terminal_is_a_line(begun, tmp_path):
+    """It goes to the whole process group: to workers that import, and to those at a run."""
+    slow = {"clock": {"name": "wall", "scale": 0.01}, "checkpoint": {"every_s": 0}}
+    scenario = mixed(seeds=[0, 1], rounds=50, executor={"name": "workers", "workers": 2})
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(scenario | slow))
+    command = [sys.executable, "-m", "rayfed", "run", "long.yaml", "--out", "out"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while process.poll() is None and not begun(process, tmp_path):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].endswith("go on with it by: rayfed resume out")

@@ -43,7 +43,7 @@ def test_two_clients_by_hand(tmp_path):
 @pytest.fixture(scope="module")
 def gaps(tmp_path_factory):
     """The gaps at the end of the published study, with ten times its step and fewer rounds."""
-    short = ["rounds=400", "evaluate.every=400", "algorithms.*.local.lr=0.001"]
+    short = ["seeds=[0]", "rounds=400", "evaluate.every=400", "algorithms.*.local.lr=0.001"]
     out = tmp_path_factory.mktemp("nova") / "out"
     return (
         rayfed.run(SCENARIO, out=out, overrides=short, page=False)

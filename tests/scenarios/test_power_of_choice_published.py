@@ -23,7 +23,8 @@ def gaps(tmp_path_factory):
     rules = (
         "[weighted, {name: power-of-d, d: 6}, {name: power-of-d, d: 15}, {name: power-of-d, d: 30}]"
     )
-    short = ["rounds=1000", "evaluate.every=500", f"grid={{participation.select: {rules}}}"]
+    short = ["seeds=[0]", "rounds=1000", "evaluate.every=500", "executor=serial"]
+    short.append(f"grid={{participation.select: {rules}}}")
     rows = rayfed.run(SCENARIO, out=out, overrides=short, page=False).rounds
     return rows.set_index(["setting", "round"]).loss_gap
 

@@ -1,6 +1,6 @@
 """Short versions of four published studies: every claim stands as its file expects.
 
-They are slow tests, of which continuous integration takes a third in turn (``make slow PART=1/3``).
+They are slow tests, of which continuous integration takes a part in turn.
 """
 
 import pytest

@@ -1,5 +1,7 @@
 """Oort by hand: utilities, the cut-off, exploration, and the pace."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,16 @@ def test_in_the_first_round_everybody_is_new():
     assert state["client"].tolist() == sorted(ids.tolist())
     assert (state["loss"] == -1).all()
     assert state["mass"].tolist() == MASS[np.sort(ids)].tolist()
+
+
+def test_a_client_counts_by_the_rows_that_it_had_when_it_was_last_chosen():
+    """Client 1 is chosen twice; meanwhile it and client 2, which is away, have doubled."""
+    rule = Oort(explore=0.0, explore_least=0.0, cut_off=0.01)
+    state = table(rule, [1, 2], [1.0, 1.0], [1.0, 1.0])
+    grown = replace(seen(1, round=2, away=(2,)), mass=lambda ids: 2 * MASS[np.asarray(ids) % 8])
+    ids, state, _ = choose(rule, grown, state)
+    assert ids.tolist() == [1]
+    assert state["mass"].tolist() == [40.0, 5.0]
 
 
 def test_the_share_of_new_clients_decays():

@@ -104,6 +104,14 @@ class TestValues:
         assert (study.clock.name, study.executor.name) == ("virtual", "serial")
         assert study.clients.delay == Constant()
 
+    @pytest.mark.parametrize("keys", [["if_fewer"], ["too_few"], ["if_fewer", "too_few"]])
+    def test_what_a_round_does_if_fewer_are_there_has_an_older_name(self, keys):
+        study = Study.parse(scenario(*(f"participation.{key}=skip" for key in keys)))
+        assert study.participation.if_fewer == "skip"
+        written = study.model_dump()["participation"]
+        assert written["if_fewer"] == "skip"
+        assert "too_few" not in written
+
     def test_python_passes_classes_and_values(self):
         raw = scenario()
         raw["algorithms"] = [FedAvg, FedAvg(label="slow", server_lr=0.5)]
@@ -331,6 +339,18 @@ class TestMistakes:
             (
                 "participation.over_select=0.5",
                 "participation.over_select: found 0.5; it should be at least 1",
+            ),
+            (
+                "participation={if_fewer: wait, too_few: skip}",
+                "participation.too_few: found 'skip'; give if_fewer alone: wait or skip",
+            ),
+            (
+                "participation.too_few=[skip]",
+                "participation.too_few: found ['skip']; give if_fewer alone: wait or skip",
+            ),
+            (
+                "participation.if_fewer=leave",
+                "participation.if_fewer: found 'leave'; it should be 'wait' or 'skip'",
             ),
             ("rounds=true", "rounds: found true; give a value, not yes or no"),
             ("seeds=[1, 2, 1]", "seeds: found [1, 2, 1]; give each seed once"),

@@ -111,6 +111,15 @@ class Uphill(SGD):
         return -super().direction(g, pull, kept, step)
 
 
+class Signs(SGD):
+    """Says of signs that they are sums of gradients."""
+
+    linear = True
+
+    def direction(self, g, pull, kept, step):
+        return np.sign(g)
+
+
 class InPlace(FedAvg):
     """Writes to the state that it is given."""
 
@@ -167,6 +176,7 @@ MISTAKES = [
     (problems.check_stacks, Averaging, "value of client 0"),
     (solvers.check_budget, Impatient, "somebody gets 0 steps"),
     (solvers.check_descent, Uphill, "the objectives went from"),
+    (solvers.check_wide, Signs, "610 numbers end elsewhere"),
     (algorithms.check_state, InPlace, "read-only"),
     (algorithms.check_stacks, Stacked, "differ"),
     (algorithms.check_paper, Stacked, "shows no example"),

@@ -6,7 +6,6 @@ Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -15,13 +14,13 @@ import numpy as np
 from annotated_types import Ge, Gt, Len
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Algorithm, Round, Weights
+from rayfed.algorithms.base import Round, Weights
 from rayfed.algorithms.clusterfedvarp.early import Early
 from rayfed.algorithms.clusterfedvarp.members import By, Listed, Members, Random, by_client
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import Shards, label_sets
-from rayfed.messages import Ask, State, Upload
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterFedVARP(Algorithm):
+class ClusterFedVARP(memory.Remembering):
     """FedVARP with a memory for each cluster of similar clients (Jhunjhunwala et al. 2022).
 
     The server keeps y_k (p,) of K clusters, zero at the start. With c(i) the cluster of client i,
@@ -91,7 +90,6 @@ class ClusterFedVARP(Algorithm):
     ) = 5
     server_lr: Annotated[float, Gt(0)] = 1.0
 
-    _by_size: bool = field(default=False, init=False)
     _shares: Floats | None = field(default=None, init=False, compare=False)
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
@@ -129,11 +127,9 @@ class ClusterFedVARP(Algorithm):
         self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int
     ) -> ClusterFedVARP:
         """Return the algorithm whose memory weighs clients as the step does."""
-        if memory.weighting(weights, draws_by_size) == "uniform":
-            return self
-        bound = copy(self)
-        object.__setattr__(bound, "_by_size", True)
-        object.__setattr__(bound, "_shares", self.members.shares(shards, seed))
+        bound = super().weighed(weights, draws_by_size, shards, seed)
+        if bound._weighing.by_size:
+            object.__setattr__(bound, "_shares", self.members.shares(shards, seed))
         return bound
 
     @cached_property
@@ -151,13 +147,18 @@ class ClusterFedVARP(Algorithm):
         return Early(self.clusters.number)
 
     def init(self, x0: Array) -> State:
-        """Return x (p,), memories y (K, p) of zero, and what is known of the members."""
-        y = np.zeros((self.members.count, x0.size), x0.dtype)
-        return {"x": x0, "y": y, **self.members.init(self._by_size)}
+        """Return x (p,), memories y (K, p) of zero, and what is known of the members.
+
+        That is what has been learned of the sizes of clusters (K,), where they must be.
+        """
+        count = self.members.count
+        y = np.zeros((count, x0.size), x0.dtype)
+        learned = {"mass": np.zeros(count)} if self._learns_shares else {}
+        return {"x": x0, "y": y, **self.members.init(), **learned}
 
     def client_state(self, x0: Array) -> State:
         """Return what a client must remember of its cluster."""
-        return self.members.client_state()
+        return {**self.members.client_state(), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array, **sent: Array) -> Upload:
         """Client half: local steps from x (p,); upload Delta (K, p) and the cluster (K,)."""
@@ -168,8 +169,10 @@ class ClusterFedVARP(Algorithm):
         if self._counts_lengths:
             values["length"] = memory.lengths(clients)
         if self._learns_shares:
-            values["share"] = memory.shares(clients)
-        return Upload(values, state, local.loss, cluster)
+            known = 1 - values.get("new", np.zeros(len(cluster)))
+            lag = self._weighing.lag(clients)
+            values["share"] = self._weighing.shares(clients) * (1 - known * lag)
+        return Upload(values, {**state, **self._weighing.kept(clients)}, local.loss, cluster)
 
     def round(self, state: State) -> Round:
         """Server half: what the memory says of everybody, less what it says of the participants."""
@@ -181,24 +184,39 @@ class ClusterFedVARP(Algorithm):
         reply = yield Ask("train", send=send, up=up)
         w = reply.weights * (reply.each["length"] if self._counts_lengths else 1.0)
         labels, s = reply.groups.labels, memory.scale(self.local, reply.round)
-        share = self._share(state, reply.population)
+        share = self._share(state, reply)
         share[labels] -= memory.by_group(reply, w * members.known(reply)) / reply.weights.sum()
         v = reply.mean["delta"] + s * share.astype(y.dtype) @ y
         y = y.copy()
         scaled = reply.groups.weights / (s * memory.by_group(reply, w))
         y[labels] = reply.groups.mean["delta"] * scaled[:, None]
-        return {"x": x - self.server_lr * v, "y": y, **members.renewed(state, reply)}, {}
+        after = {"x": x - self.server_lr * v, "y": y, **members.renewed(state, reply)}
+        if self._learns_shares:
+            after["mass"] = state["mass"] + self._told(reply, 1.0)
+        return after, {}
 
-    def _share(self, state: State, population: int) -> Floats:
-        """Return the weight of each cluster (K,) in the mean over all clients."""
-        if self._shares is not None:
-            return self._shares.copy()
-        return self.members.sizes(state, population) / population
+    def _share(self, state: State, reply: Reply) -> Floats:
+        """Return the weight of each cluster (K,) in the mean over all clients.
+
+        A client that is new was not in its cluster before, and does not count there yet.
+        """
+        if not self._weighing.by_size:
+            return self.members.sizes(state, reply.population) / reply.population
+        share = np.zeros(self.members.count) if self._shares is None else self._shares.copy()
+        if self._learns_shares:
+            told = self._told(reply, self.members.known(reply))
+            share += (state["mass"] + told) / reply.population
+        return np.asarray(self._weighing.present(share, reply.growth))
+
+    def _told(self, reply: Reply, known: Floats | float) -> Floats:
+        """Return by how much the sizes of clusters (K,) changed, of participants that count."""
+        told = reply.each["share"] * known
+        return np.asarray(np.bincount(reply.each["group"], told, self.members.count), dtype=float)
 
     @property
     def _learns_shares(self) -> bool:
-        """Whether the sizes of clusters are learned from those who join."""
-        return self._by_size and self._shares is None
+        """Whether the sizes of clusters are learned from those who join, or who change."""
+        return self._weighing.by_size and (self._shares is None or self._weighing.changes)
 
     @cached_property
     def _counts_lengths(self) -> bool:

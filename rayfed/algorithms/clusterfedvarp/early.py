@@ -37,10 +37,9 @@ class Early(Members):
     count: int
     up: ClassVar[Mapping[str, int]] = {"new": 1}
 
-    def init(self, by_size: bool) -> State:
+    def init(self) -> State:
         """Return empty clusters, of an unknown number of clients."""
-        empty = {"members": np.zeros(self.count, np.int64), "population": np.array(_UNKNOWN)}
-        return empty | ({"mass": np.zeros(self.count)} if by_size else {})
+        return {"members": np.zeros(self.count, np.int64), "population": np.array(_UNKNOWN)}
 
     def client_state(self) -> State:
         """Return no cluster at all."""
@@ -63,8 +62,8 @@ class Early(Members):
         return cluster, {"new": new.astype(np.float64)}, {"cluster": cluster[:, None]}
 
     def sizes(self, state: State, clients: int) -> Floats:
-        """Return how many have joined each cluster (K,), or their size in mean sizes."""
-        return np.asarray(state.get("mass", state["members"]), dtype=np.float64)
+        """Return how many have joined each cluster (K,)."""
+        return np.asarray(state["members"], dtype=np.float64)
 
     def known(self, reply: Reply) -> Floats:
         """Return who is not new (K,)."""
@@ -72,14 +71,8 @@ class Early(Members):
 
     def renewed(self, state: State, reply: Reply) -> State:
         """Return the sizes of the clusters, with those who have joined."""
-        group, new = reply.each["group"], reply.each["new"]
-        joined = np.bincount(group, new, self.count).astype(np.int64)
-        after = {"members": state["members"] + joined, "population": np.array(reply.population)}
-        if "mass" in state:
-            after["mass"] = state["mass"] + np.bincount(
-                group, new * reply.each["share"], self.count
-            )
-        return after
+        joined = np.bincount(reply.each["group"], reply.each["new"], self.count).astype(np.int64)
+        return {"members": state["members"] + joined, "population": np.array(reply.population)}
 
 
 def _nearest(clients: Clients, delta: Array, y: Array, members: Ints) -> Ints:

@@ -67,8 +67,8 @@ class Members:
         """
         return None
 
-    def init(self, by_size: bool) -> State:
-        """Return what the server keeps of memberships, with clients counted alike or by size."""
+    def init(self) -> State:
+        """Return what the server keeps of memberships."""
         return {}
 
     def client_state(self) -> State:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.fedhybrid.merit import MeritExaminer
 from rayfed.algorithms.fedhybrid.newton import (
@@ -31,6 +31,7 @@ from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints, copied, like, to_numpy
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
+from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems, tolerance
@@ -129,6 +130,7 @@ class FedHybrid(Algorithm):
     """
 
     name: ClassVar[str] = "fedhybrid"
+    aim: ClassVar[Aim] = "own"
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
             "indefinite", "indefinite Newton matrices",
@@ -178,7 +180,7 @@ class FedHybrid(Algorithm):
             raise ScenarioError("newton", f"{text}; use {ways}, or another problem")
         p = objective.problem.size(shards.features, shards.classes)
         if ids and self.newton_solver == "cholesky" and 8 * p * p > HESSIANS:
-            text = f"found cholesky, but a Hessian of {p} x {p} takes {8 * p * p / 2**30:.1f} GiB"
+            text = f"found cholesky, but a Hessian of {p} x {p} takes {in_words(8 * p * p)}"
             raise ScenarioError("newton_solver", f"{text}; use cg")
         for name in STEPS:
             given = getattr(self, name)

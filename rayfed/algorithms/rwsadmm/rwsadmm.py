@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.rwsadmm.descent import Descent
 from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer, PenaltyExaminer
@@ -134,6 +134,7 @@ class RWSADMM(Algorithm):
     """
 
     name: ClassVar[str] = "rwsadmm"
+    aim: ClassVar[Aim] = "plain"
     takes_partial: ClassVar[bool] = False  # one kappa counts the steps of earlier rounds
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(

@@ -81,6 +81,8 @@ class ArrivalLoop(Loop):
         self, before: RunState, stats: RoundStats
     ) -> tuple[RunState, dict[str, float], bool]:
         """Make an update, or close a row without one."""
+        assert before.flight is not None
+        begun = before.flight.dispatched
         schedule, closed = self._advance(before)
         flight, state = schedule.flight, before.state
         stats.time_s = flight.now_s
@@ -95,7 +97,7 @@ class ArrivalLoop(Loop):
             late = reply.staleness.tolist()
             values["staleness_mean"] = sum(late) / len(late)
             values["staleness_max"] = float(max(late))
-        self._count(closed, schedule, losses, stats)
+        self._count(closed, schedule, losses, stats, asked=flight.dispatched - begun)
         if closed.used:
             flight.forget(closed.used)
             flight.update(self.algorithm.ask(state).send)
@@ -178,7 +180,7 @@ class ArrivalLoop(Loop):
         together = len({work.version for work in used}) == 1
         sent = flight.models[used[0].version] if together else {}
         up = self.schedule.ask.up
-        return reply_of_parts(parts, up, population, stats.round, sent), losses
+        return reply_of_parts(parts, up, population, flight.version + 1, sent), losses
 
     def _by_part(self, works: Sequence[Dispatch]) -> list[list[Dispatch]]:
         """Divide works so that no part has a client twice, nor two versions if schedules matter.
@@ -258,19 +260,20 @@ class ArrivalLoop(Loop):
     # -- counts ----------------------------------------------------------------------------
 
     def _count(
-        self, closed: Closed, schedule: Schedule, losses: dict[int, float], stats: RoundStats
-    ) -> None:
-        """Add what ended since the row before to the counts and the events of a row."""
+        self, closed: Closed, schedule: Schedule, losses: dict[int, float], stats: RoundStats,
+        asked: int,
+    ) -> None:  # fmt: skip
+        """Add what began and ended since the row before to the counts and the events of a row."""
+        traffic, counts = schedule.durations.traffic, stats.counts
+        counts["bytes_down"] = traffic.down * asked
+        counts["bytes_up"] = traffic.up * closed.sent
         works = sorted([*closed.used, *closed.failed])
         if not works:
             return
-        traffic, counts = schedule.durations.traffic, stats.counts
         statuses = [work.status for work in works]
         counts["participants"] = statuses.count(USED)
         counts["late"] = statuses.count(LATE)
         counts["dropped"] = statuses.count(DROPPED)
-        counts["bytes_down"] = traffic.down * len(works)
-        counts["bytes_up"] = traffic.up * (len(works) - counts["dropped"])
         vain = traffic.down * len(closed.failed) + traffic.up * counts["late"]
         counts["bytes_wasted"] = vain
         counts["local_steps"] = sum(work.steps for work in closed.used)

@@ -63,7 +63,7 @@ def reply_of_parts(
     population : int
         Number N of clients.
     round_number : int
-        Number of the update.
+        Number of the round or update, from 1, by which schedules go.
     sent : mapping of str to array
         What all clients downloaded; empty if they got different versions.
     """

@@ -44,10 +44,13 @@ class Closed:
         The replies of the next update, in the order of their arrival; empty if there is none.
     failed : list of Dispatch
         The works that ended without a usable reply, in the order in which they were over.
+    sent : int
+        How many uploads have come, those that wait for an update and late ones included.
     """
 
     used: list[Dispatch] = field(default_factory=list)
     failed: list[Dispatch] = field(default_factory=list)
+    sent: int = 0
 
 
 class Schedule:
@@ -128,6 +131,7 @@ class Schedule:
         if flight.overlap is None or flight.overlap.leave(work.client, work.serial):
             self.busy[work.client] = False
             self.returned.append(work.client)
+        closed.sent += work.status != DROPPED
         if work.status == USED:
             flight.fruitless = 0
             flight.buffer.append(work)

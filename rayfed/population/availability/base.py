@@ -87,6 +87,11 @@ class Availability:
         """Whether it depends on the number of the round."""
         return False
 
+    @property
+    def independent(self) -> bool:
+        """Whether each client comes and goes by its own luck, on the clock."""
+        return False
+
     def named(self, names: Sequence[str]) -> Self:
         """Return the availability of clients that the data name, empty if they do not.
 

@@ -49,6 +49,11 @@ class Bernoulli(Availability):
         return self.period_s is None
 
     @property
+    def independent(self) -> bool:
+        """Whether draws go by the clock."""
+        return self.period_s is not None
+
+    @property
     def needs(self) -> frozenset[Need]:
         """What the probabilities go by."""
         return self.p.needs if isinstance(self.p, Chance) else frozenset()

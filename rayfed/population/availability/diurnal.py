@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -122,14 +123,19 @@ class Diurnal(Availability):
     def utc_h(self, ids: Ints, population: PopulationInfo) -> Floats:
         """Return the hours (K,) that each client's clock is ahead of UTC."""
         ids = np.asarray(ids)
-        offsets = np.array([z.utc_h if isinstance(z, Zone) else z for z in self.zones])
-        shares = [z.share for z in self.zones if isinstance(z, Zone)]
-        if not shares:
-            return np.asarray(offsets[ids], dtype=np.float64)
-        ends = np.cumsum(shares)
-        ends = np.rint(ends / ends[-1] * population.count)
+        offsets, ends = self._zones
+        if not len(ends):
+            return offsets[ids]
+        ends = np.rint(ends * population.count)
         place = Key(population.seed, "zones").permutation(population.count)(ids)
         return np.asarray(offsets[np.searchsorted(ends, place, side="right")])
+
+    @cached_property
+    def _zones(self) -> tuple[Floats, Floats]:
+        """The hours of zones, and the shares of clients up to each; none if they have none."""
+        offsets = np.array([z.utc_h if isinstance(z, Zone) else z for z in self.zones])
+        ends = np.cumsum([z.share for z in self.zones if isinstance(z, Zone)])
+        return offsets.astype(np.float64), ends / ends[-1:]
 
     def _window(
         self, ids: Ints, t: Times, population: PopulationInfo

@@ -30,8 +30,8 @@ class Intervals:
         Whether a device is open before its first change.
     repeat_s : float, optional
         Seconds after which the changes come again; never if None.
-    by_client : bool
-        Whether the devices are the clients with these ids.
+    clients : (D,) array of int, optional
+        Ids of the clients that the devices are, ascending; None where the seed deals devices.
     by_name : bool
         Whether the file gives some of these clients by name.
     """
@@ -40,7 +40,7 @@ class Intervals:
     first: Ints
     open_first: Bools
     repeat_s: float | None
-    by_client: bool
+    clients: Ints | None = None
     by_name: bool = False
 
     @property
@@ -129,9 +129,11 @@ def read(table: TraceFile, repeat_s: float | None, names: Sequence[str] | None =
     if repeat_s is not None and end.max() > repeat_s:
         text = f"ends at {end.max():g} s, after repeat_s {repeat_s:g}"
         raise table.error(f"{text}; give a longer repeat_s")
-    device = clients(table, names) if by_client else _devices(table)
-    by_name = by_client and bool(np.isnan(table.as_numbers("client")).any())
-    return replace(alternating(device, start, end, repeat_s, by_client), by_name=by_name)
+    if not by_client:
+        return alternating(_devices(table), start, end, repeat_s)
+    ids, device = np.unique(clients(table, names), return_inverse=True)
+    by_name = bool(np.isnan(table.as_numbers("client")).any())
+    return replace(alternating(device, start, end, repeat_s), clients=ids, by_name=by_name)
 
 
 def _devices(table: TraceFile) -> Ints:
@@ -141,9 +143,7 @@ def _devices(table: TraceFile) -> Ints:
     return np.unique(names, return_inverse=True)[1].ravel()
 
 
-def alternating(
-    device: Ints, start: Floats, end: Floats, repeat_s: float | None, by_client: bool
-) -> Intervals:
+def alternating(device: Ints, start: Floats, end: Floats, repeat_s: float | None) -> Intervals:
     """Return intervals (R,) as changes that alternate, also across the end of the trace."""
     values, rank = np.unique(np.concatenate([start, end]), return_inverse=True)
     opens, closes = (device * len(values) + part for part in np.split(rank.ravel(), 2))
@@ -166,4 +166,4 @@ def alternating(
         kept[low[both]] = kept[high[both]] = False
         changes, owner = changes[kept], owner[kept]
         first = np.searchsorted(owner, np.arange(count + 2))
-    return Intervals(changes, first, through, repeat_s, by_client)
+    return Intervals(changes, first, through, repeat_s)

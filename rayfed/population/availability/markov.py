@@ -37,6 +37,11 @@ class Markov(Availability):
     mean_on_s: StaySeconds = 600.0
     mean_off_s: StaySeconds = 600.0
 
+    @property
+    def independent(self) -> bool:
+        """True: each client has a chain of its own."""
+        return True
+
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
         """Return whose chain is on (K,)."""
         return self._chains(population).on(np.asarray(ids), t)

@@ -74,7 +74,7 @@ class Trace(Availability):
     def named(self, names: Sequence[str]) -> Trace:
         """Return the availability of clients with these names; see `Availability.named`."""
         held = self._intervals
-        if not held.by_client or not (names or held.by_name):
+        if held.clients is None or not (names or held.by_name):
             return self  # the file has no names, and is read once for all seeds
         bound = replace(self)
         object.__setattr__(bound, "_names", tuple(names))
@@ -83,8 +83,9 @@ class Trace(Availability):
 
     def check(self, population: PopulationInfo) -> None:
         """Read the file, and refuse ids of clients that there are not."""
-        if self._intervals.by_client and self._intervals.count > population.count:
-            text = f"found client {self._intervals.count - 1}"
+        ids = self._intervals.clients
+        if ids is not None and ids[-1] >= population.count:
+            text = f"found client {ids[-1]}"
             raise ScenarioError(_FILE, f"{text}; ids go from 0 to {population.count - 1}")
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
@@ -102,8 +103,9 @@ class Trace(Availability):
     def _dealt(self, ids: Ints, population: PopulationInfo) -> tuple[Ints, Floats]:
         """Return the device (K,) of each client, and by how many seconds it is shifted."""
         held = self._intervals
-        if held.by_client:
-            return np.minimum(ids, held.count), np.zeros(len(ids))
+        if held.clients is not None:  # whom the file does not name has the device that never opens
+            at = np.minimum(np.searchsorted(held.clients, ids), held.count - 1)
+            return np.where(held.clients[at] == ids, at, held.count), np.zeros(len(ids))
         place = Key(population.seed, "availability/device").permutation(population.count)(ids)
         device = place % held.count
         if self.repeat_s is None or population.count <= held.count:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Gt, Interval
 
 from rayfed.core.arrays import Floats
 from rayfed.population.delay.base import Delay
+
+MOST_SIGMA = 100.0
+"""Of the logarithm: with more, seconds are 0 or infinite in floating point."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +30,7 @@ class Lognormal(Delay):
     name: ClassVar[str] = "lognormal"
 
     mean_s: Annotated[float, Gt(0)] = 1.0
-    sigma: Annotated[float, Ge(0)] = 0.5
+    sigma: Annotated[float, Interval(ge=0, le=MOST_SIGMA)] = 0.5
 
     def quantile(self, u: Floats) -> Floats:
         """Return ``exp(mu + sigma Phi^-1(u))`` with ``mu = log(mean_s) - sigma^2 / 2``."""

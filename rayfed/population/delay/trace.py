@@ -103,9 +103,9 @@ class Trace(Delay):
         own = self._own
         if own is None:
             return None
-        u, known = np.full(len(ids), np.nan), ids < len(own)
-        u[known] = own[ids[known]]
-        return u
+        listed, of_listed = own
+        at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
+        return np.where(listed[at] == ids, of_listed[at], np.nan)
 
     def check(self) -> None:
         """Read the file."""
@@ -113,8 +113,8 @@ class Trace(Delay):
 
     def check_clients(self, count: int) -> None:
         """Refuse devices of clients that there are not."""
-        if self._own is not None and len(self._own) > count:
-            text = f"found client {len(self._own) - 1}; ids go from 0 to {count - 1}"
+        if self._own is not None and self._own[0][-1] >= count:
+            text = f"found client {self._own[0][-1]}; ids go from 0 to {count - 1}"
             raise ScenarioError("file", f"{Path(self.file).name}: {text}")
 
     def _device(self, u: Floats) -> Ints:
@@ -127,12 +127,14 @@ class Trace(Delay):
         return seconds if self.mean_s is None else seconds * (self.mean_s / float(seconds.mean()))
 
     @property
-    def _own(self) -> Floats | None:
-        """U of each client up to the last that the file gives a device, NaN where it gives none."""
+    def _own(self) -> tuple[Ints, Floats] | None:
+        """The clients (C,) that the file gives a device, ascending, and u (C,) of each."""
         return self._devices[4]
 
     @cached_property
-    def _devices(self) -> tuple[Floats, Floats, Floats, Floats | None, Floats | None]:
+    def _devices(
+        self,
+    ) -> tuple[Floats, Floats, Floats, Floats | None, tuple[Ints, Floats] | None]:
         """Seconds a sample, bandwidths, power if known, the fastest first; and `_own`."""
         table = TraceFile(self.file, "file")
         if "compute_s" in table:
@@ -148,15 +150,14 @@ class Trace(Delay):
         own = self._of_clients(table, order) if "client" in table else None
         return seconds[order], down[order], up[order], power, own
 
-    def _of_clients(self, table: TraceFile, order: Ints) -> Floats:
+    def _of_clients(self, table: TraceFile, order: Ints) -> tuple[Ints, Floats]:
         """Return `_own`, given the order of the rows by speed."""
         ids = clients(table, self._names)
         listed = np.sort(ids)
         for row in np.flatnonzero(np.diff(listed) == 0)[:1]:
             raise table.error(f"client {listed[row]} has two rows; give each client one")
-        own = np.full(int(listed[-1]) + 1, np.nan)
-        own[ids[order]] = (np.arange(len(ids)) + 0.5) / len(ids)
-        return own
+        place = np.argsort(order)  # of each row among the devices
+        return listed, (place[np.argsort(ids)] + 0.5) / len(ids)
 
     def _bandwidth(self, table: TraceFile, name: str) -> Floats:
         """Return a column of bandwidths in megabits per second; infinite where there is none."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from annotated_types import Ge, Lt
 
 from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.own import Untrusted, admit
 from rayfed.core.rng import Key
 from rayfed.problems.base import Problem, Start
 
@@ -121,6 +122,7 @@ class Network(Problem):
             text = f"found {self.label_smoothing:g} with another loss than cross-entropy"
             raise ScenarioError("label_smoothing", f"{text}; leave it out")
         self._check_model()
+        self._check_modules()
 
     def _check_model(self) -> None:
         """Refuse what cannot name a model."""
@@ -131,6 +133,17 @@ class Network(Problem):
         if not (isinstance(name, str) or callable(name)):
             found = f"found {clipped(name, 60)}"
             raise ScenarioError("model", f"{found}; give a name, package.module:Class or a class")
+
+    def _check_modules(self) -> None:
+        """Refuse modules that scenarios may not name, before the data are read."""
+        for key, name in (("model", self.choice[0]), ("loss", self.loss)):
+            if isinstance(name, str) and ":" in name:
+                try:
+                    admit(name)
+                except Untrusted:
+                    raise
+                except ScenarioError as error:
+                    raise ScenarioError(key, str(error)) from error
 
     @property
     def choice(self) -> tuple[Any, dict[str, Any]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json, reading
 from rayfed.report.panels.base import Panel
 
 FILE = "claims.json"
@@ -62,10 +61,8 @@ def read(folder: Path) -> dict[str, Any] | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    try:
-        verdicts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ScenarioError(str(path), f"cannot be read ({error}); was it edited?") from error
+    with reading(path, "verdicts", "was it edited?"):
+        verdicts = read_json(path)
     return verdicts if isinstance(verdicts, dict) and verdicts.get("claims") else None
 
 
@@ -78,7 +75,8 @@ def title(claims: Sequence[Mapping[str, Any]]) -> str:
     '2 of 3 claims of the source hold; failing: 1'
     """
     states = [claim["status"] for claim in claims]
-    others = {"fails": "failing", "not reproduced": "not reproduced", "not checked": "not checked"}
+    others = {"fails": "failing", "not reproduced": "not reproduced", "not checked": "not checked",
+              "not run": "of the other length"}  # fmt: skip
     counts = [f"{words}: {states.count(s)}" for s, words in others.items() if s in states]
     return "; ".join(
         [f"{states.count('holds')} of {len(states)} claims of the source hold", *counts]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
+from rayfed.core.files import read_json
 from rayfed.report.read.results import Results, Run
 
 COMPUTING, MEAN_ACTOR = "computing", "mean actor"
@@ -23,7 +22,7 @@ def of_run(run: Run) -> pd.Series | None:
         began no round.
     """
     try:
-        held = json.loads((run.folder / "profile.json").read_text(encoding="utf-8"))
+        held = read_json(run.folder / "profile.json")
         rounds, seconds = int(held["rounds"]), pd.Series(held["seconds"], dtype=float)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,26 +12,32 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayfed.core.announced import read_tables, run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.files import read_arrays, read_json, reading
 from rayfed.core.parquet import columns_in
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.settings import has_cases, short_names, tried
 from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
 from rayfed.report.read.walked import Walked
+from rayfed.study.yamlfile import read_text
 
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family."""
 _TRIES = 6
 _PAUSE_S = 0.05
+_UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error,
+)  # fmt: skip
+"""What readers of files that are not what was written raise."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _T = TypeVar("_T")
 
@@ -196,12 +202,12 @@ class Results:
             If there is no run in the folder.
         """
         place = Path(folder)
-        folders = sorted(path.parent for path in place.glob("*/run.json"))
+        folders = run_folders(place)
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
         infos = [(path, _info(path)) for path in folders]
         text = place / "scenario.yaml"
-        scenario = text.read_text(encoding="utf-8") if text.exists() else ""
+        scenario = read_text(text) if text.exists() else ""
         names = _names([info for _, info in infos], scenario)
         runs = [
             _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
@@ -339,10 +345,10 @@ def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
     if not info.get("damaged"):
         try:
             check(folder, entries(info.get("files") or {}))
-            return _sound_run(folder, info, name)
+            return _retried(lambda: _sound_run(folder, info, name))
         except Damaged as error:
             info = _as_damaged(info, str(error))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
+        except _UNREADABLE as error:
             info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
     empty = pd.DataFrame()
     return Run(folder, info, name, rounds=empty, events=empty, clients=empty)
@@ -354,22 +360,36 @@ def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 def _sound_run(folder: Path, info: dict[str, Any], name: str) -> Run:
-    table = _table(folder / "rounds.parquet")
-    away = _frame(_table(folder / "away.parquet"), ["client", "start_s"])
+    """Read what a run has announced; of one that goes on its tables alone."""
+    rounds, events, personal = read_tables(folder, ("rounds", "events", "personal"), info)
+
+    def output(output: str) -> Path:
+        return folder / output if _has_output(info, output) else folder / "none"
+
+    away = _frame(_table(output("away.parquet")), ["client", "start_s"])
     return Run(
         folder,
         info,
         name,
-        rounds=_frame(table, ["round"]),
-        events=_frame(_table(folder / "events.parquet"), ["round", "ask", "client"]),
-        clients=_frame(_table(folder / "clients.parquet"), ["client"]),
+        rounds=_frame(rounds, ["round"]),
+        events=_frame(events, ["round", "ask", "client"]),
+        clients=_frame(_table(output("clients.parquet")), ["client"]),
         away=away if "client" in away else None,
-        fit=_fit(folder / "fit.npz"),
-        held=_held(folder / "labels.npz"),
-        walk=Walked.read(folder / "walk.npz"),
-        personal=_frame(_table(folder / "personal.parquet"), ["round", "client"]),
-        columns=columns_in(table.schema) if table is not None else {},
+        fit=_fit(output("fit.npz")),
+        held=_held(output("labels.npz")),
+        walk=Walked.read(output("walk.npz")),
+        personal=_frame(personal, ["round", "client"]),
+        columns=columns_in(rounds.schema) if rounds is not None else {},
     )
+
+
+def _has_output(info: Mapping[str, Any], name: str) -> bool:
+    """Return whether a run has announced a file that is written at its end.
+
+    Those of versions that noted no identity may have more than they list.
+    """
+    ended = info.get("status") != "running"
+    return ended and (name in (info.get("files") or {}) or "identity" not in info)
 
 
 def _better_by_name(column: str) -> Better | None:
@@ -382,7 +402,8 @@ def _fit(path: Path) -> Fit | None:
     """Read the fit, which is written at the end of a run."""
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as held:
+    with reading(path, "the fit of a run"):
+        held = read_arrays(path)
         kind, text, square = held["kind"].item(), held["text"].item(), held["square"].item()
         return Fit(kind, text, square, held["points"], held["curve"], held["counts"])
 
@@ -391,14 +412,15 @@ def _held(path: Path) -> Held | None:
     """Read the labels, which are counted at the end of a study."""
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as held:
+    with reading(path, "the labels of clients"):
+        held = read_arrays(path)
         return Held(held["clients"], held["counts"])
 
 
 def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
     """Return a table as a frame sorted by keys, keeping the last row of duplicates.
 
-    While a folder of parts is compacted, a row may exist twice.
+    Earlier versions did not announce parts: while theirs are compacted, a row may exist twice.
     """
     if table is None:
         return pd.DataFrame()
@@ -411,16 +433,8 @@ def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pa.Table | None:
-    """Read a file or a folder of parts; None if it does not exist."""
-    return _retried(lambda: _table_now(path))
-
-
-def _table_now(path: Path) -> pa.Table | None:
-    if path.is_file():
-        return pq.read_table(path)
-    parts = sorted(part for part in path.glob("part-*.parquet") if part.is_file())
-    tables = [pq.read_table(part) for part in parts]
-    return pa.concat_tables(tables, promote_options="permissive") if tables else None
+    """Read a file; None if it does not exist."""
+    return pq.read_table(path) if path.is_file() else None
 
 
 def _retried(read: Callable[[], _T]) -> _T:
@@ -428,7 +442,7 @@ def _retried(read: Callable[[], _T]) -> _T:
     for _ in range(_TRIES - 1):
         try:
             return read()
-        except (OSError, ValueError):  # Arrow's are among these
+        except (Damaged, OSError, ValueError):  # Arrow's are among these
             time.sleep(_PAUSE_S)
     return read()
 
@@ -437,7 +451,7 @@ def _info(folder: Path) -> dict[str, Any]:
     """Return what ``run.json`` says; that of a failed run where it is damaged."""
 
     def read() -> dict[str, Any]:
-        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        found = read_json(folder / "run.json")
         if not isinstance(found, dict):
             raise ValueError("no record of a run")
         check_format(found, folder / "run.json")

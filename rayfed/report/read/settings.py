@@ -10,6 +10,7 @@ import yaml
 
 from rayfed.study.distributions import Distribution
 from rayfed.study.dotted import case_setting, combinations, put, resolved, setting_name
+from rayfed.study.yamlfile import parse_yaml
 
 _NOT_TOLD = ("algorithms", "grid", "seeds", "name", "description")
 _COUNTS = {"clients.count": "clients"}  # numbers that are shown with a noun
@@ -86,7 +87,7 @@ def _told(values: Mapping[str, Any]) -> dict[str, Any]:
 def _read(scenario: str) -> Mapping[str, Any]:
     """Return what the text of a scenario holds; nothing where it is no YAML."""
     try:
-        held = yaml.safe_load(scenario)
+        held = parse_yaml(scenario)
     except yaml.YAMLError:
         return {}
     return held if isinstance(held, Mapping) else {}
@@ -114,7 +115,7 @@ def searched(scenario: str) -> dict[str, Distribution]:
 def objective(scenario: str) -> str | None:
     """Return the column that a scenario's sweep makes best; None if it names none."""
     try:
-        held = yaml.safe_load(scenario)
+        held = parse_yaml(scenario)
     except yaml.YAMLError:
         return None
     if not isinstance(held, Mapping) or not held.get("search"):

@@ -118,9 +118,8 @@ class Usage:
     def traffic(self) -> tuple[float, float]:
         """The bytes of the run, down and up, and those of replies that were not used.
 
-        Runs that did not record the latter have them if each round has one Ask. Downloads of works
-        that are unfinished at the end are in no round; they are added to both. NaN where they are
-        not known.
+        Runs that did not record the latter have them if each round has one Ask. What works have
+        sent that are unfinished at the end is in vain, too. NaN where they are not known.
         """
         return _traffic(self)
 
@@ -230,7 +229,7 @@ def _traffic(usage: Usage) -> tuple[float, float]:
     sent = float(rounds["bytes_down"].sum() + rounds["bytes_up"].sum())
     status = events["status"].astype(str)
     down, up = _bytes_of_a_work(usage)
-    left = down * float((status == "unfinished").sum()) if "version" in events else 0.0
+    left = down * float((status == "unfinished").sum()) + up * float(_waits(usage).sum())
     if "bytes_wasted" in rounds and rounds["bytes_wasted"].notna().all():
         vain = float(rounds["bytes_wasted"].sum())
     elif (events["ask"] == 0).all() or "version" in events:
@@ -238,15 +237,20 @@ def _traffic(usage: Usage) -> tuple[float, float]:
         vain = down * (late + dropped) + up * late
     else:
         return sent, np.nan
-    return sent + left, vain + left
+    return sent, vain + left
 
 
 def _bytes_of_a_work(usage: Usage) -> tuple[float, float]:
     """Return the mean bytes that a work downloads, and uploads if it answers."""
-    ended = usage.events["status"].astype(str)[usage.events["round"] > 0]
-    answered = int((ended != "dropped").sum())
+    answered = usage.events["status"].astype(str).isin(("used", "late")) | _waits(usage)
     down, up = float(usage.rounds["bytes_down"].sum()), float(usage.rounds["bytes_up"].sum())
-    return down / max(1, len(ended)), up / max(1, answered)
+    return down / max(1, len(usage.events)), up / max(1, int(answered.sum()))
+
+
+def _waits(usage: Usage) -> pd.Series:
+    """Return which works have replied, and wait for others at the end of the run."""
+    unfinished = usage.events["status"].astype(str) == "unfinished"
+    return unfinished & (usage.events["end_s"] < _span(usage.rounds)[1])
 
 
 # -- times ---------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from rayfed.core.files import read_arrays, reading
+
 if TYPE_CHECKING:
     from rayfed.report.read.results import Run
 
@@ -50,7 +52,8 @@ class Walked:
         """Read a walk, which is written at the end of a run."""
         if not path.is_file():
             return None
-        with np.load(path, allow_pickle=False) as held:
+        with reading(path, "the walk of a run"):
+            held = read_arrays(path)
             values = {field.name: held[field.name] for field in fields(cls)}
         values["links"] = np.searchsorted(values["clients"], values["links"])
         return cls(**values)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rayfed.core.announced import every_part
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json
 from rayfed.runs import store
 from rayfed.runs.folder import LOCK
-from rayfed.runs.remote.names import MANIFESTS, RUN, file_of, is_passing
+from rayfed.runs.remote.names import LEADING, MANIFESTS, RUN, file_of, is_passing
 from rayfed.runs.remote.objects import Gone, Objects, batches
 from rayfed.runs.remote.staging import Staging
 
@@ -43,7 +45,9 @@ def _fetch(staging: Staging, objects: Objects) -> None:
     if not versions:
         raise ScenarioError(staging.url, "is no result folder; nothing is there")
     staging.write_note(session="", mine=False, sent=True)  # until it is whole
-    records = [name for name in versions if name.endswith((f"/{RUN}", *MANIFESTS))]
+    records = [
+        name for name in versions if name.endswith(tuple(f"/{leading}" for leading in LEADING))
+    ]
     _bring(staging, objects, {name: name for name in records}, versions)
     chosen = _chosen(versions, staging.folder)
     _bring(staging, objects, chosen, versions)
@@ -130,6 +134,8 @@ class Listed:
             tables = (record.get("tables") or {}).values()
             self.compacted |= _digests(compacted)
             self.digests |= _digests([record.get("files") or {}, *tables, *compacted])
+        with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
+            self.digests |= _digests(every_part(run))
 
 
 def _digests(groups: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -138,7 +144,7 @@ def _digests(groups: Iterable[Mapping[str, Any]]) -> set[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

@@ -10,11 +10,15 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from rayfed.core.announced import PARTS
+
 OWNER = ".owner.json"
 """Object that says who writes the folder."""
 RUN = "run.json"
 MANIFESTS = ("checkpoint/manifest.json", "checkpoint/previous.json")
 """Files of a run that say which of the others count."""
+LEADING = (RUN, PARTS, *MANIFESTS)
+"""Files of a run that list others."""
 _SEALED = re.compile(r"(^|/)(\w+\.parquet/part-[^/]+|checkpoint/[^/]+\.npz)$")
 _STAND_IN = re.compile(r"^(?P<stem>.*)\.(?P<digest>[0-9a-f]{32})(?P<suffix>\.\w+)$")
 _PASSING = re.compile(r"(^|/)(\.[^/]*|\w+\.(new|old))(/|$)")

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.files import parse_json
 from rayfed.runs.remote.names import OWNER
 from rayfed.runs.remote.objects import Objects, StoreError
 
@@ -138,7 +139,7 @@ class Owner:
 def read(objects: Objects) -> dict[str, Any]:
     """Return what the object says that names the owner; empty if there is none."""
     with suppress(ValueError):
-        held = json.loads(objects.read(OWNER) or b"{}")
+        held = parse_json(objects.read(OWNER) or b"{}")
         if isinstance(held, dict):
             return held
     return {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json
 
 NOTE = "remote.json"
 """File beside the local copy of a remote folder: of which URL, and what is known of it."""
@@ -36,7 +36,7 @@ def is_url(place: str | Path) -> bool:
 def read_note(folder: Path) -> dict[str, Any]:
     """Return what is noted beside the local copy of a remote folder; empty if it is none."""
     try:
-        note = json.loads((folder.parent / NOTE).read_text(encoding="utf-8"))
+        note = read_json(folder.parent / NOTE)
     except (OSError, ValueError):
         return {}
     return note if isinstance(note, dict) and note.get("copy") == folder.name else {}

@@ -110,19 +110,19 @@ def _started(staging: Staging, tell: Tell) -> Mirror:
                 raise ScenarioError(staging.url, "another process has begun a study there")
             if not before.new:
                 _bring(staging, objects, last, tell)
-            known = _known(staging, objects)
+            held = known(staging, objects)
         except BaseException:
             with suppress(StoreError):
                 owner.leave()
             raise
         changes = {"session": owner.session, "mine": True, "sent": False, "new": False}
         staging.write_note(**changes, versions={})
-    mirror = Mirror(staging, objects, owner, known, tell)
+    mirror = Mirror(staging, objects, owner, held, tell)
     mirror.start()
     return mirror
 
 
-def _known(staging: Staging, objects: Objects) -> Known:
+def known(staging: Staging, objects: Objects) -> Known:
     """Return what is remote, with the digests of what was brought here."""
     versions = staging.note().versions
     return {

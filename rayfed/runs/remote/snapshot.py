@@ -1,12 +1,11 @@
 """What a result folder holds at one moment, kept while it is uploaded.
 
 Files of results are replaced by renaming and never change in place, so that a hard link keeps what
-a file held, even if the run deletes it meanwhile. Only logs grow.
+a file held, even if the run deletes it meanwhile. Only logs and lists of parts grow.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rayfed.core.entries import Entry
-from rayfed.runs.remote.names import MANIFESTS, RUN, is_passing
+from rayfed.core.files import read_json
+from rayfed.runs.remote.names import LEADING, MANIFESTS, RUN, is_passing
 
 TRIES, WAIT_S = 20, 0.01
 """Looks at a run whose files change meanwhile: a checkpoint is settled within milliseconds."""
@@ -89,7 +89,7 @@ class Snapshots:
             If it cannot be had.
         """
         # What refers to others is looked at first: what it refers to was there before.
-        leading = [f"{run}/{name}" for name in (RUN, *MANIFESTS)]
+        leading = [f"{run}/{name}" for name in LEADING]
         for attempt in range(TRIES):
             if attempt:
                 time.sleep(WAIT_S)
@@ -104,7 +104,7 @@ class Snapshots:
         if held is None:
             return {}
         try:
-            said = json.loads((held.link or self.folder / name).read_text(encoding="utf-8"))
+            said = read_json(held.link or self.folder / name)
         except (OSError, ValueError):
             return {}
         return said if isinstance(said, dict) else {}
@@ -163,7 +163,7 @@ class Snapshots:
         """Return a file with what another holds, and whether it is a link."""
         self.count += 1
         link = self.links / str(self.count)
-        if path.suffix != ".txt":  # a log grows
+        if path.suffix not in (".txt", ".jsonl"):  # these grow
             with suppress(OSError):  # the disk may have no links
                 os.link(path, link)
                 return link, True

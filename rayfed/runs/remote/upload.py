@@ -3,7 +3,7 @@
 What a run's records list is there before they are, and deleted after they have changed:
 
 1. files that nothing remote refers to yet: arrays and parts, those of rounds last; other outputs;
-2. ``run.json`` of a run that goes on;
+2. ``parts.jsonl`` and ``run.json`` of a run that goes on;
 3. the manifests of checkpoints;
 4. ``run.json`` of a run that has ended;
 5. what nothing refers to any more is deleted, and stand-ins take their names.
@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
+from rayfed.core.announced import PARTS
 from rayfed.runs.remote.names import MANIFESTS, OWNER, RUN, file_of, is_sealed, stand_in
 from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.snapshot import Snapshot, Snapshots
@@ -57,13 +58,15 @@ class Uploads:
         records = [f"{run}/{RUN}" for run in snapshots]
         manifests = [f"{run}/{name}" for name in MANIFESTS for run in snapshots]
         rows = [name for name in every if "/rounds.parquet/" in name]
-        leading = {*records, *manifests, *rows}
+        parts = [f"{run}/{PARTS}" for run in snapshots]
+        leading = {*records, *manifests, *rows, *parts}
         ended = {
             name for name in records
             if source.text(every.get(name), name).get("status") != "running"
         }  # fmt: skip
         self._put(every, (name for name in every if name not in leading))
         self._put(every, rows)
+        self._put(every, parts)
         self._put(every, (name for name in records if name not in ended))
         self._put(every, manifests)
         self._put(every, ended)
@@ -119,4 +122,4 @@ def _is_wanted(name: str, snapshots: Mapping[str, Snapshot]) -> bool:
     held = snapshots[name.partition("/")[0]].get(file)
     if digest is not None:
         return held is not None and held.digest == digest
-    return held is not None or not (is_sealed(file) or file.endswith(MANIFESTS))
+    return held is not None or not (is_sealed(file) or file.endswith((*MANIFESTS, PARTS)))

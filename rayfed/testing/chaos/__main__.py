@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from rayfed.testing.chaos.case import Case, Outcome, run_seed
 from rayfed.testing.chaos.shrink import shrunk
 
 COMMAND = "python -m rayfed.testing.chaos"
+_SEEDS = 10**9  # of which the first is drawn
 _SAY_EVERY = 100  # cases, where no progress bar is seen
 _SHARED_MEMORY = Path("/dev/shm")  # its fsync is free; what a disk keeps is simulated
 
@@ -34,8 +36,12 @@ _SHARED_MEMORY = Path("/dev/shm")  # its fsync is free; what a disk keeps is sim
 def main(given: Sequence[str] | None = None) -> int:
     """Run cases; return 1 if anything was found."""
     options = _options(given)
-    first = options.seed if options.seed is not None else options.first
-    number = 1 if options.seed is not None else options.number
+    first, number = options.first, options.number
+    if options.seed is not None:
+        first, number = options.seed, 1
+    elif first is None:
+        first = secrets.randbelow(_SEEDS)
+        print(f"first seed: {first}", flush=True)
     if options.shrink:
         return _shrink(first, options.algorithms, nodes=options.nodes)
     campaign = Campaign(first)
@@ -106,6 +112,8 @@ def _shrink(seed: int, algorithms: Sequence[str], *, nodes: bool) -> int:
     print(yaml.safe_dump(case.scenario, sort_keys=False))
     print(f"# faults: {', '.join(map(str, case.faults)) or 'none'}")
     print(f"# changes of nodes: {', '.join(map(str, case.changes)) or 'none'}")
+    print(f"# edit: {case.edit or 'none'}")
+    print(f"# machines at a URL: {', '.join(map(str, case.blows)) or 'none'}")
     return 1
 
 
@@ -121,7 +129,7 @@ def _options(given: Sequence[str] | None) -> argparse.Namespace:
         prog=COMMAND, description="Run random scenarios with random faults, and say what breaks."
     )
     parser.add_argument("--number", "-n", type=int, default=100, help="cases (default: 100)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
+    parser.add_argument("--first", type=int, help="seed of the first (default: any, printed)")
     parser.add_argument("--seed", type=int, help="repeat the case of one seed, with all it says")
     parser.add_argument("--shrink", action="store_true", help="make the case of --seed smaller")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -22,28 +21,33 @@ import pandas as pd
 import yaml
 
 from rayfed import api
-from rayfed.core.errors import LONGEST, RayfedError, ScenarioError
+from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Silent
-from rayfed.study.invalid import errors_of
 from rayfed.study.plan import Plan
 from rayfed.testing.chaos.dice import Dice
+from rayfed.testing.chaos.edits import Edit, drawn_edit, resume_edited
 from rayfed.testing.chaos.faults import Attempt, Fault, drawn, strike
 from rayfed.testing.chaos.hosts import Watched, divided
 from rayfed.testing.chaos.invariants import Ended, broken
 from rayfed.testing.chaos.nodes import WALL_S, Change, drawn_changes, run_on_nodes
-from rayfed.testing.chaos.scenarios import Scenario, draw
+from rayfed.testing.chaos.remote import Blow, drawn_blows, run_at_url
+from rayfed.testing.chaos.scenarios import draw
+from rayfed.testing.chaos.trial import Scenario
+from rayfed.testing.chaos.words import failure_of, reason_of, wordy
 from rayfed.testing.cluster import no_ray, pool, stored
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.disk import Disk
+from rayfed.testing.disk import Disk, Down
 
 LONGEST_S = 60.0
 """Seconds of processor time that a case may take; a busy machine does not stretch them."""
 _PATIENCE_S = 300.0  # for another process
 _PAGES = 0.03  # of the cases that write the page
-_NUMBER = re.compile(r"(?<!\w)-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
+_EDITED = 0.25  # of the cases that are resumed after something was changed
+_AT_URLS = 0.1  # of the cases that also run in a folder at a URL
+_LONGEST_PAGE = 8  # file operations
 _RAY = 0.0003  # of the cases that also run on Ray
 
 
@@ -66,12 +70,18 @@ class Case:
         Share in [0, 1) that decides among how many actors the clients are divided there.
     faults : tuple of Fault
         One after the other; each begins where the one before left the folder.
-    page : bool
-        Whether the page is written, too.
+    page : float, optional
+        Share in [0, 1) of the file operations at which the process dies that writes the page; it is
+        not written if None.
     ray : bool
         Whether the scenario runs on Ray, too.
     changes : tuple of Change
         What happens to the nodes of a Ray cluster where it also runs; on none if there are none.
+    edit : Edit, optional
+        What is changed before a resume.
+    blows : tuple of Blow
+        What happens to the machines that run it in a folder at a URL; nobody does if there are
+        none.
     """
 
     seed: int
@@ -79,9 +89,11 @@ class Case:
     block: int
     hosts: float
     faults: tuple[Fault, ...]
-    page: bool
+    page: float | None
     ray: bool
     changes: tuple[Change, ...] = ()
+    edit: Edit | None = None
+    blows: tuple[Blow, ...] = ()
 
     @classmethod
     def drawn(
@@ -95,7 +107,9 @@ class Case:
         scenario = draw(dice, folder, algorithms)
         case = cls(
             seed, scenario, dice.whole(1, 4), dice.share(), drawn(dice),
-            dice.chance(_PAGES), dice.chance(_RAY),
+            dice.share() if dice.chance(_PAGES) else None, dice.chance(_RAY),
+            edit=drawn_edit(dice) if dice.chance(_EDITED) else None,
+            blows=drawn_blows(dice) if dice.chance(_AT_URLS) else (),
         )  # fmt: skip
         changing = dice.chance(_RAY) or nodes
         return replace(case, changes=drawn_changes(dice)) if changing else case
@@ -189,8 +203,12 @@ class _Execution:
         if self.case.changes:
             self.compared("nodes", calm, lambda: self.on_nodes(calm))
         self.compared("faults", calm, lambda: self.disturbed(plan, operations))
-        if self.case.page:
-            self.page(calm)
+        if self.case.edit is not None:
+            self.edited(plan, calm, operations, self.case.edit)
+        if self.case.blows:
+            self.compared("url", calm, lambda: self.at_url(plan))
+        if self.case.page is not None:
+            self.page(calm, self.case.page)
 
     def plan(self) -> Plan | None:
         """Return the plan of the scenario; None if it is refused."""
@@ -279,44 +297,31 @@ class _Execution:
         except AssertionError as error:
             self.outcome.findings.append((step, str(error)))
 
-    def page(self, calm: Attempt) -> None:
-        """Write the page, as the commands do."""
-        api.execute(calm.plan, calm.folder, resume=True, watch=Silent())
-        if not (calm.folder / "report.html").stat().st_size:
-            self.outcome.findings.append(("page", "it is empty"))
+    def edited(self, plan: Plan, calm: Attempt, operations: int, edit: Edit) -> None:
+        """Resume the study after something was changed, and note whether that was refused."""
+        home = self.folder / "edited"
+        became, wrong = resume_edited(plan, calm.folder, home, edit, operations)
+        if became is not None:
+            self.outcome.faults.append(f"edit: {edit.kind}, {became}")
+        self.outcome.findings += [("edit", f"{edit}: {text}") for text in wrong]
 
+    def at_url(self, plan: Plan) -> Path:
+        """Run the study in a folder at a URL, on machines that die."""
+        self.outcome.faults += ["url"] * len(self.case.blows)
+        return run_at_url(plan, self.folder / "machines", self.case.blows)
 
-def reason_of(error: Exception) -> str:
-    """Return a refusal without names of keys, plug-ins and numbers.
-
-    Examples
-    --------
-    >>> reason_of(ScenarioError("seeds.0", "found -1; it should be at least 0"))
-    'seeds.#: it should be at least #'
-    """
-    first = errors_of(error)[0] if isinstance(error, ScenarioError) else error
-    place = getattr(first, "place", "")
-    text = getattr(first, "problem", str(first))
-    text = text.partition("; ")[2] or text
-    plain = re.sub(r"'[^']*'|\S*/\S+", "...", f"{place}: {text}")
-    return _NUMBER.sub("#", plain)
-
-
-def failure_of(reason: str) -> str:
-    """Return why a run failed, without its numbers."""
-    return re.sub(r"'[^']*'", "...", _NUMBER.sub("#", reason))
-
-
-def wordy(error: Exception) -> Iterator[str]:
-    """Yield what is wrong with the text of a refusal."""
-    for each in errors_of(error) if isinstance(error, ScenarioError) else [error]:
-        text = str(each)
-        if not text.isprintable() or not text.strip():
-            yield f"a refusal is not one line: {text!r}"
-        if len(text) > LONGEST:
-            yield f"a refusal has {len(text)} characters: {text}"
-        if re.search(r"pydantic|Traceback|Error\b", text):
-            yield f"a refusal speaks of its programs: {text}"
+    def page(self, calm: Attempt, died_at: float) -> None:
+        """Write the page, as the commands do, and again after a process died that wrote it."""
+        result = api.execute(calm.plan, calm.folder, resume=True, watch=Silent())
+        page = calm.folder / "report.html"
+        written, rounds = page.read_bytes(), len(result.rounds)
+        with suppress(Down), Disk(down_at=1 + int(died_at * _LONGEST_PAGE)).patched():
+            result.report()
+        self.outcome.faults.append("page")
+        if len(api.load(calm.folder).rounds) != rounds:
+            self.outcome.findings.append(("page", "other rounds are read"))
+        if not written or api.load(calm.folder).report().read_bytes() != written:
+            self.outcome.findings.append(("page", "it is empty, or another one"))
 
 
 @contextmanager

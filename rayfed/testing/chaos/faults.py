@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,22 +19,26 @@ from typing import Any
 
 import numpy as np
 
+from rayfed import api
+from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import RunProgress
+from rayfed.runs.afterwards import complete
+from rayfed.runs.backend import RunProgress, Silent
 from rayfed.runs.folder import LOCK
-from rayfed.runs.outcome import ended
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan import Plan
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.hosts import ChangingCluster, LosingHosts
+from rayfed.testing.chaos.processes import RAYS, Running, set_executor
+from rayfed.testing.checks.common import require
 from rayfed.testing.cluster import no_ray
 from rayfed.testing.disk import Disk, Down, ForgetfulDisk
 
 _KEPT = ("scenario.yaml", LOCK)  # of the user, or without content
 _LONGEST_FULL = 60  # file operations
-_PATIENCE_S = 120.0
+_IN_USE = "another process is running this study"
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,16 @@ class Attempt:
     ) -> dict[str, str]:
         """Go on with the runs that have not ended, and return the outcome of all."""
         runs = self.plan.runs if runs is None else runs
-        outcome = ended(self.folder, [run.folder for run in runs])
+        outcome = api.kept(self.plan, self.folder)
         waiting = [run for run in runs if run.folder not in outcome]
         study = SerialStudy(self.folder, executor)
-        return outcome | study.execute(
+        outcome |= study.execute(
             waiting, self.plan.tables, True, report or (lambda progress, outcome: None)
         )
+        for run in runs:
+            if outcome.get(run.folder) == "finished":
+                complete(run, self.plan.tables, self.folder / run.folder)
+        return outcome
 
     def share(self, at: float) -> int:
         """Return the number of a file operation, from 1."""
@@ -151,16 +158,33 @@ def nodes(attempt: Attempt, fault: Fault) -> None:
 
 
 def damage(attempt: Attempt, fault: Fault) -> None:
-    """Tear, empty, change, replace or delete a file, or add a stray one."""
+    """Tear, empty, change, replace or delete files, or add stray ones.
+
+    One file in half of the cases, up to four in most others, or all files of a folder.
+    """
     files = sorted(
         path for path in attempt.folder.rglob("*") if path.is_file() and path.name not in _KEPT
     )
     if not files:
         return
-    path = files[int(fault.at * len(files))]
+    draw = np.random.default_rng([int(share * 2**32) for share in (fault.at, fault.how)])
+    first, many = files[int(fault.at * len(files))], draw.random()
+    others = [files[k] for k in draw.integers(0, len(files), size=int(draw.integers(1, 4)))]
+    if many < 0.5:
+        others = []
+    elif many > 0.9:
+        others = [path for path in files if path.parent == first.parent]
+    _damage(first, fault.how)
+    for path in others:
+        if path.exists():  # it may be among them twice
+            _damage(path, draw.random())
+
+
+def _damage(path: Path, how: float) -> None:
+    """Damage a file."""
     content = path.read_bytes()
     middle = len(content) // 2
-    match int(fault.how * 7):
+    match int(how * 7):
         case 0:
             path.write_bytes(content[:middle])
         case 1:
@@ -178,27 +202,67 @@ def damage(attempt: Attempt, fault: Fault) -> None:
             path.unlink()
 
 
+def twice(attempt: Attempt, fault: Fault) -> None:
+    """Resume the study a second time while it goes on, which has to be refused."""
+    total = sum(run.ending.rounds for run in attempt.plan.runs)
+    second = _Second(attempt.folder, 1 + int(fault.at * total))
+    resumed(attempt.folder, second)
+    require(second.said is None or _IN_USE in second.said, f"a second resume: {second.said}")
+
+
+def resumed(folder: Path, watch: Silent | None = None, *, accept: bool = False) -> None:
+    """Resume a study as users do, in this process; that runs fail is a result like others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        api.resume(folder, watch=watch or Silent(), page=False, accept_changes=accept)
+
+
+class _Second(Silent):
+    """Resumes a study when another resume of it has reported so often."""
+
+    def __init__(self, folder: Path, at: int) -> None:
+        self.folder, self.left = folder, at
+        self.said: str | None = None
+
+    def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.said = "it was not refused"
+            try:
+                resumed(self.folder)
+            except ScenarioError as error:
+                self.said = str(error)
+
+
 def process(attempt: Attempt, fault: Fault) -> None:
     """Kill a process of its own that runs the study, with signal 9."""
-    words = [sys.executable, "-m", "rayfed", "resume", str(attempt.folder)]
-    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + _PATIENCE_S
-    try:
-        while running.poll() is None and time.monotonic() < end:
-            if any(attempt.folder.glob("*/run.json")):
-                time.sleep(0.2 * fault.at)
-                break
-            time.sleep(0.001)
-    finally:
-        running.kill()
-        running.wait()
+    with _resuming(attempt.folder) as study:
+        study.begun()
+        time.sleep(0.2 * fault.at)
+        study.strike("main", signal.SIGKILL)
+
+
+def _resuming(folder: Path) -> Running:
+    return Running.rayfed(folder, "resume", str(folder), "--no-page")
+
+
+def servers(attempt: Attempt, fault: Fault) -> None:
+    """Kill a server, a driver or a client actor of Ray while it runs the study."""
+    before = set_executor(attempt.folder, {"name": "ray", "clients_per_actor": 1})
+    with _resuming(attempt.folder) as study:
+        study.begun()
+        time.sleep(fault.at)
+        study.strike(RAYS[int(fault.how * len(RAYS))], signal.SIGKILL)
+        study.wait()
+    set_executor(attempt.folder, before)
 
 
 FAULTS: Mapping[str, Callable[[Attempt, Fault], None]] = {
-    each.__name__: each for each in (damage, full, host, kill, nodes, power, process, stop)
+    each.__name__: each
+    for each in (damage, full, host, kill, nodes, power, process, servers, stop, twice)
 }
 """What can happen, by name."""
-WEIGHTS = {"kill": 3.0, "power": 2.0, "full": 1.5, "damage": 2.0, "process": 0.01}
+WEIGHTS = {"kill": 3.0, "power": 2.0, "full": 1.5, "damage": 2.0, "process": 0.01, "servers": 0.005}
 """How often it does, in place of 1."""
 
 

@@ -48,6 +48,8 @@ class Watched:
         """Run the client halves of an Ask."""
         if request.owner in ("algorithm", "selection"):
             down = sum(np.asarray(value).nbytes for value in send.values())
+            if request.rows is not None:  # a stack of versions, of which each client gets one
+                down //= len(next(iter(send.values())))
             self.traffic[key, request.round, request.ask] = Traffic(down, request.up)
         return self.executor.exchange(key, request, send)
 

@@ -21,14 +21,16 @@ import pandas as pd
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST, RayfedError
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.rows import NOT_FINITE
 from rayfed.engine.run import Run
 from rayfed.engine.state import COUNTS, STATUS
 from rayfed.runs.records import EVENTS
 from rayfed.study.checks import first_ask
 from rayfed.testing.chaos.hosts import Traffic
+from rayfed.testing.chaos.sent import check_bytes, check_ends
 from rayfed.testing.checks.common import require
+
+__all__ = ["Ended", "broken", "check_bytes", "check_ends", "invariants"]
 
 _POINTS = (0.0, 0.2, 0.5, 0.8, 0.999)  # of a piece of work at which its client must be there
 _ROUNDS = ("round", "time_s", "loss", "accuracy", *COUNTS)
@@ -341,47 +343,6 @@ def check_flight(ended: Ended) -> None:
             require(at_once <= 2, f"client {client} has three works at a time")
             ends = np.minimum(ends, starts + works["compute_s"].to_numpy())
         require(starts[1:] >= ends[:-1], f"client {client} has two works at a time")
-
-
-def check_ends(ended: Ended) -> None:
-    """Check that all work that was sent out ends in the table of events, once."""
-    if ended.apart or not ended.by_rounds or not ended.finished:
-        return
-    sent = {sent.down for sent in ended.traffic.values()}
-    if len(sent) == 1 and not ended.run.participation.selection.asks:  # of one kind of Ask
-        total, each = int(ended.rounds["bytes_down"].sum()), sent.pop()
-        require(total == each * len(ended.events), f"{total} bytes went to {len(ended.events)}")
-
-
-def check_bytes(ended: Ended) -> None:
-    """Check that the bytes of a row are what was sent, and what came back."""
-    run = ended.run
-    if not ended.apart:  # the model that a client downloads may be older than the row
-        return
-    rounds, events = ended.rounds.set_index("round"), ended.events
-    itemsize = run.training.dtype.itemsize
-    listens = run.participation.selection.listens or Budgets.of(run).listens
-    free = run.training.algorithm.pooled
-    for number, asks in events.groupby("round"):
-        if number not in rounds.index:
-            continue
-        down = up = vain = 0
-        known = True
-        for ask, work in asks.groupby("ask"):
-            sent = ended.traffic.get((run.folder, number, ask))
-            known = known and sent is not None
-            if sent is None or free:
-                continue
-            back = int((work["status"] != "dropped").sum())
-            each = sum(itemsize * n if n > 1 else 8 * n for n in sent.up.values())
-            each += 8 if listens and (work["steps"] > 0).any() else 0
-            down, up = down + sent.down * len(work), up + each * back
-            late = int((work["status"] == "late").sum())
-            vain += sent.down * int((work["status"] != "used").sum()) + each * late
-        if known:
-            columns = ["bytes_down", "bytes_up", "bytes_wasted"]
-            found, sums = tuple(rounds.loc[number, columns]), (down, up, vain)
-            require(found == sums, f"round {number}: {found} bytes, sent were {sums}")
 
 
 def check_clients(ended: Ended) -> None:

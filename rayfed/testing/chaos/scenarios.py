@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
-import tempfile
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from rayfed import api
 from rayfed.core import plugins
-from rayfed.core.errors import ScenarioError
 from rayfed.population import Crash, Network, Server
 from rayfed.selection import All, Selection
 from rayfed.study.participation import Participation
 from rayfed.study.parts import Evaluate
-from rayfed.testing.chaos.dice import Dice, Settings, Undrawn
-from rayfed.testing.chaos.tables import ALWAYS, EXCLUSIVE, SKIPPED, SOLVERS, table, weights
-
-Scenario: TypeAlias = dict[str, Any]
+from rayfed.testing.chaos.dice import Dice
+from rayfed.testing.chaos.own import STANDS_IN, TASKS, network, table_file
+from rayfed.testing.chaos.tables import SOLVERS, weights
+from rayfed.testing.chaos.trial import Scenario, fits, settings
 
 MOST_CLIENTS = 9
 MOST_ROUNDS = 6
@@ -47,7 +43,7 @@ _NONSENSE: tuple[Any, ...] = (
     {},
     [0],
 )
-_TRIAL_CLIENTS = 4
+_TABLES = 0.15  # of the problems that take any table
 
 
 def draw(dice: Dice, folder: Path, algorithms: Collection[str] = ()) -> Scenario:
@@ -89,8 +85,8 @@ class _Drawing:
 
     def __init__(self, dice: Dice, folder: Path, algorithms: Collection[str]) -> None:
         self.dice = dice
-        self.count = dice.whole(2, MOST_CLIENTS)
-        self.settings = _settings(dice, self.count, folder)
+        self.count, self.folder = dice.whole(2, MOST_CLIENTS), folder
+        self.settings = settings(dice, self.count, folder)
         self.weights = dict(weights())
         if algorithms:
             left_out = set(plugins.find("algorithms")) - set(algorithms)
@@ -99,8 +95,7 @@ class _Drawing:
     def scenario(self) -> Scenario:
         """Return the whole scenario."""
         dice = self.dice
-        data = self.data()
-        names = {"problem": data["problem"]["name"], "dataset": data["problem"]["dataset"]["name"]}
+        data, names = self.data()
         algorithms = [self.algorithm(names) for _ in range(1 if dice.chance(0.85) else 2)]
         walking = any(needs_walk for _, needs_walk in algorithms)
         methods = [given["name"] for given, _ in algorithms]
@@ -145,23 +140,35 @@ class _Drawing:
 
     # -- data ------------------------------------------------------------------------------
 
-    def data(self) -> Scenario:
-        """Return problem and partition."""
+    def data(self) -> tuple[Scenario, dict[str, str]]:
+        """Return problem and partition, and the names that other parts must fit; see `fits`."""
         dice = self.dice
         problem = self.name("problems")
-        dataset = self.name("datasets", lambda name: fits(problem=problem, dataset=name))
-        given = self.plugin("problems", problem)
-        given["dataset"] = self.plugin("datasets", dataset)
+        given, names = self.plugin("problems", problem), {"problem": problem}
+        if problem == "network":
+            given = {"name": problem, **network(dice)}
+        if "dataset" not in given:
+            given["dataset"] = self.dataset(problem)
         if dice.chance(0.3):
             given["test"] = dice.one_of([0.0, 0.2, 0.5])
-        if dice.chance(0.2):
+        if dice.chance(0.2 if problem != "network" else _UNFIT):
             given["init"] = dice.one_of(["zeros", "normal", "uniform"])
-        parts = {"problem": problem, "dataset": dataset}
-        split_by = dice.chance(0.7) and (fits(**parts, partition="iid") or dice.chance(_UNFIT))
-        if not split_by:  # at random, or as the data says
-            return {"problem": given}
-        split = self.name("partitions", lambda name: fits(**parts, partition=name))
-        return {"problem": given, "partition": self.plugin("partitions", split)}
+        table = isinstance(given["dataset"], str)
+        stand_in = STANDS_IN.get(TASKS.get(problem, 0), "synthetic")
+        names["dataset"] = stand_in if table else given["dataset"]["name"]
+        split_by = dice.chance(0.7) and (fits(**names, partition="iid") or dice.chance(_UNFIT))
+        owned = table and dice.chance(0.8)  # rows have their clients, most of the time
+        if owned or not split_by:  # at random, or as the data says
+            return {"problem": given}, names
+        split = self.name("partitions", lambda name: fits(**names, partition=name))
+        return {"problem": given, "partition": self.plugin("partitions", split)}, names
+
+    def dataset(self, problem: str) -> dict[str, Any] | str:
+        """Return data for a problem, or the path of a table."""
+        if problem in TASKS and self.dice.chance(_TABLES):
+            return table_file(self.dice, self.count, self.folder, TASKS[problem])
+        name = self.name("datasets", lambda name: fits(problem=problem, dataset=name))
+        return self.plugin("datasets", name)
 
     # -- algorithms ------------------------------------------------------------------------
 
@@ -344,52 +351,3 @@ class _Drawing:
     def _class_of(select: dict[str, Any]) -> type[Selection]:
         cls: type[Selection] = plugins.find("selections")[select["name"]]
         return cls
-
-
-def _settings(dice: Dice, clients: int, folder: Path, changed: float = 0.3) -> Settings:
-    return Settings(
-        dice, table(clients, folder), folder,
-        skipped=SKIPPED, always=ALWAYS, one_of=EXCLUSIVE, changed=changed,
-    )  # fmt: skip
-
-
-@cache
-def fits(
-    problem: str = "least-squares",
-    dataset: str = "linear",
-    partition: str | None = None,
-    algorithm: str = "fedavg",
-    selection: str = "uniform",
-    topology: str | None = None,
-    solver: str | None = None,
-    flag: str | None = None,
-    drift: str | None = None,
-) -> bool:
-    """Return whether plug-ins of these names, with their defaults, make a scenario."""
-    with tempfile.TemporaryDirectory() as folder:
-        settings = _settings(Dice(0), _TRIAL_CLIENTS, Path(folder), changed=0.0)
-        try:
-            data = settings.plugin("datasets", dataset)
-            scenario: Scenario = {
-                "rounds": 1,
-                "problem": {**settings.plugin("problems", problem), "dataset": data},
-                "clients": {"count": _TRIAL_CLIENTS},
-                "participation": {"select": settings.plugin("selections", selection)},
-                "algorithms": [settings.plugin("algorithms", algorithm)],
-                "evaluate": {} if flag is None else {flag: True},
-                "executor": "serial",
-            }
-            if solver is not None:
-                scenario["algorithms"][0]["local"] = settings.plugin("solvers", solver)
-            for key, kind, name in (
-                ("partition", "partitions", partition), ("topology", "topologies", topology),
-                ("drift", "drifts", drift),
-            ):  # fmt: skip
-                if name is not None:
-                    scenario[key] = settings.plugin(kind, name)
-            api.prepare(api.read(scenario))
-        except (ScenarioError, Undrawn):
-            return False
-        except Exception:  # a finding, which the case itself will make
-            return True
-    return True

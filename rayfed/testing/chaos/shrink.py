@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rayfed.testing.chaos.case import Case, run_case
-from rayfed.testing.chaos.scenarios import Scenario, places
+from rayfed.testing.chaos.scenarios import places
+from rayfed.testing.chaos.trial import Scenario
 
 
 def shrunk(case: Case, finding: str) -> Case:
@@ -26,7 +27,16 @@ def shrunk(case: Case, finding: str) -> Case:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Yield cases that lack one thing each."""
+    """Yield cases that lack one thing each; the first lacks all that is done to the study."""
+    bare = replace(case, faults=(), changes=(), edit=None, blows=(), page=None, ray=False)
+    if bare != case:
+        yield bare
+    if case.edit is not None:
+        yield replace(case, edit=None)
+    if case.page is not None:
+        yield replace(case, page=None)
+    for index in range(len(case.blows)):
+        yield replace(case, blows=case.blows[:index] + case.blows[index + 1 :])
     for index in range(len(case.faults)):
         yield replace(case, faults=case.faults[:index] + case.faults[index + 1 :])
     for index in range(len(case.changes)):

@@ -11,12 +11,15 @@ from rayfed.clients import Clients
 from rayfed.clients.solvers import Solver
 from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.examples import examples
 from rayfed.testing.toy import clients_of
 
 SIZES = np.array([6, 3, 1, 5, 6, 2, 4])
 _FEATURES = 3
+_STEPS = np.array([9, 4, 12, 1, 9, 9, 3])  # of the wide models
+_ROUNDING = 1e-10
 
 
 def check_budget(cls: type[Solver], folder: Path) -> None:
@@ -66,6 +69,31 @@ def check_descent(cls: type[Solver], folder: Path) -> None:
         x = _start(clients)
         before, after = clients.value(x).sum(), clients.value(clients.solve(x).x).sum()
         require(after < before, f"{solver}: the objectives went from {before:g} to {after:g}")
+
+
+def check_wide(cls: type[Solver], folder: Path) -> None:
+    """Check that wide linear models end where steps on all their columns end.
+
+    Some solvers may work in the span of the rows of linear models there; asked to show the model
+    after every step, none does.
+    """
+    for solver in examples(cls, folder):
+        clients = _wide(solver)
+        x = _start(clients)
+        local = clients.solve(x)
+        shown = clients.solve(x, after_step=lambda now, who: None)
+        off = np.abs(local.x - shown.x).max() / np.abs(shown.x).max()
+        require(off < _ROUNDING, f"{solver}: {clients.p} numbers end elsewhere, {off:.1e} off")
+        np.testing.assert_allclose(local.loss, shown.loss, rtol=_ROUNDING)
+
+
+def _wide(solver: Solver) -> Clients:
+    """Return clients of 6 rows with models of 610 numbers: more than `span.FEWEST_NUMBERS`."""
+    rng = np.random.default_rng(8)
+    n = 6 * len(_STEPS)
+    X, y = rng.standard_normal((n, 60)), rng.integers(0, 10, n)
+    table = Table(X, y, 10, client=np.repeat(np.arange(len(_STEPS)), 6))
+    return clients_of(table, SoftmaxRegression(), solver=solver, steps=_STEPS)
 
 
 def _clients(solver: Solver, dtype: npt.DTypeLike = np.float64) -> Clients:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from zipfile import BadZipFile
 
 import numpy as np
 
-from rayfed.core.arrays import Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import check_room, read_arrays, reading
 from rayfed.core.plugins import FilePath
 from rayfed.topology.graph import Graph
 from rayfed.topology.walks.base import Walk
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rayfed.topology.base import Graphs
 
 _SURE = 1e-9  # largest deviation of a row sum from 1
+_FORMATS = ("csr", "csc", "coo", "dia")
+_INDEX, _TEXT = 32, 8  # bytes for a row or column of a sparse matrix, and for one of a text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,27 +117,74 @@ def _unreachable(matrix: csr_array[Any]) -> tuple[int, int] | None:
 
 
 def _read(path: Path) -> csr_array[Any]:
-    from scipy.sparse import csr_array, load_npz
+    from scipy.sparse import csr_array
 
-    try:
-        if path.suffix == ".npz":
-            held: Any = load_npz(path)
+    with reading(path, "a matrix", "give numbers alone"):
+        if path.suffix != ".npz":
+            made: csr_array[Any] = csr_array(_table(path))
         else:
-            held = _table(path)
-    except OSError as error:
-        raise ScenarioError(str(path), f"cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, BadZipFile) as error:
-        line = str(error).partition("\n")[0].partition(";")[0]
-        raise ScenarioError(str(path), f"holds no matrix ({line}); give numbers alone") from error
-    made: csr_array[Any] = csr_array(held, dtype=np.float64)
+            data, where, shape = _sparse(read_arrays(path))
+            check_room(_INDEX * sum(shape), str(path), "its rows and columns", "give fewer")
+            made = csr_array((data, where), shape=shape)
     made.sum_duplicates()
     made.eliminate_zeros()
     return made
 
 
+def _sparse(held: Mapping[str, Array]) -> tuple[Floats, tuple[Ints, Ints], tuple[int, int]]:
+    """Return entries (E,), their rows and columns (E,), and the shape of a matrix.
+
+    SciPy trusts the indices of a file, and writes beside its arrays where they are wrong.
+
+    Parameters
+    ----------
+    held : mapping of str to array
+        What ``scipy.sparse.save_npz`` writes.
+
+    Raises
+    ------
+    ValueError
+        If it is of another format, or entries are no numbers or lie outside of the matrix.
+    """
+    form, data = held["format"].item(), held["data"]
+    form = form.decode() if isinstance(form, bytes) else form
+    if form not in _FORMATS:
+        raise ValueError(f"it is of format {form!r}; save matrix.tocsr()")
+    if data.dtype.kind not in "biuf":
+        raise ValueError(f"entries of type {data.dtype}")
+    rows, columns = _indices(held, "shape").tolist()
+    if form == "coo":
+        where = _indices(held, "row"), _indices(held, "col")
+    elif form == "dia":
+        column = np.broadcast_to(np.arange(data.shape[1]), data.shape)
+        row = column - _indices(held, "offsets")[:, None]
+        inside = (row >= 0) & (row < rows) & (column < columns)  # others are no entries
+        data, where = data[inside], (row[inside], column[inside])
+    else:
+        inner, count = _indices(held, "indices"), np.diff(_indices(held, "indptr"))
+        if len(count) != (rows if form == "csr" else columns) or (count < 0).any():
+            raise ValueError("its indptr does not fit its shape")
+        outer = np.repeat(np.arange(len(count)), count) if count.sum() == len(inner) else inner[:0]
+        where = (outer, inner) if form == "csr" else (inner, outer)
+    if not data.shape == where[0].shape == where[1].shape:
+        raise ValueError("it has other numbers of entries and of places")
+    for index, size in zip(where, (rows, columns), strict=True):
+        if len(index) and not 0 <= index.min() <= index.max() < size:
+            raise ValueError(f"an entry lies outside of its {rows} rows and {columns} columns")
+    return data.astype(np.float64), where, (rows, columns)
+
+
+def _indices(held: Mapping[str, Array], name: str) -> Ints:
+    """Return whole numbers (n,) by their name."""
+    if held[name].dtype.kind not in "iu" or held[name].ndim != 1:
+        raise ValueError(f"its {name} is no list of whole numbers")
+    return held[name].astype(np.int64)
+
+
 def _table(path: Path) -> Floats:
     """Return the numbers of a CSV file; raises on an empty one, where NumPy only warns."""
-    with path.open(encoding="utf-8") as file:  # raises an OSError that says why
+    check_room(_TEXT * path.stat().st_size, str(path), "its numbers", "give a sparse matrix")
+    with path.open(encoding="utf-8") as file:
         rows = [row for row in file if row.strip()]
     if not rows:
         raise ValueError("it is empty")

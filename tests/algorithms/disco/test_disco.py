@@ -253,7 +253,19 @@ FEDHYBRID = {
     [("quadratic", 1.0, 31, (3, 9), (1, 3)), ("mushroom", 2.0, 150, (13, 172), (8, 93))],
 )
 def test_published_counts_of_fedhybrids_follow_up(problem, lr, descent, damped, undamped, tmp_path):
-    """Until ln(F - F*) < -20: outer steps and exchanges; gradient descent counts them from 0."""
+    """Until ln(F - F*) < -20: outer steps and exchanges; gradient descent counts them from 0.
+
+    Outer steps do not hang on rounding: on the mushrooms the gap is more than 25 times above the
+    bound before the last one and more than 4,000 times below it after. Nor do those of gradient
+    descent, a contraction: 1.05 times above and 0.93 times after, where rounding moves a gap by
+    1e-7 of it.
+
+    Exchanges on the mushrooms do. Conjugate gradients lose orthogonality there, so each of the
+    first three damped outer steps, and the first undamped one, ends a step earlier or later where
+    products differ in their last bits. Nine ways of computing (`scripts.kernels`) gave 171 and 172
+    damped exchanges. With Hessians and products off by 1e-14, 60 times, they were 172 to 174; of 40
+    undamped runs 33 took 94. On the quadratic 3 steps are exact.
+    """
     gap = math.exp(-20)
     told = rows(
         study(
@@ -269,8 +281,11 @@ def test_published_counts_of_fedhybrids_follow_up(problem, lr, descent, damped, 
     ).groupby("label")
     assert (told.loss_gap.last() < gap).all()
     last, exchanges = told["round"].last(), told.communications.sum()
-    assert (last["disco"], exchanges["disco"]) == damped
-    assert (last["undamped"], exchanges["undamped"]) == undamped
+    rounding = {"quadratic": (0, 0), "mushroom": (3, 1)}[problem]
+    assert last["disco"] == damped[0]
+    assert exchanges["disco"] == pytest.approx(damped[1], abs=rounding[0])
+    assert last["undamped"] == undamped[0]
+    assert exchanges["undamped"] == pytest.approx(undamped[1], abs=rounding[1])
     assert last["gradient-descent"] == descent + 1
 
 

@@ -305,7 +305,7 @@ def test_an_error_says_which_of_several_it_is(mixed):
         (
             {"dataset": {"name": "synthetic", "features": 2500, "classes": 3, "samples": 12}},
             {"newton": 1},
-            "newton_solver.*found cholesky.*7503 x 7503 takes 0.4 GiB; use cg",
+            "newton_solver.*found cholesky.*7503 x 7503 takes 429 MiB; use cg",
         ),
         (
             {"l2": 0.0},

@@ -401,13 +401,13 @@ def test_with_a_multiplier_for_each_pair_all_neighbourhoods_agree(study, formula
 
 def test_neighbourhoods_agree_though_clients_are_away_at_times(study):
     centres, run = study
-    away = {"name": "cyclic", "groups": 3, "rounds": 1}
+    away = {"name": "bernoulli", "p": 0.7}
     keys = walk_on_a_ring(
         clients={"availability": away},
         participation={"select": {"name": "walk", "rule": {"name": "metropolis", "lazy": 0.1}}},
     )
     result = run(1500, keys, clients=6, beta=2.5, tokens="neighbourhood")
-    assert (result.rounds.participants == 1).sum() > 0
+    assert (result.rounds.participants == 0).sum() > 0  # the visited one is away with its token
     assert np.abs(result.model("rwsadmm-seed0") - centres[:6].mean(axis=0)).max() < 1e-3
 
 

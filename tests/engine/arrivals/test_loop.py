@@ -99,7 +99,8 @@ def test_with_everybody_equally_fast_fedbuff_is_fedavg_to_the_byte(tmp_path, see
     result = run(made, tmp_path / "out")
     fedavg, fedbuff = (result.rounds[result.rounds.label == n] for n in ("fedavg", "fedbuff"))
     assert len(fedavg) == 13
-    for column in ("time_s", "loss", "test_loss", "accuracy", "participants", "bytes_up"):
+    scores = ("time_s", "loss", "test_loss", "accuracy", "participants")
+    for column in (*scores, "bytes_down", "bytes_up", "bytes_wasted"):
         np.testing.assert_array_equal(fedavg[column], fedbuff[column])
     first, second = (result.model(name) for name in result.outcome)
     np.testing.assert_array_equal(first, second)

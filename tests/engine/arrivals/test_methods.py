@@ -173,7 +173,8 @@ def test_fedat_with_one_tier_is_fedavg_to_the_byte(tmp_path, weights):
     fedavg, fedat = (result.rounds[result.rounds.label == n] for n in ("fedavg", "fedat"))
     assert fedavg.late.sum() > 0
     assert fedavg.dropped.sum() > 0
-    for column in ("time_s", "loss", "test_loss", "participants", "late", "dropped", "bytes_up"):
+    scores = ("time_s", "loss", "test_loss", "participants", "late", "dropped")
+    for column in (*scores, "bytes_down", "bytes_up", "bytes_wasted"):
         np.testing.assert_array_equal(fedavg[column], fedat[column])
     first, second = (result.model(name) for name in result.outcome)
     np.testing.assert_array_equal(first, second)
@@ -236,8 +237,11 @@ def test_more_tiers_than_clients_are_one_client_each(tmp_path):
 # -- CA2FL, and state that clients keep -----------------------------------------------------
 
 
-def ca2fl_by_hand(updates, buffer):
-    """Return time and x of each update; each client remembers its last step at its own side."""
+def ca2fl_by_hand(updates, buffer, decay=1.0):
+    """Return time and x of each update; each client remembers its last step at its own side.
+
+    What is remembered is a direction: it counts for the learning rate of the newest version.
+    """
     x, version, h, waiting, history = 0.0, 0, [0.0] * 3, [], []
     work = {i: (SECONDS[i], 0.0) for i in range(3)}
     while len(history) < updates:
@@ -250,27 +254,35 @@ def ca2fl_by_hand(updates, buffer):
                 for client, delta in waiting:
                     v += (delta - h[client]) / buffer
                     h[client] = delta
-                x, waiting, version = x - (before + v), [], version + 1
+                x, waiting, version = x - decay**version * (before + v), [], version + 1
                 history.append((now, x))
         for i in arrived:
             work[i] = (now + SECONDS[i], x)
     return np.array(history[:updates])
 
 
+@pytest.mark.parametrize("decay", [1.0, 0.8])
 @pytest.mark.parametrize("buffer", [1, 2, 4])
-def test_ca2fl_is_the_calculation_by_hand(tmp_path, buffer):
+def test_ca2fl_is_the_calculation_by_hand(tmp_path, buffer, decay):
     """With a buffer of 2 or 4, client 0 replies twice to some update."""
-    made = study(tmp_path, TARGETS, enumerate(SECONDS), [{"name": "ca2fl", "buffer": buffer}])
+    local = {"steps": 1, "batch": "full", "lr": LR, "lr_decay": decay}
+    algorithm = {"name": "ca2fl", "buffer": buffer, "local": local}
+    made = study(tmp_path, TARGETS, enumerate(SECONDS), [algorithm])
     result = rayfed.run(made, out=tmp_path / "out", page=False)
-    rows, wanted = result.rounds.iloc[1:], ca2fl_by_hand(20, buffer)
+    rows, wanted = result.rounds.iloc[1:], ca2fl_by_hand(20, buffer, decay)
     np.testing.assert_array_equal(rows.time_s, wanted[:, 0])
     np.testing.assert_allclose(rows.loss, losses(wanted[:, 1], TARGETS), rtol=1e-12)
     used = result.events[result.events.status == "used"]
     assert used.duplicated(["round", "client"]).any() == (buffer > 1)
 
 
-def test_with_everybody_at_once_ca2fl_is_fedvarp_to_the_byte(tmp_path):
-    both = [{"name": "ca2fl", "buffer": 3}, {"name": "fedvarp", "weights": "uniform"}]
+@pytest.mark.parametrize("decay", [1.0, 0.8])
+def test_with_everybody_at_once_ca2fl_is_fedvarp_to_the_byte(tmp_path, decay):
+    local = {"steps": 1, "batch": "full", "lr": LR, "lr_decay": decay}
+    both = [
+        {"name": "ca2fl", "buffer": 3, "local": local},
+        {"name": "fedvarp", "weights": "uniform", "local": local},
+    ]
     made = study(tmp_path, TARGETS, [(i, 2.0) for i in range(3)], both, rounds=6)
     result = rayfed.run(made, out=tmp_path / "out", page=False)
     one, other = (result.model(name) for name in result.outcome)

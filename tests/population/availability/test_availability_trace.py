@@ -30,7 +30,7 @@ def test_who_is_there_and_until_when_by_a_search_through_the_list(rows, repeat, 
     """All numbers are whole, so that changes come on whole seconds."""
     device, start, length = (np.array(part) for part in zip(*rows, strict=True))
     shift = shift if repeat else 0
-    table = alternating(device, start * 1.0, (start + length) * 1.0, repeat, by_client=True)
+    table = alternating(device, start * 1.0, (start + length) * 1.0, repeat)
 
     def there(which, now):
         local = (now - shift) % repeat if repeat else now

@@ -115,7 +115,7 @@ WRONG = {
     "devices.csv: client 1 has two rows; give": "client,compute_s\n1,1\n0,2\n1,3\n",
     "devices.csv: found client 99; ids go from 0 to": "client,compute_s\n99,1\n",
     "devices.csv: row 1: client is 'north', but the data do not": "client,compute_s\nnorth,1\n",
-    "devices.csv: no such file; file is relative to the scenario": None,
+    "devices.csv: cannot be read: No such file or directory": None,
 }
 
 
@@ -133,7 +133,7 @@ def test_wrong_files_are_one_line_at_their_key(tmp_path, mixed, message):
 
 def test_a_wrong_file_of_a_group_is_named_there(tmp_path):
     groups = (Group(ids=(0,)), Group(ids=(1,), delay=Trace(file=str(tmp_path / "none.csv"))))
-    with pytest.raises(ScenarioError, match=r"none\.csv: no such file") as caught:
+    with pytest.raises(ScenarioError, match=r"none\.csv: cannot be read: No such file") as caught:
         Population(3, 0, groups=groups)
     assert caught.value.place == "clients.groups.1.delay.file"
 

@@ -1,5 +1,6 @@
 """The network problem: flat models, derivatives against torch, initial models, bad input."""
 
+import os
 import pickle
 from dataclasses import replace
 
@@ -132,6 +133,24 @@ def test_more_rows_than_a_block_holds(monkeypatch):
     assert problem.predict(given["x"], given["X"]).shape == (2, 5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_group_norm_may_come_first(dtype):
+    """Nothing before it learns: with the channels last PyTorch's own backward pass would crash."""
+
+    def first(outputs):
+        return nn.Sequential(nn.GroupNorm(2, 16), nn.Flatten(), nn.Linear(16, outputs))
+
+    problem, data = bind(first, shape=(16, 1, 1)), batch(dtype=dtype)
+    x = start(problem).astype(dtype)
+    module, found = problem.module(x), run(problem, "gradient", x, data)
+    for k in range(2):
+        X, y, w = (torch.from_numpy(rows[k]) for rows in (data.X, data.y, data.w))
+        losses = functional.cross_entropy(module(X.view(5, 16, 1, 1)), y, reduction="none")
+        parts = torch.autograd.grad((w * losses).sum(), list(module.parameters()))
+        expected = parameters_to_vector(parts).numpy()
+        np.testing.assert_allclose(found[k], expected, rtol=0, atol=1e-6)
+
+
 def test_dropout_is_drawn_for_each_client_and_step_in_training_alone():
     problem, data = bind({"name": Pixels, "drop": 0.5}), batch()
     assert problem.random_steps
@@ -236,6 +255,13 @@ def wrong_file(tmp_path, change):
         (lambda s: s.update(other=torch.ones(1)), "'a.pt' holds the unknown other"),
         (lambda s: s["head.bias"].fill_(torch.nan), "holds NaN or infinite numbers in 'head.bias'"),
         (lambda s: s.update({"head.bias": torch.ones(4)}), r"'head.bias' \(4,\).*has \(3,\)"),
+        (
+            lambda s: s.update({"head.bias": torch.ones(3) * 1j}),
+            "holds 'head.bias' of torch.complex64, .*; save dense tensors of real numbers",
+        ),
+        (lambda s: s.update({"head.bias": torch.ones(3).to_sparse()}), "torch.sparse_coo, on cpu;"),
+        (lambda s: s.update({"head.bias": torch.ones(3, device="meta")}), "on meta; save dense"),
+        (lambda s: s.update({3: torch.ones(1)}), "holds no weights; give torch, a model.npz"),
     ],
 )
 def test_wrong_weights_are_refused(tmp_path, change, message):
@@ -247,9 +273,9 @@ def test_wrong_weights_are_refused(tmp_path, change, message):
 def test_files_without_weights_are_refused(tmp_path):
     for name in ("a.pt", "a.safetensors", "a.npz"):
         (tmp_path / name).write_bytes(b"nothing")
-        with pytest.raises(ScenarioError, match="holds no weights"):
+        with pytest.raises(ScenarioError, match=r"cannot be read as weights .*give torch"):
             bind(init=tmp_path / name)
-    with pytest.raises(ScenarioError, match="does not exist"):
+    with pytest.raises(ScenarioError, match="No such file or directory; give torch"):
         bind(init=tmp_path / "missing.pt")
     torch.save(Pixels(3), tmp_path / "whole.pt")  # pickled code is never run
     with pytest.raises(ScenarioError, match=r"holds objects beside tensors.*save the state dict"):
@@ -257,6 +283,24 @@ def test_files_without_weights_are_refused(tmp_path):
     torch.save({"net": Pixels(3).state_dict(), "epoch": 3}, tmp_path / "other.pt")
     with pytest.raises(ScenarioError, match=r"holds no weights.*; it holds net, epoch"):
         bind(init=tmp_path / "other.pt")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 200])
+def test_a_checkpoint_that_holds_itself_is_refused(depth, tmp_path):
+    outer = inner = {}
+    for _ in range(depth):
+        inner["model"] = inner = {}
+    inner["state_dict"] = outer
+    torch.save(outer, tmp_path / "a.pt")
+    with pytest.raises(ScenarioError, match=r"holds no weights; .*; it holds (model|state_dict)"):
+        bind(init=tmp_path / "a.pt")
+
+
+def test_a_start_that_is_a_pipe_is_refused(tmp_path):
+    for name in ("a.pt", "a.safetensors", "a.npz"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(ScenarioError, match="is not a regular file"):
+            bind(init=tmp_path / name)
 
 
 def test_a_start_from_an_averaged_model(tmp_path):
@@ -377,6 +421,22 @@ def test_images_are_shifted_and_mirrored_by_client_and_step_alone():
     assert other[0] == value(image_key())[0]
     assert other[1] != value(image_key())[1]
     np.testing.assert_array_equal(value(None), run(bind(), "value", x, data))
+
+
+def test_a_representation_is_that_of_the_rows_of_the_step_without_dropout():
+    """Against the module itself, in evaluation mode, on images augmented one client at a time."""
+    how, data, key = Augment(crop=1, flip=True), batch(), image_key()
+    problem = bind(lambda outputs: Pixels(outputs, drop=0.5), augment=how)
+    x = start(problem)
+    module, models, rows = problem.module(x), torch.from_numpy(x[None]), torch.from_numpy(data.X)
+    plain = rows.view(2, 5, 1, 4, 4)
+    draws = [drawn(how, key.only(k), 5)[0] for k in range(2)]
+    changed = [augmented(X, how, draw) for X, draw in zip(plain, draws, strict=True)]
+    for given, images in ((key, changed), (None, plain)):
+        with torch.no_grad():
+            expected = [functional.relu(module.norm(module.conv(X))).flatten(1) for X in images]
+        found = problem.representation(models, rows, given)
+        np.testing.assert_allclose(found, torch.stack(expected), rtol=1e-12)
 
 
 def test_every_image_is_cut_out_of_the_padded_one():

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -155,6 +156,54 @@ def test_ten_rounds_are_those_of_a_plain_script(dtype, tmp_path):
         assert found[-1] < found[0] - 0.1
         np.testing.assert_allclose(found, losses, rtol=0, atol=CLOSE[dtype], err_msg=name)
     assert len(parameters_to_vector(script.net.parameters())) == len(start)
+
+
+def written(path, net):
+    """Write the parameters of a module to a file, by name or as one vector."""
+    state = {name: value.detach() for name, value in net.state_dict().items()}
+    x = parameters_to_vector(net.parameters()).detach().numpy()
+    if path.suffix == ".safetensors":
+        save_file(state, path)
+    elif path.suffix == ".pt":
+        torch.save({"state_dict": state}, path)
+    elif path.suffix == ".npy":
+        np.save(path, x)
+    else:
+        np.savez(path, **({"x": x} if path.stem == "model" else state))
+    return path
+
+
+NAMED, VECTORS, CONV = ("a.safetensors", "a.pt", "named.npz"), ("model.npz", "a.npy"), ("conv.*",)
+
+
+@pytest.mark.parametrize(
+    ("file", "frozen"), [*((f, ()) for f in (*NAMED, *VECTORS)), *((f, CONV) for f in NAMED)]
+)
+def test_a_start_of_double_precision_keeps_its_digits(file, frozen, tmp_path):
+    """A round of one step: F at the start of the file and after it, and the model."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        net = Net().double()
+        for value in net.parameters():
+            value.data += torch.randn_like(value) / 3  # of which single precision loses digits
+    script = Script(parameters_to_vector(net.parameters()).detach().numpy(), torch.float64)
+    rate = torch.full_like(script.x, LR)
+    rate[: 40 if frozen else 0] = 0  # conv: 4 filters of 9 weights, and 4 biases
+    before = script.loss()
+    script.x = script.mean([script.x - rate * script.gradient(script.x, i)[1] for i in range(3)])
+    result = tiny_run(
+        tmp_path,
+        {"name": "fedavg", "local": {"steps": 1, "batch": "full", "lr": LR}},
+        problem={
+            "name": "network", "model": Net, "dataset": Grey, "frozen": frozen,
+            "init": str(written(tmp_path / file, net)),
+        },
+        partition=None, clients={}, dtype="float64", rounds=1,
+        participation={"select": "all", "cohort": None},
+    )  # fmt: skip
+    np.testing.assert_allclose(result.rounds.loss, [before, script.loss()], rtol=1e-15)
+    x = parameters_to_vector(result.model(trust=True).parameters()).detach().numpy()
+    np.testing.assert_allclose(x, script.x.numpy(), rtol=1e-15, atol=1e-15)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -222,6 +222,7 @@ def test_no_file_is_read_twice_and_the_clients_of_a_run_are_ordered_once(
     counted(results, "by_speed", lambda clients: "ordered")
     counted(results, "Usage", lambda rounds: "usage")
     counted(pq, "read_table", str)
+    counted(pq, "ParquetFile", str)
     counted(np, "load", str)
     counted(Path, "read_text", str)
     report.write(folder)

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
 from rayfed.report.read import results as read
 from rayfed.report.read.results import Results
@@ -30,7 +31,7 @@ def test_a_row_in_an_old_and_in_a_compacted_part_counts_once(tmp_path, run_write
 
 def test_a_part_that_disappears_is_read_again(tmp_path, run_writer, rows, monkeypatch):
     run = run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), parts=3)
-    real, parts = pq.read_table, run / "rounds.parquet"
+    real, parts = pq.ParquetFile, run / "rounds.parquet"
 
     def compacting(path, *args, **kwargs):
         if path.name == "part-000001.parquet":
@@ -39,7 +40,7 @@ def test_a_part_that_disappears_is_read_again(tmp_path, run_writer, rows, monkey
             rows([3, 2, 1]).to_parquet(parts / "part-000000.parquet", index=False)
         return real(path, *args, **kwargs)
 
-    monkeypatch.setattr(read.pq, "read_table", compacting)
+    monkeypatch.setattr(parquet.pq, "ParquetFile", compacting)
     assert list(Results.read(tmp_path).rounds["loss"]) == [3, 2, 1]
 
 

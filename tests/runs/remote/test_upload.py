@@ -85,7 +85,7 @@ def test_what_is_uploaded_at_any_moment_of_a_run_is_sound(plan, tmp_path):
     newest = []
 
     def look():
-        there = Machine(plan, tmp_path / "there")
+        there = Machine(plan, tmp_path / f"there{len(newest)}")  # it changes its copy when it loads
         if RUN not in {name.partition("/")[0] for name in there.objects.list()}:
             return
         records = there.fetch().records

@@ -10,10 +10,11 @@ from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.plugins import KINDS, find
 from rayfed.study.fields import model_of
 from rayfed.testing.chaos.__main__ import main
-from rayfed.testing.chaos.case import Case, Outcome, reason_of, wordy
+from rayfed.testing.chaos.case import Case, Outcome
 from rayfed.testing.chaos.dice import Dice, Settings
 from rayfed.testing.chaos.shrink import shrunk
 from rayfed.testing.chaos.tables import ALWAYS, EXCLUSIVE, FETCHED, SKIPPED, table, weights
+from rayfed.testing.chaos.words import reason_of, wordy
 
 
 def test_a_seed_draws_one_case(tmp_path):
@@ -91,5 +92,6 @@ def test_a_case_of_nodes_shrinks_to_the_changes_that_its_finding_needs(monkeypat
         monkeypatch.setattr(f"rayfed.testing.chaos.{module}.run_case", run_case)
     assert main(["--seed", "5", "--nodes", "--shrink"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "# nodes: other bytes", "{}", "", "# faults: none", f"# changes of nodes: {drawn[-1]}"
+        "# nodes: other bytes", "{}", "", "# faults: none", f"# changes of nodes: {drawn[-1]}",
+        "# edit: none", "# machines at a URL: none",
     ]  # fmt: skip

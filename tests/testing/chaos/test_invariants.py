@@ -167,6 +167,27 @@ def test_each_has_a_record_that_breaks_it():
     assert set(BROKEN) == set(invariants())
 
 
+COUNTED = ("bytes_down", "bytes_up", "bytes_wasted")
+
+
+@pytest.mark.parametrize("column", COUNTED)
+@pytest.mark.parametrize("overlaps", ["asynchronous", "stale"])
+def test_bytes_are_counted_where_works_outlast_their_row(request, overlaps, column, tmp_path):
+    """Those of one work are missing, or stand in the row after: totals are then as they were."""
+    sound = request.getfixturevalue(overlaps)
+    for delayed in (0, 1):
+        folder = tmp_path / str(delayed)
+        shutil.copytree(sound.folder, folder)
+
+        def moved(frame, delayed=delayed):
+            counts = frame[column].tolist()
+            counts[2], counts[3] = counts[2] - 48, counts[3] + 48 * delayed
+            return frame.assign(**{column: counts})
+
+        table("rounds", moved)(folder)
+        assert "bytes" in dict(broken(Ended(sound.run, folder, sound.traffic)))
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_it_notices(runs, name, tmp_path):
     folder, sound = tmp_path / "run", runs[name]

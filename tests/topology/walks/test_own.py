@@ -91,10 +91,18 @@ def test_where_links_change_any_move_may_be_possible_some_time(saved):
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("moves.csv", b"1,x\n0,1\n", "holds no matrix (could not convert string 'x' to float64"),
-        ("moves.csv", b"1,0\n1\n", "holds no matrix (the number of columns changed from 2 to 1"),
-        ("moves.csv", b"\n", "holds no matrix (it is empty); give numbers alone"),
-        ("moves.npz", b"nothing", "holds no matrix ("),
+        (
+            "moves.csv",
+            b"1,x\n0,1\n",
+            "cannot be read as a matrix (could not convert string 'x' to float64",
+        ),
+        (
+            "moves.csv",
+            b"1,0\n1\n",
+            "cannot be read as a matrix (the number of columns changed from 2 to 1",
+        ),
+        ("moves.csv", b"\n", "cannot be read as a matrix (it is empty); give numbers alone"),
+        ("moves.npz", b"nothing", "cannot be read as a matrix ("),
         ("missing.csv", None, "cannot be read: No such file or directory"),
         ("missing.npz", None, "cannot be read: No such file or directory"),
     ],

@@ -135,14 +135,14 @@ class BoundNetwork(Network):
         x : (p,) array, optional
             The trained parameters; those of the initialisation under seed 0 if None.
         """
-        module = self._made()
-        if x is not None:
-            flat = torch.from_numpy(np.array(x))
-            module = module.to(flat.dtype)
-            named = module.state_dict()
-            with torch.no_grad():
-                for layer in self._layers:
-                    named[layer.name].copy_(flat[layer.slice].view(named[layer.name].shape))
+        if x is None:
+            return self._made(torch.get_default_dtype()).eval()
+        flat = torch.from_numpy(np.array(x))
+        module = self._made(flat.dtype)
+        named = module.state_dict()
+        with torch.no_grad():
+            for layer in self._layers:
+                named[layer.name].copy_(flat[layer.slice].view(named[layer.name].shape))
         return module.eval()
 
     def named(self, x: Array, features: int, classes: int) -> Mapping[str, Array]:
@@ -174,10 +174,10 @@ class BoundNetwork(Network):
         loaded = zip(X, self._loaded(x, len(X)), strict=True)
         return torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
 
-    def representation(self, x: Tensors, X: Tensors) -> Tensors:
-        """Return what the last layer is given of rows (K, B, d), (K, B, r)."""
+    def representation(self, x: Tensors, X: Tensors, key: StepKey | None = None) -> Tensors:
+        """Return what the last layer is given of rows (K, B, d), (K, B, r), of images augmented."""
         made = []
-        for X_k, flat in zip(X, self._loaded(x, len(X)), strict=True):
+        for X_k, flat in zip(self._images(X, key), self._loaded(x, len(X)), strict=True):
             with flat.tapped(self._head) as seen:
                 self._outputs(flat, X_k)
             made.append(torch.cat(seen).to(x.dtype))
@@ -358,9 +358,9 @@ class BoundNetwork(Network):
             return nullcontext()
         return torch.backends.cudnn.flags(deterministic=True, benchmark=False)
 
-    def _made(self) -> nn.Module:
-        """Return a new module with its fixed parameters and buffers in place."""
-        module = make(self, self.rows, self.outputs, Key(0, "init"))
+    def _made(self, dtype: torch.dtype) -> nn.Module:
+        """Return a new module of a dtype with its fixed parameters and buffers in place."""
+        module = make(self, self.rows, self.outputs, Key(0, "init")).to(dtype)
         fixed = {name: torch.from_numpy(np.array(value)) for name, value in self.fixed.items()}
         module.load_state_dict(fixed, strict=False)
         return module
@@ -369,7 +369,7 @@ class BoundNetwork(Network):
         """Return the module that computes in a dtype, one a process, in a mode."""
         held = self._flats
         if dtype not in held:
-            held[dtype] = Flat(self._made(), self._layers, dtype, torch.device(self.device))
+            held[dtype] = Flat(self._made(dtype), self._layers, dtype, torch.device(self.device))
             held[dtype].module.eval()
         flat = held[dtype]
         if flat.module.training != training:  # walking over a module takes time in small steps
@@ -383,7 +383,8 @@ class BoundNetwork(Network):
     @cached_property
     def _head(self) -> str:
         """The name of the module that has the last parameters, frozen or not."""
-        *_, (name, _) = self._made().named_parameters()
+        module = make(self, self.rows, self.outputs, Key(0, "init"))
+        *_, (name, _) = module.named_parameters()
         return name.rpartition(".")[0]
 
     @property

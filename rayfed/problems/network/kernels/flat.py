@@ -106,6 +106,10 @@ class Flat:
         self.module = module.to(device=device, dtype=dtype)
         first = device.type == "cpu" and dtype == torch.float32 and quicken(self.module)
         self.layout = torch.contiguous_format if first else torch.channels_last
+        if device.type == "cpu":
+            for part in self.module.modules():
+                if isinstance(part, nn.GroupNorm):
+                    part.register_forward_pre_hook(_contiguous)
         self.x = torch.empty(layers[-1].stop, dtype=dtype, device=device)
         named = dict(module.named_parameters()) | _statistics(module)
         self.parameters, self.trained = [], 0
@@ -152,3 +156,15 @@ class Flat:
     def add_moved_statistics(self, model: Tensor, out: Tensor) -> None:
         """Write to out (p,) what to subtract from the running statistics of a model (p,)."""
         out[self.trained :] = model[self.trained :] - self.x[self.trained :]
+
+
+def _contiguous(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Lay images anew that GroupNorm learns from and nothing before it does.
+
+    With the channels last PyTorch 2.13 would crash: it writes to their gradient, of which there is
+    none.
+    """
+    if not torch.is_grad_enabled():
+        return given
+    anew = torch.contiguous_format  # by strides; images of one pixel are contiguous either way
+    return tuple(x if x.requires_grad else x.clone(memory_format=anew) for x in given)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from rayfed.core import plugins
-from rayfed.core.errors import ScenarioError
+from rayfed.core import own, plugins
+from rayfed.core.errors import ScenarioError, clipped
 from rayfed.problems.network.network import Network
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -34,9 +35,23 @@ def loss_of(network: Network) -> Loss:
     if found in named:
         return named[found]
     try:
-        return plugins.load(found)  # type: ignore[no-any-return]
+        return _loaded(found)
     except ScenarioError as error:
         raise error.under("problem.loss") from error
+
+
+def _loaded(name: str) -> Loss:
+    """Return the loss that a name leads to, a function or a module; others are not called."""
+    found = plugins.load(name)
+    if isinstance(found, nn.Module):
+        return found
+    if not isinstance(found, FunctionType):
+        text = "is no function, and no module of PyTorch's"
+        raise ScenarioError(clipped(name, 60), f"{text}; give one of outputs and targets")
+    if not own.is_defined(name, found) or name.startswith("rayfed."):
+        text = f"was only imported there, from '{found.__module__}'"
+        raise ScenarioError(clipped(name, 60), f"{text}; define a function of outputs and targets")
+    return found
 
 
 def _squared(outputs: Tensor, y: Tensor) -> Tensor:

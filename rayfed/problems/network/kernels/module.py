@@ -6,12 +6,13 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FunctionType
+from typing import Any, get_type_hints
 
 import torch
 from torch import nn
 
-from rayfed.core import plugins
+from rayfed.core import own, plugins
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.rng import Key
 from rayfed.problems.network.network import MODELS, Network
@@ -35,11 +36,39 @@ def _load(name: str) -> Any:
     """Return the class or function that a name stands for."""
     if ":" in name:
         try:
-            return plugins.load(name)
+            found = plugins.load(name)
+            _judge(name, found)
+            return found
         except ScenarioError as error:
             raise error.under(_PLACE) from error
     items = vars(importlib.import_module(f"{MODELS}.{name}")).values()
     return next(item for item in items if isinstance(item, type) and vars(item).get("name") == name)
+
+
+def _judge(name: str, found: Any) -> None:
+    """Refuse what a name leads to before it is called, unless it is what makes a module.
+
+    Of the user's modules that is a subclass, or a function, whose result `make` looks at; of a
+    library a function has to declare that it returns a module.
+    """
+    place = clipped(name, 60)
+    is_class = isinstance(found, type) and issubclass(found, nn.Module)
+    if not (is_class or isinstance(found, FunctionType)):
+        raise ScenarioError(place, "is no torch.nn.Module, nor a function that makes one")
+    if not own.is_defined(name, found):
+        raise ScenarioError(place, f"was only imported there, from '{found.__module__}'")
+    if not is_class and own.is_installed(name) and not _returns_module(found):
+        text = "is a function of a library that does not say `-> torch.nn.Module`"
+        raise ScenarioError(place, f"{text}; call it in a module of yours")
+
+
+def _returns_module(function: Any) -> bool:
+    """Return whether the annotation of a function says that it returns a module."""
+    try:
+        returned = get_type_hints(inspect.unwrap(function)).get("return")
+    except Exception:  # annotations may name what is not there
+        return False
+    return isinstance(returned, type) and issubclass(returned, nn.Module)
 
 
 def make(network: Network, shape: tuple[int, ...], outputs: int, key: Key) -> nn.Module:

@@ -8,11 +8,11 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.core.files import check_room, read_arrays, reading
 from rayfed.problems.layers import Layer
 from rayfed.problems.network.kernels.flat import check_patterns, matches
 
@@ -20,13 +20,14 @@ _PLACE = "problem.init"
 FLAT = "x"
 """Name of the flat model in a ``model.npz``."""
 _HOLDERS = ("state_dict", "model_state_dict", "model")  # of training scripts' checkpoints
+_REMEDY = "give torch, a model.npz, a .safetensors file or a state dict (.pt)"
 _COUNT = "n_averaged"  # which averaged models have beside their module
 
 
 def with_file(
     values: Mapping[str, Tensor], path: Path, layers: Sequence[Layer], wanted: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return a state dict with the values of a file in place of some of its own.
+    """Return a state dict with the values of a file in place of some of its own, in float64.
 
     Parameters
     ----------
@@ -55,51 +56,67 @@ def with_file(
         given = {key for key in given if matches(key, wanted)}
         found = {key: value for key, value in found.items() if matches(key, wanted)}
     _check(found, values, given, name)
-    return dict(values) | {key: value.to(values[key].dtype) for key, value in found.items()}
+    return dict(values) | {  # with all of their digits: a study rounds them to its own type, once
+        key: value.double() if values[key].is_floating_point() else value.to(values[key].dtype)
+        for key, value in found.items()
+    }
 
 
 def _read(path: Path, name: str) -> dict[str, Tensor]:
     """Return the tensors of a file by name."""
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            found: Any = load_file(path)
-        elif path.suffix in (".npz", ".npy"):
-            held = np.load(path, allow_pickle=False)
-            named = {FLAT: held} if isinstance(held, np.ndarray) else dict(held)
-            found = {key: torch.from_numpy(np.array(value)) for key, value in named.items()}
-        else:
-            found = torch.load(path, map_location="cpu", weights_only=True)
-    except ImportError as error:
-        text = f"{name} needs safetensors; install it with: pip install 'rayfed[torch]'"
-        raise ScenarioError(_PLACE, text) from error
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise ScenarioError(_PLACE, f"{name} does not exist; give torch or a file") from error
-    except UnpicklingError as error:
-        if not zipfile.is_zipfile(path):
-            raise ScenarioError(_PLACE, _no_weights(name)) from error
-        text = f"{name} holds objects beside tensors, which could run code when they are loaded"
-        remedy = "save the state dict alone: torch.save(module.state_dict(), file)"
-        raise ScenarioError(_PLACE, f"{text}; {remedy}") from error
-    except Exception as error:  # each format has errors of its own
-        raise ScenarioError(_PLACE, _no_weights(name)) from error
+    with reading(path, "weights", _REMEDY, _PLACE):
+        found = _loaded(path, name)
     held = _inside(found)
     if held is None:
-        text = _no_weights(name)
+        text = f"{name} holds no weights; {_REMEDY}"
         if isinstance(found, Mapping):
             text += f"; it holds {listed(map(str, found), 60)}"
         raise ScenarioError(_PLACE, text)
     return held
 
 
-def _inside(found: Any) -> dict[str, Tensor] | None:
-    """Return the state dict that a file is, or that a checkpoint holds beside other things."""
-    if not isinstance(found, Mapping):
+def _loaded(path: Path, name: str) -> Any:
+    """Return what a file holds; each format has errors of its own."""
+    if path.suffix in (".npz", ".npy"):
+        return {key: torch.from_numpy(value) for key, value in read_arrays(path).items()}
+    packed = zipfile.is_zipfile(path)
+    size = path.stat().st_size
+    if packed:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    check_room(size, _PLACE, f"the tensors of {name}", "give fewer")
+    if path.suffix == ".safetensors":
+        return _safetensors(path, name)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        if not packed:
+            raise ValueError("it is no archive of PyTorch's") from error
+        text = f"{name} holds objects beside tensors, which could run code when they are loaded"
+        remedy = "save the state dict alone: torch.save(module.state_dict(), file)"
+        raise ScenarioError(_PLACE, f"{text}; {remedy}") from error
+
+
+def _safetensors(path: Path, name: str) -> dict[str, Tensor]:
+    try:
+        from safetensors.torch import load_file
+    except ImportError as error:
+        text = f"{name} needs safetensors; install it with: pip install 'rayfed[torch]'"
+        raise ScenarioError(_PLACE, text) from error
+    held: dict[str, Tensor] = load_file(path)
+    return held
+
+
+def _inside(found: Any, depth: int = 0) -> dict[str, Tensor] | None:
+    """Return the state dict that a file is, or that a checkpoint holds beside other things.
+
+    What lies deeper than checkpoints have it is not looked for: a mapping may hold itself.
+    """
+    if not isinstance(found, Mapping) or depth > len(_HOLDERS):
         return None
-    if all(isinstance(value, Tensor) for value in found.values()):
+    if all(isinstance(k, str) and isinstance(value, Tensor) for k, value in found.items()):
         return dict(found)
-    return next((held for key in _HOLDERS if (held := _inside(found.get(key)))), None)
+    return next((held for key in _HOLDERS if (held := _inside(found.get(key), depth + 1))), None)
 
 
 def _bare(found: dict[str, Tensor], values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -113,8 +130,10 @@ def _bare(found: dict[str, Tensor], values: Mapping[str, Tensor]) -> dict[str, T
     return found
 
 
-def _no_weights(name: str) -> str:
-    return f"{name} holds no weights; give a model.npz, a .safetensors file or a state dict (.pt)"
+def _plain(value: Tensor) -> bool:
+    """Return whether a tensor holds real numbers, each of them in memory."""
+    dense = value.layout == torch.strided and not (value.is_quantized or value.is_meta)
+    return dense and not value.is_complex()
 
 
 def _unflattened(
@@ -139,6 +158,9 @@ def _check(
         text = f"{name} {' and '.join(filter(None, (lacks, holds)))}"
         raise ScenarioError(_PLACE, f"{text}; name what it gives under init_layers")
     for key, value in found.items():
+        if not _plain(value):
+            text = f"{name} holds '{key}' of {value.dtype}, {value.layout}, on {value.device}"
+            raise ScenarioError(_PLACE, f"{text}; save dense tensors of real numbers")
         wanted = tuple(values[key].shape)
         if tuple(value.shape) != wanted:
             text = f"{name} holds '{key}' {tuple(value.shape)}; the model has {wanted}"

@@ -1,0 +1,277 @@
+"""Files that users give: what all readers of them have in common.
+
+A path may name a pipe or a device, which never ends. A file may be damaged, or claim sizes that no
+memory holds. So a reader opens regular files alone, judges sizes before it allocates, and whatever
+it raises becomes one line that names the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from rayfed.core.errors import RayfedError, ScenarioError, clipped
+from rayfed.core.machine import available_bytes, in_words
+
+if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no arrays
+    import pandas as pd
+
+    from rayfed.core.arrays import Array
+
+MOST_COLUMNS = 20_000
+"""Largest number of columns of a table; pandas takes minutes for a million."""
+_LONGEST_HEADER = 2**21  # bytes
+_PIECE = 2**20  # bytes that are looked at together
+_CELL = 24  # bytes that pandas takes for a cell of a CSV file beside its text
+_VALUE = 16  # bytes of a value of a Parquet file, in Arrow and in pandas
+_JSON = 8  # bytes of Python's objects for each byte of JSON with numbers
+_ANYWHERE = 2**24  # bytes that are always there
+
+
+class NotRegular(OSError):
+    """A path names a pipe, a device or a socket, which may never end."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EINVAL, "is not a regular file")
+
+
+def check_regular(path: Path) -> None:
+    """Raise OSError unless a path names a regular file.
+
+    Raises
+    ------
+    NotRegular
+        If it is neither a file nor a folder.
+    OSError
+        If it does not exist, or is a folder.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise NotRegular
+
+
+@contextmanager
+def reading(
+    path: Path, kind: str, remedy: str = "replace the file", key: str = ""
+) -> Iterator[None]:
+    """Check that a path names a regular file, and turn what reading it raises into one line.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
+        What the file should be, with its article.
+    remedy : str
+        What to change.
+    key : str
+        Key of the scenario that names the file, if errors are said there.
+
+    Raises
+    ------
+    ScenarioError
+        If anything is raised that is not of rayfed already.
+    """
+    try:
+        check_regular(path)
+        yield
+    except RayfedError:
+        raise
+    except NotRegular as error:
+        raise _refused(path, key, f"{error.strerror}; give the path of one") from error
+    except Exception as error:  # readers of damaged files raise what the damage makes them raise
+        if isinstance(error, OSError) and error.strerror:  # the system says why
+            problem = f"cannot be read: {error.strerror}" + (f"; {remedy}" if key else "")
+        else:
+            problem = f"cannot be read as {kind} ({_why(error, path)}); {remedy}"
+        raise _refused(path, key, problem) from error
+
+
+def _refused(path: Path, key: str, problem: str) -> ScenarioError:
+    if key:
+        return ScenarioError(key, f"'{clipped(path.name, 60)}' {problem}")
+    return ScenarioError(str(path), problem)
+
+
+def _why(error: Exception, path: Path) -> str:
+    """Return what a reader raised, in a few words."""
+    if isinstance(error, RecursionError):
+        return "its parts lie too deep in each other"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    line = str(error).partition("\n")[0].replace(str(path), path.name)
+    known = isinstance(error, (ValueError, OSError))
+    return clipped(line if known and line else f"{type(error).__name__}: {line}".rstrip(": "), 120)
+
+
+def check_room(size: float, place: str, what: str, remedy: str) -> None:
+    """Refuse what the memory of this machine cannot hold, before it is allocated.
+
+    Parameters
+    ----------
+    size : float
+        Bytes.
+    place : str
+        Key of the scenario, or file.
+    what : str
+        What would take them, in the plural.
+    remedy : str
+        What to change.
+
+    Raises
+    ------
+    ScenarioError
+        If fewer are available.
+    """
+    free = available_bytes() if size > _ANYWHERE else _ANYWHERE
+    if size > free:
+        text = f"{what} take about {in_words(size)} of memory, but {in_words(free)} are available"
+        raise ScenarioError(place, f"{text}; {remedy}")
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises
+    ------
+    OSError
+        If it is no regular file, or cannot be read.
+    ValueError
+        If it is no JSON, or lists and mappings lie too deep in each other.
+    ScenarioError
+        If the memory cannot hold it.
+    """
+    check_regular(path)
+    size = path.stat().st_size
+    check_room(_JSON * size, str(path), "its values", "split the file")
+    return parse_json(path.read_bytes())
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON holds; a ValueError says what is wrong with it.
+
+    Examples
+    --------
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: lists and mappings lie too deep in each other
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("lists and mappings lie too deep in each other") from None
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Return the arrays of an ``.npz`` file by name, or that of an ``.npy`` file as "x".
+
+    Raises
+    ------
+    OSError
+        If it is no regular file, or cannot be read.
+    ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError
+        If it is neither, is damaged, holds Python objects, or an array claims more than it has.
+    ScenarioError
+        If the memory cannot hold them.
+    """
+    import numpy as np
+
+    check_regular(path)
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            size = _claimed(file, "it", os.fstat(file.fileno()).st_size)
+        _check_arrays(size, path)
+        return {"x": np.load(path, allow_pickle=False)}
+    with zipfile.ZipFile(path) as packed:
+        _check_arrays(sum(_member(packed, member) for member in packed.infolist()), path)
+    with np.load(path, allow_pickle=False) as held:
+        return dict(held)
+
+
+def _member(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    with packed.open(member) as file:
+        name = clipped(member.filename.removesuffix(".npy"), 40)
+        return _claimed(file, f"'{name}'", member.file_size)
+
+
+def _claimed(file: IO[bytes], name: str, size: int) -> int:
+    """Return the bytes of an array by its header, in a file of `size` bytes."""
+    from numpy.lib import format as npy
+
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    try:
+        read = readers[npy.read_magic(file)]
+    except (KeyError, ValueError):
+        raise ValueError(f"{name} is no array of NumPy's") from None
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects, which could run code; save numbers")
+    claimed: int = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or claimed > size - file.tell():
+        raise ValueError(f"{name} claims the shape {clipped(shape, 40)}, and holds less")
+    return claimed
+
+
+def _check_arrays(size: int, path: Path) -> None:
+    check_room(size, str(path), "its arrays", "give smaller ones")
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """Read a table as it is: Parquet if the name ends so, else CSV.
+
+    Parameters
+    ----------
+    path : Path
+        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+
+    Raises
+    ------
+    ScenarioError
+        If it is no regular file, cannot be read, has too many columns, or more cells than the
+        memory holds.
+    """
+    import pandas as pd  # imported late: client actors do not need it
+
+    parquet = path.suffix == ".parquet"
+    with reading(path, "Parquet" if parquet else "CSV"):
+        width, size = _of_parquet(path) if parquet else _of_csv(path)
+        if width > MOST_COLUMNS:
+            text = f"has {width:,} columns or more; at most {MOST_COLUMNS:,} can be read"
+            raise ScenarioError(str(path), text)
+        check_room(size, str(path), "its cells", "give fewer rows or columns")
+        return pd.read_parquet(path) if parquet else pd.read_csv(path, low_memory=False)
+
+
+def _of_parquet(path: Path) -> tuple[int, int]:
+    """Return the number of columns of a Parquet file, and the bytes that its table takes."""
+    import pyarrow.parquet as pq
+
+    held = pq.read_metadata(path)
+    packed = sum(held.row_group(k).total_byte_size for k in range(held.num_row_groups))
+    return len(held.schema.to_arrow_schema()), packed + _VALUE * held.num_rows * held.num_columns
+
+
+def _of_csv(path: Path) -> tuple[int, int]:
+    """Return the number of columns of a CSV file, and the bytes that its table takes.
+
+    Columns are those of the (possibly truncated) first line. No more of the file is read than the
+    memory could hold.
+    """
+    free, size = available_bytes(), 0
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        width = file.readline(_LONGEST_HEADER).count(b",") + 1
+        if path.suffix != ".gz" and path.stat().st_size * (1 + _CELL // 2) <= free:
+            return width, 0  # it fits even if every other byte is a comma
+        while size <= free and (piece := file.read(_PIECE)):
+            size += len(piece) + _CELL * (piece.count(b",") + piece.count(b"\n"))
+    return width, size

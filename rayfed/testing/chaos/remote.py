@@ -1,0 +1,112 @@
+"""A study whose result folder is a URL: machines run it one after the other, as each dies.
+
+The store is in this process. Uploads come after each round, not from a thread, so that a seed means
+the same case everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rayfed import api
+from rayfed.runs.remote.fetch import fetch
+from rayfed.runs.remote.mirror import Mirror
+from rayfed.runs.remote.objects import Objects, StoreError
+from rayfed.runs.remote.owner import Owner
+from rayfed.runs.remote.session import known
+from rayfed.runs.remote.snapshot import Unsettled
+from rayfed.runs.remote.staging import Staging
+from rayfed.study.plan import Plan
+from rayfed.testing.bucket import Bucket, bucket
+from rayfed.testing.chaos.dice import Dice
+from rayfed.testing.chaos.faults import Attempt
+from rayfed.testing.disk import Down
+
+_URL = "bucket://store/study"
+_OPERATIONS = 60  # of the store; small studies have about as many
+_FAILING = 12  # operations, at most
+
+
+@dataclass(frozen=True)
+class Blow:
+    """What happens to a machine.
+
+    Parameters
+    ----------
+    down_at : int
+        Number of the operation of the store, from 1, at which it dies.
+    failing : (int, int)
+        The operations of the store before, of which the last is left out, that fail.
+    """
+
+    down_at: int
+    failing: tuple[int, int]
+
+
+def drawn_blows(dice: Dice) -> tuple[Blow, ...]:
+    """Return one to three blows; after them a machine goes on to the end."""
+    blows = []
+    for _ in range(dice.whole(1, 3)):
+        first = dice.whole(1, _OPERATIONS)
+        blows.append(Blow(dice.whole(1, _OPERATIONS), (first, first + dice.whole(0, _FAILING))))
+    return tuple(blows)
+
+
+def run_at_url(plan: Plan, home: Path, blows: Sequence[Blow]) -> Path:
+    """Run a study at a URL; return what a machine that never ran it finds there.
+
+    Parameters
+    ----------
+    plan : Plan
+    home : Path
+        Where the machines have their copies.
+    blows : sequence of Blow
+        One for each machine but the last.
+    """
+    with bucket() as store:
+        for number, blow in enumerate(blows):
+            _under(store, blow)
+            with suppress(Down):
+                _Machine(plan, home / str(number)).run()
+        _under(store, None)
+        _Machine(plan, home / "last").run()
+        reader = _Machine(plan, home / "reader")
+        fetch(reader.staging, reader.objects)
+        return reader.staging.folder
+
+
+def _under(store: type[Bucket], blow: Blow | None) -> None:
+    store.count = 0
+    store.down_at = None if blow is None else blow.down_at
+    store.failing = range(0) if blow is None else range(*blow.failing)
+
+
+class _Machine:
+    """Begins a study at `_URL`, or goes on with what is there."""
+
+    def __init__(self, plan: Plan, home: Path) -> None:
+        self.plan, self.staging, self.objects = plan, Staging(_URL, home), Objects(_URL)
+        self.staging.write_note(mine=True)
+
+    def run(self) -> None:
+        """Run the study to its end, with an upload after each round."""
+        if self.objects.list():
+            fetch(self.staging, self.objects)
+        else:
+            api.begin(self.plan, self.staging.folder)
+        owner = Owner(self.objects, self.staging.home.name)
+        held = known(self.staging, self.objects)
+        mirror = Mirror(self.staging, self.objects, owner, held, lambda line: None)
+
+        def upload(*_: object) -> None:
+            with suppress(Unsettled, StoreError):  # it is tried again after the next round
+                mirror.upload()
+
+        Attempt(self.plan, self.staging.folder, 0).execute(report=upload)
+        for _ in range(_FAILING):
+            upload()
+        mirror.settled.clear()
+        mirror.upload()

@@ -1,0 +1,115 @@
+"""Whether the bytes that a run counts are those that it sent: invariants, see `invariants`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rayfed.engine.budgets import Budgets
+from rayfed.testing.checks.common import require
+
+if TYPE_CHECKING:
+    from rayfed.testing.chaos.hosts import Traffic
+    from rayfed.testing.chaos.invariants import Ended
+
+_FAILED = ("late", "dropped")
+
+
+def check_ends(ended: Ended) -> None:
+    """Check that all work that was sent out ends in the table of events, once."""
+    if ended.apart or not ended.finished:
+        return
+    each = _each(ended)
+    if each is not None:
+        total = int(ended.rounds["bytes_down"].sum())
+        require(total == each[0] * len(ended.events), f"{total} bytes went to {len(ended.events)}")
+
+
+def check_bytes(ended: Ended) -> None:
+    """Check that the bytes of a row are what was sent, and what came back."""
+    if not ended.apart:
+        _bytes_in_flight(ended)
+        return
+    rounds, events = ended.rounds.set_index("round"), ended.events
+    free = ended.run.training.algorithm.pooled
+    for number, asks in events.groupby("round"):
+        if number not in rounds.index:
+            continue
+        down = up = vain = 0
+        known = True
+        for ask, work in asks.groupby("ask"):
+            sent = ended.traffic.get((ended.run.folder, number, ask))
+            known = known and sent is not None
+            if sent is None or free:
+                continue
+            back = int((work["status"] != "dropped").sum())
+            each = _upload(ended, sent, local=bool((work["steps"] > 0).any()))
+            down, up = down + sent.down * len(work), up + each * back
+            late = int((work["status"] == "late").sum())
+            vain += sent.down * int((work["status"] != "used").sum()) + each * late
+        if known:
+            _equal_bytes(rounds.loc[number], (down, up, vain))
+
+
+def _bytes_in_flight(ended: Ended) -> None:
+    """Check the bytes of rows that works outlast: down where they begin, up where they arrive."""
+    rounds, events, each = ended.rounds, ended.events, _each(ended)
+    if each is None or not ended.finished:
+        return
+    down, up = each
+    failed = [(events["status"] == status).groupby(events["round"]).sum() for status in _FAILED]
+    late, dropped = (counts.reindex(rounds["round"], fill_value=0).to_numpy() for counts in failed)
+    vain = down * (late + dropped) + up * late
+    require(rounds["bytes_wasted"].to_numpy() == vain, "other bytes than of failed works are vain")
+    begun, come = (rounds[name].cumsum().to_numpy() for name in ("bytes_down", "bytes_up"))
+    updates = (rounds["participants"] > 0).cumsum().to_numpy()
+    versions = rounds["round"].to_numpy() if ended.by_rounds else updates
+    changes = np.diff(versions, prepend=-1) > 0  # after these rows nobody begins from the version
+    for k, now in enumerate(rounds["time_s"]):
+        older = int((events["version"] < versions[k]).sum())
+        same = (events["version"] == versions[k]) & (events["start_s"] <= now)
+        most = older if changes[k] else older + int(same.sum())
+        require(down * older <= begun[k] <= down * most, f"{begun[k]} bytes down by row {k}")
+        least, most = _come(ended, k, now)
+        require(up * least <= come[k] <= up * most, f"{come[k]} bytes up by row {k}")
+
+
+def _come(ended: Ended, row: int, now: float) -> tuple[int, int]:
+    """Return how many uploads have come when a row is closed at a time: at least, and at most.
+
+    What ends at one time is handled in the order of clients, and a row is closed by one of them. It
+    is not known of works that take no time, and of what is unfinished then, on which side they are.
+    """
+    works = ended.events[ended.events["status"] != "dropped"]
+    closed, ends = works["round"].between(1, row), works["end_s"]
+    if ended.by_rounds:
+        return (int(closed.sum()),) * 2
+    known = (works["start_s"] < now) & (works["status"] != "unfinished")
+    rows = ended.events[ended.events["round"].between(1, row) & (ended.events["end_s"] == now)]
+    before = works["client"] <= rows["client"].max()
+    least = int(((ends < now) | ((ends == now) & known & before)).sum())
+    return least, least + int(((ends == now) & ~known).sum())
+
+
+def _each(ended: Ended) -> tuple[int, int] | None:
+    """Return what each work downloads and uploads; None where there are several kinds of Asks."""
+    asked, participation = list(ended.traffic.values()), ended.run.participation
+    if participation.selection.asks or any(sent != asked[0] for sent in asked) or not asked:
+        return None
+    return asked[0].down, _upload(ended, asked[0], local=True)
+
+
+def _upload(ended: Ended, sent: Traffic, *, local: bool) -> int:
+    """Return the bytes of an upload; of local steps it has a loss where that is learnt from."""
+    run = ended.run
+    itemsize = run.training.dtype.itemsize
+    listens = run.participation.selection.listens or Budgets.of(run).listens
+    each = sum(itemsize * n if n > 1 else 8 * n for n in sent.up.values())
+    return each + 8 * (listens and local)
+
+
+def _equal_bytes(row: Any, sums: tuple[int, int, int]) -> None:
+    """Raise an AssertionError unless a row has these bytes, down, up and in vain."""
+    found = tuple(row[["bytes_down", "bytes_up", "bytes_wasted"]])
+    require(found == sums, f"round {row.name}: {found} bytes, sent were {sums}")

@@ -1,0 +1,85 @@
+"""Which point methods aim at: by how clients count in the mean, in the draw and in F."""
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.testing.toy import tiny_run, toy_scenario
+
+PLAIN = "clients count alike, but by size in F: the aim is the minimum of the plain mean of the"
+BY_SIZE = "clients count by size, but alike in F: the aim is the minimum of the mean of the F_i"
+
+
+def aims(*algorithms, weighting="size", **changes):
+    """Return what is said of each algorithm, in their order."""
+    made = toy_scenario(*algorithms, **changes)
+    made["problem"] = made["problem"] | {"weighting": weighting}
+    return [run.record["aim"] for run in api.prepare(api.read(made)).runs]
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "sum"])
+def test_means_by_size_aim_at_another_point_where_f_weighs_alike(weighting):
+    found = aims(
+        "fedavg", "mifa", "scaffold", "feddyn", {"name": "fedavg", "label": "w", "weights": "size"},
+        weighting=weighting,
+    )  # fmt: skip
+    assert set(found) == {f"{BY_SIZE} by size, not of F; weights: uniform aims at that of F"}
+
+
+def test_plain_means_aim_at_another_point_where_f_weighs_by_size():
+    found = aims({"name": "fedavg", "weights": "uniform"}, "fedbuff", "fedasync", "rwsadmm")
+    way = "weights: size aims at that of F"
+    other = "with problem.weighting: uniform that is F"
+    assert found == [f"{PLAIN} F_i, not of F; {w}" for w in (way, way, other, other)]
+
+
+def test_draws_by_size_are_weights():
+    weighted = {"participation": {"cohort": 3, "select": "weighted"}}
+    twice = {"name": "fedavg", "weights": "size"}
+    assert aims("fedavg", "fedvarp", **weighted) == ["", ""]
+    (found,) = aims("fedavg", weighting="uniform", **weighted)
+    assert found == f"{BY_SIZE} by size, not of F; with problem.weighting: size that is F"
+    (found,) = aims(twice, **weighted)
+    assert found == (
+        "clients count by size twice, in the draw and in the mean, but by size in F: the aim is "
+        "the minimum of sum_i n_i^2 F_i, not of F; weights: uniform aims at that of F"
+    )
+    corrected = {"cohort": 3, "select": "weighted", "correct": "known"}
+    assert aims(twice, participation=corrected) == [""]
+
+
+@pytest.mark.parametrize("weighting", ["size", "uniform"])
+def test_nothing_is_said_of_methods_that_have_the_weights_of_f(weighting):
+    matching = {"name": "fedavg", "weights": weighting}
+    others = ["gradient-descent", "disco", "giant", "fedhybrid", "local-only", "maxfl"]
+    assert set(aims(matching, *others, weighting=weighting)) == {""}
+
+
+def test_nothing_is_said_where_clients_are_of_one_size():
+    alike = {"partition": {"name": "iid"}, "clients": {"count": 8}}
+    assert aims("fedavg", weighting="uniform", **alike) == [""]
+    arriving = alike | {"drift": {"name": "arriving", "clients": [1]}}
+    assert aims("fedavg", weighting="uniform", **arriving) != [""]
+
+
+def test_a_run_warns_of_it(tmp_path):
+    problem = {"name": "least-squares", "dataset": "line", "weighting": "uniform"}
+    result = tiny_run(tmp_path, "fedavg", problem=problem, rounds=1)
+    assert [line for line in result.warnings if BY_SIZE in line]
+
+
+def test_the_means_that_are_named_are_those_that_fedavg_takes(tmp_path):
+    """One full step from 0 goes along the gradient of the mean that is said."""
+    X, client = np.ones((4, 1)), np.array([0, 1, 1, 1])
+    data = {"X": X, "y": 4.0 * client, "client": client}
+    problem = {
+        "name": "least-squares", "intercept": False, "weighting": "uniform",
+        "dataset": {"name": "arrays", "data": data},
+    }  # fmt: skip
+    local = {"steps": 1, "batch": "full", "lr": 1.0}
+    result = tiny_run(
+        tmp_path, {"name": "fedavg", "local": local}, problem=problem, partition=None, rounds=1,
+        clients={"count": 2}, participation={},
+    )  # fmt: skip
+    assert result.model("fedavg").tolist() == [3.0]
+    assert "the mean of the F_i by size" in " ".join(result.warnings)
