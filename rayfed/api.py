@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -735,9 +736,7 @@ def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> B
 
         workers = cpus() if executor.workers == "auto" else executor.workers
         return WorkersStudy(folder, workers, executor.memory_gb)
-    from rayfed.runs.ray import RayStudy
-
-    return RayStudy(
+    return _on_ray().RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
         own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
         executor.hosting_driver,
@@ -752,9 +751,18 @@ def cluster_cpus(address: str) -> list[int]:
     RayfedError
         If Ray cannot be joined.
     """
-    from rayfed.runs.ray import cluster_cpus
+    return _on_ray().cluster_cpus(address)
 
-    return cluster_cpus(address)
+
+def _on_ray() -> Any:
+    """Import Ray and what runs on it.
+
+    Ray imports tqdm's bars, which warn in a notebook without ipywidgets; rayfed draws none of them.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IProgress not found")
+        from rayfed.runs import ray
+    return ray
 
 
 def cpus() -> int:

@@ -692,3 +692,20 @@ def test_a_model_that_has_no_name_is_there_in_this_process(tmp_path):
     }  # fmt: skip
     result = rayfed.run(scenario, out=tmp_path / "out", page=False)
     assert isinstance(result.model(), nn.Linear)
+
+
+@pytest.mark.ray
+def test_ray_in_a_notebook_without_widgets_warns_of_no_bars():
+    code = """
+    import sys
+    from unittest.mock import MagicMock
+    sys.modules |= {name: MagicMock() for name in ("ipykernel.zmqshell", "IPython")}
+    sys.modules["ipywidgets"] = None
+    from rayfed import api
+    assert api._on_ray().RayStudy
+    assert "tqdm.auto" in sys.modules
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr == ""
