@@ -23,7 +23,9 @@ claims about the full length. A heading says over how many seeds numbers are mea
 have in place of what the source has: fewer rounds, a part of the data, a smaller network. Where all
 seeds give the same number nothing that is drawn matters to it.
 
-`rayfed reproduce --all` runs the short versions of all studies and ends with one table.
+`rayfed reproduce --all` runs the short versions of all studies and ends with one table. Those with
+networks need `pip install 'rayfed[torch]'`; what is not at hand, data or a library, is named and
+left out.
 """
 _MEASURED = """\
 The table is what it wrote on {ended} (`docs/reproduced.json`, which has digests of the data, too),

@@ -14,7 +14,7 @@ from rayfed.cli.arguments import local
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import headline
 from rayfed.cli.volume import Quiet, Verbose, Volume
-from rayfed.core.errors import DataMissing, ScenarioError, unknown
+from rayfed.core.errors import Missing, ScenarioError, unknown
 from rayfed.runs.outcome import differences, ended
 
 
@@ -148,7 +148,7 @@ def _run_parts(
     for part in parts:
         try:
             plan, kept = studies.begin(study, part, keep)
-        except DataMissing as error:
+        except Missing as error:
             missing[part] = error.problem
             continue
         data[part] = fingerprint(plan)

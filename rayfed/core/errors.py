@@ -56,18 +56,23 @@ class ScenarioError(RayfedError):
 
     def under(self, place: str) -> ScenarioError:
         """Return the error with its place prefixed by a dotted key of the scenario."""
-        return ScenarioError(".".join(filter(None, (place, self.place))), self.problem)
+        kind = type(self) if isinstance(self, Missing) else ScenarioError
+        return kind(".".join(filter(None, (place, self.place))), self.problem)
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return type(self), (self.place, self.problem)
 
 
-class DataMissing(ScenarioError):
-    """A data set is not stored locally and cannot be downloaded; the scenario itself is valid."""
+class Missing(ScenarioError):
+    """What a valid scenario needs is not on this machine."""
 
-    def under(self, place: str) -> DataMissing:
-        """Return the error with its place prefixed by a dotted key of the scenario."""
-        return DataMissing(".".join(filter(None, (place, self.place))), self.problem)
+
+class DataMissing(Missing):
+    """A data set is not stored locally and cannot be downloaded."""
+
+
+class LibraryMissing(Missing):
+    """A library of one of rayfed's extras is not installed."""
 
 
 class RunFailed(RayfedError):

@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import LibraryMissing, ScenarioError
 from rayfed.core.files import check_room, reading
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table
@@ -56,7 +56,7 @@ class ImageFolder(Dataset):
         """Return all images as bytes, to be divided by 255, with the test images at the server."""
         if find_spec("PIL") is None:
             text = "'image-folder' needs Pillow; install it with: pip install 'rayfed[images]'"
-            raise ScenarioError("problem.dataset", text)
+            raise LibraryMissing("problem.dataset", text)
         folder = source.folder / self.path
         parts = [child.name for child in _folders(folder)]
         if parts != ["test", "train"]:

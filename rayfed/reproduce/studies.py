@@ -194,8 +194,8 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
 
     Raises
     ------
-    DataMissing
-        If a data set cannot be had.
+    Missing
+        If a data set cannot be had or a library is not installed.
     ScenarioError
         If anything else is wrong.
     """

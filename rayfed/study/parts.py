@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.errors import Missing, ScenarioError
 from rayfed.core.names import numbered
 from rayfed.datasets.base import Dataset
 from rayfed.population import Crash, Group, Network, Population, Stragglers
@@ -369,7 +369,7 @@ class Clients(Settings):
             return self
         try:
             self.population(0)
-        except DataMissing:
+        except Missing:
             return self  # the plan says so: the scenario itself is valid
         except ScenarioError as error:
             fail(error.problem, self, *error.place.split(".")[1:])

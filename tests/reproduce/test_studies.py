@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rayfed.cli import main as cli
-from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.errors import DataMissing, LibraryMissing, ScenarioError
 from rayfed.reproduce.studies import find, known
 
 SCENARIO = """
@@ -162,17 +162,18 @@ def test_a_part_alone_is_judged_with_what_others_recorded(study, reproduce):
 
 
 @pytest.mark.usefixtures("no_page")
-def test_data_that_are_missing(study, reproduce, monkeypatch):
+@pytest.mark.parametrize("missing", [DataMissing, LibraryMissing])
+def test_what_is_missing_on_this_machine(missing, study, reproduce, monkeypatch):
     home = study()
 
     def lacks(*_):
-        raise DataMissing("problem.dataset", "file 'x' is not at hand")
+        raise missing("problem.dataset", "'x' is not at hand")
 
     monkeypatch.setattr("rayfed.api.prepare", lacks)
     status, out, err = reproduce("own", "--part", "main")
     assert status == 1
-    assert "main was left out: file 'x' is not at hand" in err
-    assert told(home)["missing"] == {"main": "file 'x' is not at hand"}
+    assert "main was left out: 'x' is not at hand" in err
+    assert told(home)["missing"] == {"main": "'x' is not at hand"}
     assert "2 claims: 2 not checked" in out
 
 

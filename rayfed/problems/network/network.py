@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from annotated_types import Ge, Lt
 
-from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.errors import LibraryMissing, ScenarioError, clipped, unknown
 from rayfed.core.own import Untrusted, admit
 from rayfed.core.rng import Key
 from rayfed.problems.base import Problem, Start
@@ -193,10 +193,10 @@ def need_torch() -> None:
 
     Raises
     ------
-    ScenarioError
+    LibraryMissing
         One line that says what to install.
     """
     missing = [name for name in ("torch", "array_api_compat") if find_spec(name) is None]
     if missing:
         text = f"'network' needs {missing[0]}; install it with: pip install 'rayfed[torch]'"
-        raise ScenarioError("problem.name", text)
+        raise LibraryMissing("problem.name", text)

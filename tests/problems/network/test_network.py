@@ -13,10 +13,11 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 
 from rayfed.core.arrays import to_numpy
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import LibraryMissing, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.problems.base import Batch, StepKey
 from rayfed.problems.mlp import MLP
+from rayfed.problems.network import network
 from rayfed.problems.network.kernels import bound as kernels
 from rayfed.problems.network.kernels.augment import augmented, drawn
 from rayfed.problems.network.kernels.bound import BoundNetwork
@@ -492,3 +493,9 @@ def test_a_gpu_has_the_values_of_the_cpu():
     for kernel in ("value", "gradient"):
         expected = run(problem, kernel, start(problem), data)
         np.testing.assert_allclose(run(there, kernel, start(problem), data), expected, rtol=1e-6)
+
+
+def test_a_missing_library_is_named_and_the_scenario_is_not_at_fault(monkeypatch):
+    monkeypatch.setattr(network, "find_spec", lambda name: None)
+    with pytest.raises(LibraryMissing, match=r"needs torch; install it with: pip install 'rayfed"):
+        network.need_torch()
