@@ -95,10 +95,13 @@ def check_same(
         try:
             _check_place(folder, run, held)
             _check_changes(folder, run, _refused(changes(held, run), accept, mended))
-            _check_ending(folder, run, held)
         except ScenarioError:
             if not _is_misplaced(folder / run.folder, held):  # else it is mended
                 raise
+            if _begun_as(folder / run.folder, run):
+                _check_reached(folder, run)
+        else:
+            _check_ending(folder, run, held)
     if not unknown:
         return []
     text = "begun by a version that noted no digests: whether data or modules have changed is not"
@@ -235,6 +238,12 @@ def _is_misplaced(run: Path, held: Mapping[str, Any]) -> bool:
     return bool(made and known and made not in known)
 
 
+def _begun_as(folder: Path, run: Run) -> bool:
+    """Return whether a checkpoint is of this very run, whatever the record beside it says."""
+    made = Checkpoints(folder / "checkpoint").identity() if _round(folder) else None
+    return made is not None and made in digests_of(run.record)
+
+
 def _check_changes(folder: Path, run: Run, found: Sequence[Change]) -> None:
     if found:
         more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -280,11 +289,17 @@ def _check_ending(folder: Path, run: Run, held: Mapping[str, Any]) -> None:
     if endless or needed & (was.keys() ^ now.keys()):
         text = f"{place}{_difference(was, now)}; rows depend on it, run the study anew"
         raise ScenarioError(shown(folder), text)
+    _check_reached(folder, run)
+
+
+def _check_reached(folder: Path, run: Run) -> None:
+    """Refuse an end before the round that the run goes on after."""
+    place = f"{run.folder}: "
     at = _round(folder / run.folder)
     if run.ending.rounds < at:
         text = f"{place}found rounds: {run.ending.rounds}, but it is after round {at}; give at"
         raise ScenarioError(shown(folder), f"{text} least {at}, or run the study anew")
-    early = _ends_before(folder / run.folder, run, at) if was != now else None
+    early = _ends_before(folder / run.folder, run, at)
     if early is not None:
         rule, round_number = early
         text = f"{place}stop.{rule} would have ended it after round {round_number}, but it is"
