@@ -248,6 +248,10 @@ def _wrong_if_accepted(study: Begun) -> Iterator[str]:
     """Yield what is wrong where a user accepts what has changed; a run may fail by it."""
     folder = study.aside / "accepted"
     shutil.copytree(study.folder, folder)
+    try:
+        api.prepare(api.read(folder / study.file.name))
+    except RayfedError:  # it is a mistake, which cannot be accepted
+        return
     resumed(folder, accept=True)
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*/run.json"))]
     ends = {held["status"] for held in records}

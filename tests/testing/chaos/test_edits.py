@@ -93,3 +93,10 @@ def test_a_refusal_that_changes_files_or_comes_too_often_is_noticed(
         "a refused resume changed summary.csv",
         "it was refused",
     ]
+
+
+def test_a_mistake_need_not_be_accepted(plan, calm, tmp_path, monkeypatch):
+    folder, operations = calm
+    monkeypatch.setitem(EDITS, "value", lambda study, _: study.write(study.scenario() | {"x": 1}))
+    became, wrong = resume_edited(plan, folder, tmp_path / "a", Edit("value", 0.4, 4), operations)
+    assert (became, wrong) == ("refused", [])
