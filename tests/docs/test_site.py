@@ -65,7 +65,7 @@ def site(tmp_path_factory):
 
 def test_the_site_has_its_sections(site):
     _, pages = site
-    for name in ("index", "quickstart", "architecture", "decisions/index", "concepts/promises"):
+    for name in ("index", "quickstart", "architecture", "design/index", "concepts/promises"):
         assert f"{name}.html" in pages
     for name in ("scenario", "columns", "commands", "interface", "gallery/algorithms"):
         assert f"generated/{name}.html" in pages
