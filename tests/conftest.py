@@ -63,7 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in kept if not _needs_time(item, long)]
     chosen = part([item.nodeid for item in kept], config.getoption("part"))
     kept = [item for item in kept if item.nodeid in chosen]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    staying = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = sorted(kept, key=lambda item: item.get_closest_marker("ray") is None)
 
 

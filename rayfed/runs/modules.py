@@ -38,6 +38,8 @@ def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
     """
     names = {_home(plugin) for run in runs for plugin in _plugins(run)}
     folders = {_file(name).parent for name in names if _is_users(name)}
+    if not folders:  # most often; a process has imported thousands of modules
+        return []
     return [
         module
         for name, module in sorted(sys.modules.items())

@@ -103,8 +103,8 @@ def test_quadratics_with_weights_of_their_own_end_at_the_optimum_of_f(method, se
     data = {"name": "quadratic", "clients": 10, "features": 3, "seed": seed}
     scenario = {
         "seeds": [0],
-        "rounds": 1500,
-        "evaluate": {"every": 1500},
+        "rounds": 500,
+        "evaluate": {"every": 500},
         "problem": {"name": "quadratic", "dataset": data},
         "clients": {"groups": [{"ids": [0, 3, 4], "local": {"steps": 2}}]},
         "participation": {"select": "all"},

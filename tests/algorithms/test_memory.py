@@ -108,8 +108,9 @@ def test_methods_end_at_the_minimum_of_the_mean_that_they_take(
     Draws by size weigh as `weights: size` does.
     """
     whole = "select" in participation and participation["select"] == "all"
-    methods = CONTROLS | UPDATES | (EVERYBODY if whole else {})
-    found = ends(tmp_path, methods, 150 if whole else 350, weighting, weights, participation)
+    updates = {label: {**how, **local(1, 0.3)} if whole else how for label, how in UPDATES.items()}
+    methods = CONTROLS | updates | (EVERYBODY if whole else {})
+    found = ends(tmp_path, methods, 100 if whole else 250, weighting, weights, participation)
     wanted = minimum(rows_that_differ(), by_size)
     assert np.abs(wanted - minimum(rows_that_differ(), not by_size)).max() > 0.1
     away = {label: float(np.abs(x - wanted).max()) for label, x in found.items()}

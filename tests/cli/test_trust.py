@@ -248,11 +248,11 @@ def test_losses_of_ones_own_are_taken(loss, command, network):
 
 
 @pytest.mark.parametrize("how", [("-P", "-m", "rayfed"), ("-m", "rayfed")])
-@pytest.mark.parametrize("where", ["beside", "here"])
-def test_a_file_that_has_the_name_of_a_library_is_not_taken_for_it(where, how, plant, tmp_path):
+def test_a_file_that_has_the_name_of_a_library_is_not_taken_for_it(how, plant, tmp_path):
+    """Neither one beside the scenario nor one where the command is run."""
     scenario = own(tmp_path / "beside")
-    plant(tmp_path / where, *PLANTED)
-    (tmp_path / "here").mkdir(exist_ok=True)
+    for where in ("beside", "here"):
+        plant(tmp_path / where, *PLANTED)
     for arguments in (
         ("list", "algorithms"),
         ("check", scenario),
@@ -287,7 +287,8 @@ def test_client_actors_take_libraries_from_where_they_are_installed(plant, tmp_p
 def made(tmp_path_factory):
     """Return a folder that holds a study of ours: its modules, its results, our state."""
     home = tmp_path_factory.mktemp("made")
-    ended = rayfed_in(home, "run", own(home / "ours"), "--out", "out", state=home / "state")
+    words = ("run", own(home / "ours"), "--out", "out", "--no-page")
+    ended = rayfed_in(home, *words, state=home / "state")
     assert ended.returncode == 0, ended.stderr
     return home
 
@@ -342,7 +343,9 @@ def test_best_says_which_runs_have_not_ended(sent, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [("resume", "{}"), ("export", "{}", "--to", "model.npz")], ids=["resume", "export"]
+    "command",
+    [("resume", "{}", "--no-page"), ("export", "{}", "--to", "model.npz")],
+    ids=["resume", "export"],
 )
 def test_what_would_run_is_said_and_needs_trust(command, sent, made, tmp_path):
     """The module that the note names is ours here; on another machine it is looked for."""
@@ -390,20 +393,26 @@ def named_besides(folder, evil):
     path.write_text(path.read_text().replace("own_plugins:Mine", "own_evil:Mine"))
 
 
-@pytest.mark.parametrize("change", [changed_note, changed_scenario, named_besides])
-def test_our_own_folder_goes_on_by_itself_and_not_if_modules_were_changed(
-    change, made, plant, tmp_path
-):
-    shutil.copytree(made / "out", tmp_path / "out")  # moved, or restored from a backup
+@pytest.fixture
+def moved(made, plant, tmp_path):
+    """Return our folder, moved or restored from a backup, with bad modules near it."""
+    shutil.copytree(made / "out", tmp_path / "out")
     unended(tmp_path / "out")
     plant(tmp_path / "evil", "own_plugins", "own_evil")
     plant(tmp_path / "here", "own_evil")
-    shutil.copytree(tmp_path / "out", tmp_path / "changed")
-    change(tmp_path / "changed", tmp_path / "evil")
-    line = refused(rayfed_in(tmp_path / "here", "resume", "../changed", state=made / "state"))
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("change", [changed_note, changed_scenario, named_besides])
+def test_our_own_folder_does_not_go_on_if_modules_were_changed(change, moved, made, tmp_path):
+    change(moved, tmp_path / "evil")
+    line = refused(rayfed_in(tmp_path / "here", "resume", moved, state=made / "state"))
     assert "would run" in line
     assert "--trust" in line
-    for words in (("resume", "../out"), ("export", "../out", "--to", "model.npz")):
+
+
+def test_our_own_folder_goes_on_by_itself(moved, made, tmp_path):
+    for words in (("resume", "../out", "--no-page"), ("export", "../out", "--to", "model.npz")):
         ended = rayfed_in(tmp_path / "here", *words, state=made / "state")
         assert ended.returncode == 0, ended.stderr
 
@@ -411,8 +420,10 @@ def test_our_own_folder_goes_on_by_itself_and_not_if_modules_were_changed(
 def test_without_a_place_for_the_key_trust_is_needed(tmp_path):
     (tmp_path / "file").write_text("")
     state = tmp_path / "file"  # no folder can be made in it
-    ended = rayfed_in(tmp_path, "run", own(tmp_path), "--out", "out", state=state)
+    words = ("run", own(tmp_path), "--out", "out", "--no-page")
+    ended = rayfed_in(tmp_path, *words, state=state)
     assert ended.returncode == 0, ended.stderr
     unended(tmp_path / "out")
-    refused(rayfed_in(tmp_path, "resume", "out", state=state))
-    assert rayfed_in(tmp_path, "resume", "out", "--trust", state=state).returncode == 0
+    resume = ("resume", "out", "--no-page")
+    refused(rayfed_in(tmp_path, *resume, state=state))
+    assert rayfed_in(tmp_path, *resume, "--trust", state=state).returncode == 0

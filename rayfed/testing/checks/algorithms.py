@@ -21,6 +21,9 @@ from rayfed.testing.checks.common import Skipped, frozen_copies, require, requir
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import drive, mixed_for, on_network, stop_after, tensors_alone
 
+_SELDOM = {"every_s": 60.0}
+"""Checkpoints of runs that nothing interrupts; otherwise each round leaves one."""
+
 
 def check_paper(cls: type[Algorithm], folder: Path) -> None:
     """Check that it says where it comes from, what deviates, and shows an example."""
@@ -35,7 +38,7 @@ def check_paper(cls: type[Algorithm], folder: Path) -> None:
 def check_stacks(cls: type[Algorithm], folder: Path) -> None:
     """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
     evaluate = {"every": 6, "heterogeneity": not cls.pooled}
-    plan = api.prepare(api.read(mixed_for(cls, evaluate=evaluate)))
+    plan = api.prepare(api.read(mixed_for(cls, evaluate=evaluate, checkpoint=_SELDOM)))
     for block in (1, 7):
         drive(plan, folder / str(block), block=block)
     assert_same_results(folder / "1", folder / "7")
@@ -53,7 +56,7 @@ def check_resume(cls: type[Algorithm], folder: Path) -> None:
 def check_learns(cls: type[Algorithm], folder: Path) -> None:
     """Check that it lowers the loss and records its diagnostics in every round."""
     everyone = {"select": "uniform", "cohort": 13}  # without the noise of small cohorts
-    scenario = mixed_for(cls, rounds=20, participation=everyone)
+    scenario = mixed_for(cls, rounds=20, participation=everyone, checkpoint=_SELDOM)
     scenario["clients"] |= {"availability": "always"}
     if cls.asynchronous:  # a reply alone, of a client that differs from others, is a long step
         scenario["algorithms"][0]["local"]["lr"] = 0.02
@@ -67,7 +70,7 @@ def check_learns(cls: type[Algorithm], folder: Path) -> None:
 
 def check_float32(cls: type[Algorithm], folder: Path) -> None:
     """Check that a model of float32 stays float32."""
-    result = _run(mixed_for(cls, dtype="float32", rounds=3), folder)
+    result = _run(mixed_for(cls, dtype="float32", rounds=3, checkpoint=_SELDOM), folder)
     (run,) = result.outcome
     dtype = result.weights(run).dtype
     require(dtype == np.float32, f"{cls.__qualname__}: a float32 model became {dtype}")
@@ -75,7 +78,7 @@ def check_float32(cls: type[Algorithm], folder: Path) -> None:
 
 def check_seeds(cls: type[Algorithm], folder: Path) -> None:
     """Check that another seed gives another run."""
-    rounds = _run(mixed_for(cls, seeds=[0, 1], rounds=3), folder).rounds
+    rounds = _run(mixed_for(cls, seeds=[0, 1], rounds=3, checkpoint=_SELDOM), folder).rounds
     losses = rounds.groupby("seed").loss.last()
     require(losses[0] != losses[1], f"{cls.__qualname__}: two seeds end with the same loss")
 
@@ -103,7 +106,7 @@ def check_network(cls: type[Algorithm], folder: Path) -> None:
     """
     if find_spec("torch") is None:
         raise Skipped("torch is not installed")
-    scenario = mixed_for(cls, rounds=2, evaluate={"every": 2})
+    scenario = mixed_for(cls, rounds=2, evaluate={"every": 2}, checkpoint=_SELDOM)
     if scenario["problem"]["name"] != "network":
         scenario = on_network(scenario)
     try:
