@@ -151,7 +151,7 @@ def test_names_of_clients_are_kept_and_may_be_used_where_ids_can(named, tmp_path
     assert clients["speed_s"].tolist() == [1, 1, 5]
     by_id = named | {"algorithms": [{"name": "fedhybrid", "newton": [1, 2]}]}
     by_id["clients"] = {"groups": [named["clients"]["groups"][0] | {"ids": [2]}]}
-    again = rayfed.run(by_id, out=tmp_path / "again")
+    again = rayfed.run(by_id, out=tmp_path / "again", page=False)
     losses = result.rounds.query("label == 'fedhybrid'").loss.tolist()
     assert again.rounds.loss.tolist() == losses
     page = (tmp_path / "out/report.html").read_text()
@@ -162,7 +162,7 @@ def test_names_of_clients_are_kept_and_may_be_used_where_ids_can(named, tmp_path
 
 
 def test_hovers_and_axes_say_the_names(named, tmp_path):
-    rayfed.run(named, out=tmp_path / "out")
+    rayfed.run(named, out=tmp_path / "out", page=False)
     from rayfed.report.figures import participation, participation_over_rounds, timeline
 
     results = Results.read(tmp_path / "out")
@@ -278,5 +278,5 @@ def test_a_name_that_is_no_clients_is_one_line(named, change, told):
 def test_clients_that_are_numbered_from_0_have_no_names(named, tmp_path):
     FILE.assign(client=np.repeat([0, 1, 2], 3)).to_csv(tmp_path / "own.csv", index=False)
     del named["clients"]  # the file says how many there are
-    rayfed.run(named | {"algorithms": ["fedavg"]}, out=tmp_path / "out")
+    rayfed.run(named | {"algorithms": ["fedavg"]}, out=tmp_path / "out", page=False)
     assert "name" not in pd.read_parquet(tmp_path / "out/fedavg-seed0/clients.parquet")

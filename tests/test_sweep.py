@@ -46,6 +46,14 @@ def scenario(**changes):
     } | changes  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def plain():
+    """Leave out pages, which take longer than the sweeps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rayfed.Result, "report", lambda result: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the folder of a sweep that nothing disturbed."""

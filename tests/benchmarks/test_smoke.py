@@ -59,7 +59,7 @@ def test_where_computing_is_not_metered_nothing_is_told_of_it():
 
 def test_rayfed_takes_the_gradient_steps_of_the_bare_loop(tmp_path):
     workload = w1(Size(clients=0.05, rounds=0.02))
-    result = rayfed.run(workload.scenario, out=tmp_path / "out")
+    result = rayfed.run(workload.scenario, out=tmp_path / "out", page=False)
     loop = workload.bare[0]()
     model = loop.start()
     for _ in range(workload.scenario["rounds"]):

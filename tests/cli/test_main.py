@@ -228,7 +228,8 @@ class TestSweep:
         assert status == 2
         assert "--failed: a failed trial counts as the worst" in err
 
-    def test_where_every_trial_failed_the_status_is_1(self, shell):
+    def test_where_every_trial_failed_the_status_is_1(self, shell, monkeypatch):
+        monkeypatch.setattr(rayfed.Result, "report", lambda result: None)  # it takes long
         search = ("--set", "search={algorithms.fedexp.local.lr: {log: [1e20, 1e21]}}")
         more = ("--trials", "1", "--out", "out", "--set", "rounds=40")
         status, out, err = shell("sweep", "small.yaml", *search, *more)
@@ -259,7 +260,7 @@ class TestSweep:
 class TestBest:
     GRID = (
         "--set", "algorithms=[{name: gradient-descent}]",
-        "--set", "grid={algorithms.*.lr: [2^-10, 2^-4, 2^12]}", "--set", "rounds=200",
+        "--set", "grid={algorithms.*.lr: [2^-10, 2^-4, 2^12]}", "--set", "rounds=200", "--no-page",
     )  # fmt: skip
 
     def test_prints_the_best_settings_and_writes_a_scenario_that_runs(self, shell, tmp_path):
@@ -280,7 +281,7 @@ class TestBest:
         assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +0 +3 +1", out, re.M)
         status, _, err = shell("best", "out", "--by", "lose")
         assert (status, err) == (2, "rayfed: --by: unknown score 'lose'; did you mean 'loss'?\n")
-        status, out, _ = shell("run", "out/best.yaml", "--out", "again")
+        status, out, _ = shell("run", "out/best.yaml", "--out", "again", "--no-page")
         assert status == 0
         assert out.startswith("small [bold]-best: 2 runs (1 algorithms, 2 seeds)")
         first, again = (tmp_path / path for path in ("out", "again"))
@@ -303,7 +304,8 @@ class TestBest:
 
     def test_where_everything_failed(self, shell):
         changes = ("--set", "algorithms=[{name: gradient-descent, lr: 2^12}]")
-        assert shell("run", "small.yaml", "--out", "out", "--set", "rounds=200", *changes)[0] == 1
+        short = ("--set", "rounds=200", "--no-page")
+        assert shell("run", "small.yaml", "--out", "out", *short, *changes)[0] == 1
         status, out, _ = shell("best", "out")
         assert status == 1
         assert "every setting failed" in out
@@ -472,8 +474,8 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_pa
     if blow != signal.SIGKILL:
         assert said.splitlines()[-1].endswith("go on with it by: rayfed resume stopped")
         assert "Traceback" not in said
-    calm = rayfed.run(LONG, out=tmp_path / "calm")
-    resumed = rayfed.resume(tmp_path / "stopped")
+    calm = rayfed.run(LONG, out=tmp_path / "calm", page=False)
+    resumed = rayfed.resume(tmp_path / "stopped", page=False)
     assert resumed.outcome == calm.outcome
     assert_same(calm.folder, resumed.folder)
 

@@ -22,8 +22,8 @@ STUDY = {
 def studies(tmp_path_factory):
     """Two result folders that differ in their problem."""
     folder = tmp_path_factory.mktemp("studies")
-    rayfed.run(STUDY, out=folder / "a")
-    rayfed.run(STUDY, out=folder / "b", overrides={"problem.l2": 0.5})
+    rayfed.run(STUDY, out=folder / "a", page=False)
+    rayfed.run(STUDY, out=folder / "b", overrides={"problem.l2": 0.5}, page=False)
     return folder
 
 

@@ -181,7 +181,7 @@ class TestInterruptions:
             "availability": {"name": "cyclic", "groups": 3, "period_s": 50.0},
         }
         made = mixed(clients=clients, participation={"interrupted": interrupted}, rounds=1)
-        result = api.run(made, out=tmp_path)
+        result = api.run(made, out=tmp_path, page=False)
         assert result.rounds["time_s"].iloc[-1] == time_s
         assert result.events["status"].tolist() == [STATUS[status]]
 

@@ -35,7 +35,7 @@ def nodes():
 @pytest.fixture
 def calm(tmp_path):
     (tmp_path / "long.yaml").write_text(yaml.safe_dump(LONG))
-    return rayfed.run(STUDY | {"executor": "serial"}, out=tmp_path / "calm").folder
+    return rayfed.run(STUDY | {"executor": "serial"}, out=tmp_path / "calm", page=False).folder
 
 
 def log_of(out):

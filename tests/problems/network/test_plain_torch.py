@@ -230,7 +230,7 @@ def test_a_round_of_resnet18_is_that_of_a_plain_script(tmp_path):
         "executor": "serial",
     }
     problem, start = _begin(scenario)
-    result = api.run(scenario, out=tmp_path / "out")
+    result = api.run(scenario, out=tmp_path / "out", page=False)
     net, table = problem.module(start).train(), Coloured().load(None, 0)
     X, y = torch.from_numpy(table.X).double().view(-1, 3, 8, 8), torch.from_numpy(table.y)
     models = []

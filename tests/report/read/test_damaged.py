@@ -63,7 +63,7 @@ def study(tmp_path_factory):
     out = tmp_path_factory.mktemp("study") / "out"
     local = {"steps": 2}
     algorithms = [{"name": name, "local": local} for name in ("fedavg", "fedexp")]
-    rayfed.run(mixed(rounds=3, algorithms=algorithms), out=out)
+    rayfed.run(mixed(rounds=3, algorithms=algorithms), out=out, page=False)
     return out
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_run_is_a_line_and_a_row(study, tmp_path, assert_same, how):
         assert ran.output.count("warning: ") == 1
         assert f"warning: {VICTIM}: " in ran.output.replace("\n", "")
     assert "damaged: " in (out / "report.html").read_text()
-    ran = command("resume", out)
+    ran = command("resume", out, "--no-page")
     assert ran.exit_code == 0, ran.output
     assert ran.output.count(f"warning: {VICTIM}") == 1
     assert_same(study, out)
@@ -102,7 +102,7 @@ def test_a_stray_in_a_table_harms_nobody(study, tmp_path, how):
     shutil.copytree(study, out)
     STRAYS[how](out / VICTIM)
     assert len(Results.read(out).rounds) == 8
-    for words in (("report", out), ("best", out, "--by", "loss"), ("resume", out)):
+    for words in (("report", out), ("best", out, "--by", "loss"), ("resume", out, "--no-page")):
         ran = command(*words)
         assert ran.exit_code == 0, ran.output
 

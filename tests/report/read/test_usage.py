@@ -280,7 +280,7 @@ def scenario(algorithm, **more):
 
 
 def usage_of(study, folder):
-    result = api.run(study, out=folder)
+    result = api.run(study, out=folder, page=False)
     assert set(result.outcome.values()) == {"finished"}
     (run,) = Results.read(folder).runs_found
     return run
