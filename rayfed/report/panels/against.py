@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import plotly.graph_objects as go
 
 from rayfed.report.figures import against
 from rayfed.report.figures.against import first_pair, path
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import X_AXES, clocks, y_columns
 
@@ -17,8 +17,9 @@ from rayfed.report.read.series import X_AXES, clocks, y_columns
 class AgainstPanel(FigurePanel):
     """A line an algorithm through the rounds; its script draws other pairs."""
 
-    name = "against"
-    order = 22
+    name: ClassVar[str] = "against"
+    section = Section.RESULTS
+    rank = 40
     best_only = True
     keyed = True
     labelled = False

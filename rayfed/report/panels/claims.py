@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rayfed.core.files import read_json, reading
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 
 FILE = "claims.json"
 _ANSWERS = {"holds": "yes", "fails": "no"}
@@ -17,9 +17,9 @@ _ANSWERS = {"holds": "yes", "fails": "no"}
 class ClaimsPanel(Panel):
     """What the source says, what was measured, and whether it holds."""
 
-    name = "claims"
-    order = 40
-    question = "Is it what the source says?"
+    name: ClassVar[str] = "claims"
+    section = Section.SOURCE
+    rank = 0
 
     @cached_property
     def verdicts(self) -> dict[str, Any] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import MOST, classes
-from rayfed.report.panels.base import FigurePanel
-from rayfed.report.panels.fit import FitPanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import parts, units
 from rayfed.report.read.results import Results
@@ -15,9 +16,9 @@ from rayfed.report.read.results import Results
 class ClassesPanel(FigurePanel):
     """The accuracy of each class, a dot for each algorithm."""
 
-    name = "classes"
-    order = 91
-    question = FitPanel.question
+    name: ClassVar[str] = "classes"
+    section = Section.LEARNED
+    rank = 10
     best_only = True
     keyed = True
     labelled = False

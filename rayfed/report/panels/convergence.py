@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pandas as pd
 from rayfed.core.columns import Column
 from rayfed.report.figures.convergence import convergence, shows_seeds
 from rayfed.report.figures.style import x_scales
-from rayfed.report.panels.base import Panel, figure_json
+from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
     X_AXES,
@@ -31,8 +31,9 @@ MOST_NUMBERS = 400_000  # of all runs and columns together
 class ConvergencePanel(Panel):
     """The main figure with its buttons; the headline above it is its title."""
 
-    name = "convergence"
-    order = 10
+    name: ClassVar[str] = "convergence"
+    section = Section.RESULTS
+    rank = 0
 
     @property
     def applies(self) -> bool:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from rayfed.report.panels.base import Panel
+from typing import ClassVar
+
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read.results import Results
 
-QUESTION = "What exactly was run?"
 _STATES = ("finished", "running", "failed")
 
 
 class EndingsPanel(Panel):
     """The number of runs in each state, and the reasons of failures."""
 
-    name = "endings"
-    order = 100
-    question = QUESTION
+    name: ClassVar[str] = "endings"
+    section = Section.RUN
+    rank = 0
 
     @property
     def title(self) -> str:

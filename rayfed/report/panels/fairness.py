@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import plotly.graph_objects as go
 
 from rayfed.report.figures.fairness import fairness, fairness_column, worst_tenth
-from rayfed.report.panels.base import FigurePanel
-from rayfed.report.panels.participation import QUESTION
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
@@ -17,9 +17,9 @@ from rayfed.report.read.results import Results
 class FairnessPanel(FigurePanel):
     """A line for each algorithm over the clients in order of their accuracy or loss."""
 
-    name = "fairness"
-    order = 82
-    question = QUESTION
+    name: ClassVar[str] = "fairness"
+    section = Section.FAIRNESS
+    rank = 30
     best_only = True
     keyed = True
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import finals
 from rayfed.report.figures.finals import final_values, value_axis
-from rayfed.report.panels.base import FigurePanel, keep_units
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
@@ -21,8 +22,9 @@ from rayfed.report.read.units import short_number
 class FinalsPanel(FigurePanel):
     """A dot for the last value of each run, of the column that is shown above."""
 
-    name = "finals"
-    order = 21
+    name: ClassVar[str] = "finals"
+    section = Section.RESULTS
+    rank = 30
 
     @property
     def applies(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.report.figures.fit import HOW, fit
-from rayfed.report.panels.base import RunPanel
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Run
@@ -15,9 +17,9 @@ from rayfed.report.read.results import Run
 class FitPanel(RunPanel):
     """The fit of the chosen run; a run without one leaves the place of its figure empty."""
 
-    name = "fit"
-    order = 90
-    question = "What was learned?"
+    name: ClassVar[str] = "fit"
+    section = Section.LEARNED
+    rank = 0
     notes = False
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import pandas as pd
 
 from rayfed.core.columns import Column
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
@@ -17,9 +18,9 @@ from rayfed.report.read.series import leaders
 class HeadlinePanel(Panel):
     """One sentence at the top of the page."""
 
-    name = "headline"
-    order = 0
-    question = None
+    name: ClassVar[str] = "headline"
+    section = Section.ANSWER
+    rank = 0
 
     @property
     def answer(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.report.figures import labels
 from rayfed.report.figures.held import SINGLE, counted, label_shares
-from rayfed.report.panels.base import RunPanel
-from rayfed.report.panels.participation import QUESTION
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.read import units
 from rayfed.report.read.results import Run
 
@@ -16,9 +17,9 @@ from rayfed.report.read.results import Run
 class LabelsPanel(RunPanel):
     """The labels of each client, or of many clients together."""
 
-    name = "labels"
-    order = 79
-    question = QUESTION
+    name: ClassVar[str] = "labels"
+    section = Section.FAIRNESS
+    rank = 0
     clickable = True
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import layers
-from rayfed.report.panels.base import FigurePanel
-from rayfed.report.panels.fit import FitPanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
 from rayfed.report.read.results import Results
@@ -15,9 +16,9 @@ from rayfed.report.read.results import Results
 class LayersPanel(FigurePanel):
     """The drift of each layer at the end, a dot for each algorithm."""
 
-    name = "layers"
-    order = 92
-    question = FitPanel.question
+    name: ClassVar[str] = "layers"
+    section = Section.LEARNED
+    rank = 20
     best_only = True
     keyed = True
     labelled = False

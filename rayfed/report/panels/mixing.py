@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import ClassVar
 
 import plotly.graph_objects as go
 
 from rayfed.report.figures import mixing as mixing_figure
 from rayfed.report.figures.palette import LineStyle
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import goal, joined, quoted
-from rayfed.report.panels.sweep import QUESTION
 from rayfed.report.read import mixing, units
 from rayfed.report.read.mixing import Mixing, Power
 
@@ -18,9 +18,9 @@ from rayfed.report.read.mixing import Mixing, Power
 class MixingPanel(FigurePanel):
     """A dot for each walk that was tried, and the power law through them."""
 
-    name = "mixing"
-    order = 31
-    question = QUESTION
+    name: ClassVar[str] = "mixing"
+    section = Section.SETTINGS
+    rank = 10
 
     @cached_property
     def mixing(self) -> Mixing | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures import pace
 from rayfed.report.figures.pace import served
 from rayfed.report.figures.participation import MOST_DOTS, fifth
-from rayfed.report.panels.base import RunPanel
-from rayfed.report.panels.participation import QUESTION
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Run
@@ -17,9 +18,9 @@ from rayfed.report.read.results import Run
 class PacePanel(RunPanel):
     """The accuracy of each client, or its loss, against the time of its local steps."""
 
-    name = "pace"
-    order = 83
-    question = QUESTION
+    name: ClassVar[str] = "pace"
+    section = Section.FAIRNESS
+    rank = 40
     clickable = True
 
     @property

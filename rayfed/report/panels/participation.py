@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures import participation, participation_over_rounds
 from rayfed.report.figures.participation import MOST_DOTS, client_shares, fifth
-from rayfed.report.panels.base import RunPanel
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import units
 from rayfed.report.read.results import Run
 
-QUESTION = "Who was left behind?"
 _SINGLE = 60  # most clients of whom a sentence names one
 
 
 class ParticipationPanel(RunPanel):
     """Each client's share of the updates against its share of the data."""
 
-    name = "participation"
-    order = 80
-    question = QUESTION
+    name: ClassVar[str] = "participation"
+    section = Section.FAIRNESS
+    rank = 10
     clickable = True
 
     @property
@@ -48,9 +49,9 @@ class ParticipationPanel(RunPanel):
 class ParticipationOverRoundsPanel(RunPanel):
     """Which clients took part in which rounds."""
 
-    name = "rounds"
-    order = 81
-    question = QUESTION
+    name: ClassVar[str] = "rounds"
+    section = Section.FAIRNESS
+    rank = 20
 
     @property
     def how(self) -> str:

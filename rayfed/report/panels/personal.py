@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from rayfed.core.arrays import Floats
 from rayfed.report.figures import personal as personal_figure
 from rayfed.report.figures import personal_over_rounds
 from rayfed.report.figures.personal import MOST_ROWS, SINGLE
-from rayfed.report.panels.base import Panel, figure_json, keep_units
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import personal, units
 from rayfed.report.read.results import Run
@@ -23,9 +24,9 @@ MOST_CELLS = 60_000  # of the maps of own models over rounds of all runs togethe
 class PersonalPanel(Panel):
     """The clients' own models of the chosen run; runs without any are no choice here."""
 
-    name = "personal"
-    order = 70
-    question = "What do models of their own give the clients?"
+    name: ClassVar[str] = "personal"
+    section = Section.PERSONAL
+    rank = 0
 
     @cached_property
     def runs(self) -> list[Run]:

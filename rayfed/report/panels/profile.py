@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import profile
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import profiles, units
 from rayfed.report.read.results import Results
@@ -16,9 +18,9 @@ _NAMED = 2  # steps
 class ProfilePanel(FigurePanel):
     """The wall-clock time of each step of a round, a dot for each algorithm."""
 
-    name = "profile"
-    order = 96
-    question = "Where did the machine's time go?"
+    name: ClassVar[str] = "profile"
+    section = Section.MACHINE
+    rank = 0
     keyed = True
     labelled = False
 

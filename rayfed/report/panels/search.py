@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures.search import draw_coordinates, draw_importance, draw_trials
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
 from rayfed.report.searched import PARTS, Searched, text_of
 
-QUESTION = "What did the search find?"
-
 
 class _SearchPanel(FigurePanel):
     """Base of the panels of a search."""
-
-    question = QUESTION
 
     @property
     def searched(self) -> Searched:
@@ -33,8 +31,9 @@ class _SearchPanel(FigurePanel):
 class TrialsPanel(_SearchPanel):
     """A line for each trial over simulated time; the best of each algorithm in its colour."""
 
-    name = "trials"
-    order = 24
+    name: ClassVar[str] = "trials"
+    section = Section.SEARCH
+    rank = 0
     keyed = True
     labelled = False
 
@@ -60,8 +59,9 @@ class TrialsPanel(_SearchPanel):
 class CoordinatesPanel(_SearchPanel):
     """Parallel coordinates: a line for each trial over the values that it chose."""
 
-    name = "coordinates"
-    order = 25
+    name: ClassVar[str] = "coordinates"
+    section = Section.SEARCH
+    rank = 10
 
     @property
     def applies(self) -> bool:
@@ -93,8 +93,9 @@ class CoordinatesPanel(_SearchPanel):
 class ImportancePanel(_SearchPanel):
     """A bar for each key: how much of the trials' order it alone explains."""
 
-    name = "importance"
-    order = 26
+    name: ClassVar[str] = "importance"
+    section = Section.SEARCH
+    rank = 20
 
     @property
     def applies(self) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from rayfed.report.panels.base import Panel
-from rayfed.report.panels.endings import QUESTION
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.settings import flat
@@ -15,9 +14,9 @@ from rayfed.report.read.settings import flat
 class SettingsPanel(Panel):
     """What is needed to run the study again, most of it folded away."""
 
-    name = "settings"
-    order = 101
-    question = QUESTION
+    name: ClassVar[str] = "settings"
+    section = Section.RUN
+    rank = 10
 
     @property
     def facts(self) -> dict[str, str]:

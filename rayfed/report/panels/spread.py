@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import ClassVar
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,9 +11,8 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import round_times, staleness
 from rayfed.report.figures.spread import values_of
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
-from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 
@@ -22,9 +22,9 @@ _ROUNDING = 1e-9  # relative to the longest time
 class RoundTimesPanel(FigurePanel):
     """How long the rounds of each algorithm took."""
 
-    name = "round-times"
-    order = 55
-    question = TimelinePanel.question
+    name: ClassVar[str] = "round-times"
+    section = Section.CLIENTS
+    rank = 50
     best_only = True
     keyed = True
     labelled = False
@@ -62,9 +62,9 @@ class RoundTimesPanel(FigurePanel):
 class StalenessPanel(FigurePanel):
     """How stale the replies of asynchronous algorithms were."""
 
-    name = "staleness"
-    order = 56
-    question = TimelinePanel.question
+    name: ClassVar[str] = "staleness"
+    section = Section.CLIENTS
+    rank = 60
     best_only = True
     keyed = True
     labelled = False

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.sweep import sweep_figures
-from rayfed.report.panels.base import Panel, figure_json, keep_units
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import stopped_at, y_columns
 from rayfed.report.read.sweeps import Sweep
 
-QUESTION = "What do the settings do?"
 SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
 
 
 class SweepPanel(Panel):
     """One figure of lines, or heat maps and what each key does, of the column that is shown."""
 
-    name = "sweep"
-    order = 30
-    question = QUESTION
+    name: ClassVar[str] = "sweep"
+    section = Section.SETTINGS
+    rank = 0
 
     @cached_property
     def sweep(self) -> Sweep | None:

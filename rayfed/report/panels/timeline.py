@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from rayfed.report.figures import timeline
 from rayfed.report.figures.timeline import MOST_ROWS
 from rayfed.report.figures.utilisation import WORDS
-from rayfed.report.panels.base import RunPanel
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
 from rayfed.report.read.results import Run
@@ -28,9 +28,9 @@ _NOTABLE = 0.005  # least share of waiting that is worth a word
 class TimelinePanel(RunPanel):
     """The timeline of the chosen run; here the reader chooses the run and asks for a client."""
 
-    name = "timeline"
-    order = 50
-    question = "What did the clients do?"
+    name: ClassVar[str] = "timeline"
+    section = Section.CLIENTS
+    rank = 0
     clickable = True
 
     def title(self, run: Run) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
 from rayfed.report.figures import utilisation, utilisation_of_clients
 from rayfed.report.figures.clients import tenths
 from rayfed.report.figures.utilisation import MOST_ROWS, WORDS, algorithm_shares
-from rayfed.report.panels.base import FigurePanel, RunPanel
+from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
-from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
 
@@ -17,9 +18,9 @@ from rayfed.report.read.results import Results, Run
 class UtilisationPanel(FigurePanel):
     """A bar for each algorithm: the shares of the time of its clients."""
 
-    name = "utilisation"
-    order = 51
-    question = TimelinePanel.question
+    name: ClassVar[str] = "utilisation"
+    section = Section.CLIENTS
+    rank = 10
     best_only = True
 
     @property
@@ -52,9 +53,9 @@ class UtilisationPanel(FigurePanel):
 class ClientsUtilisationPanel(RunPanel):
     """A bar for each client of the chosen run, or for each tenth of them by speed."""
 
-    name = "utilisation-clients"
-    order = 52
-    question = TimelinePanel.question
+    name: ClassVar[str] = "utilisation-clients"
+    section = Section.CLIENTS
+    rank = 20
 
     @property
     def applies(self) -> bool:

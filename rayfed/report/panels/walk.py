@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rayfed.report.figures.distances import model_distances
 from rayfed.report.figures.walk import TRAIL, eigenvalues, visits, walk_canvas, walk_steps
-from rayfed.report.panels.base import Panel, figure_json, keep_units
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import units
 from rayfed.report.read.results import Run
@@ -29,9 +30,9 @@ class WalkPanel(Panel):
     A run whose server did not walk is no choice here.
     """
 
-    name = "walk"
-    order = 60
-    question = "Where did the server walk?"
+    name: ClassVar[str] = "walk"
+    section = Section.WALK
+    rank = 0
     trail = TRAIL
 
     @cached_property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import ClassVar
 
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import joined, listed, quoted
 from rayfed.report.read.results import Results, Run
 
@@ -15,8 +16,9 @@ MOST_SHOWN = 5  # warnings beyond these are folded away
 class WarningsPanel(Panel):
     """The warnings, where the runs are seen first."""
 
-    name = "warnings"
-    order = 15
+    name: ClassVar[str] = "warnings"
+    section = Section.RESULTS
+    rank = 10
 
     @cached_property
     def warnings(self) -> list[tuple[str, str]]:

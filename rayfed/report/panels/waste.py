@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import energy, waste
 from rayfed.report.figures.waste import bytes_wasted, computing_by_status, energy_by_status
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
-from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.usage import FAILED
@@ -18,9 +19,9 @@ from rayfed.report.read.usage import FAILED
 class WastePanel(FigurePanel):
     """The shares of computing and of bytes that went into replies that were not used."""
 
-    name = "waste"
-    order = 53
-    question = TimelinePanel.question
+    name: ClassVar[str] = "waste"
+    section = Section.CLIENTS
+    rank = 30
     best_only = True
 
     @property
@@ -53,9 +54,9 @@ class WastePanel(FigurePanel):
 class EnergyPanel(FigurePanel):
     """The energy of computing, where the power of devices is known."""
 
-    name = "energy"
-    order = 54
-    question = TimelinePanel.question
+    name: ClassVar[str] = "energy"
+    section = Section.CLIENTS
+    rank = 40
     best_only = True
 
     @property

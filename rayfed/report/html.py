@@ -1,16 +1,17 @@
-"""Templates of the page: Jinja2, which escapes everything that comes from a user."""
+"""HTML of the page by Jinja2, which escapes everything that comes from a user."""
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from rayfed.report.figures.palette import LineStyle
-from rayfed.report.panels.base import keep_units
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))")
 _FOLDER = resources.files("rayfed.report.page")
 
 
@@ -64,3 +65,14 @@ def panel_template(name: str) -> Template:
 def dashes(style: LineStyle) -> str:
     """Return a dash pattern as SVG writes it, empty for a solid line."""
     return "" if style.dash == "solid" else style.dash.replace("px", "")
+
+
+def keep_units(text: str) -> str:
+    r"""Return a sentence in which no line ends between a number and its unit.
+
+    Examples
+    --------
+    >>> keep_units("23 % of 3 h 12 min").split(" ")
+    ['23\xa0%', 'of', '3\xa0h', '12\xa0min']
+    """
+    return _UNIT.sub("\u00a0", text)
