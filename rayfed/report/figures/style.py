@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import COMMUNICATIONS, Axis, clocks
+from rayfed.report.read.series import COMMUNICATIONS, Axis, clocks, stopped_at
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -164,3 +164,11 @@ def veil(colour: str) -> list[list[Any]]:
 def line(style: LineStyle, width: float = 2.0) -> Mapping[str, Any]:
     """Return the line style of an algorithm."""
     return {"color": style.light, "dash": style.dash, "width": width}
+
+
+def end_title(results: Results, column: str) -> str:
+    """Return the title of an axis of last values, or of rounds where a value ends the runs."""
+    shown, goal = results.column(column), stopped_at(results, column)
+    if goal is None:
+        return f"final {shown.label}"
+    return f"rounds to {shown.title} {number(goal)}"

@@ -102,7 +102,7 @@ def _shown(kind: type[Panel], source: Source) -> Shown | None:
         panel = kind(source)
         if not panel.applies:
             return None
-        if not _is_ours(panel):
+        if not _is_ours(kind):
             json.dumps(panel.payload, allow_nan=False)  # says whose values JSON cannot hold
         return panel, escape(panel.render())
     except Exception as error:

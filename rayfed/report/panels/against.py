@@ -2,16 +2,138 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures import against
-from rayfed.report.figures.against import first_pair, path
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LineStyle
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    line,
+    log_ticks,
+    spans_decades,
+    x_scales,
+    y_range,
+)
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import X_AXES, clocks, y_columns
+from rayfed.report.read.series import X_AXES, clocks, history, thin, y_columns
+
+HEIGHT = 400
+_MOST = 600  # points of a line
+
+
+def against(results: Results, x: str | None = None, y: str | None = None) -> go.Figure:
+    """Draw one column of the rounds against another, a line through the rounds.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    x, y : str, optional
+        Columns of the rounds; x may be a clock of `convergence`. If None: `first_pair`.
+
+    Returns
+    -------
+    Figure
+        A line an algorithm, means over seeds of both columns at the rounds in which every seed has
+        both; a dot at its last round.
+
+    Raises
+    ------
+    ValueError
+        If no run has both columns.
+    """
+    pair = first_pair(results)
+    x, y = x or pair[0], y or pair[1]
+    paths = {name: path(results, name, x, y) for name in results.names}
+    paths = {name: values for name, values in paths.items() if len(values)}
+    if not paths:
+        raise ValueError(f"no run has {x} and {y} in the same rounds")
+    scales = x_scales(results)
+    worth, title = (
+        (scales[x]["worth"], scales[x]["title"]) if x in scales else (1.0, results.column(x).label)
+    )
+    figure, styles = canvas(HEIGHT, hovermode="closest"), algorithm_styles(results)
+    for name, values in paths.items():
+        _add_path(figure, name, values.assign(x=values["x"] / worth), styles[name])
+    for axis, column, key in ((figure.layout.xaxis, x, "x"), (figure.layout.yaxis, y, "y")):
+        unit, heading = (worth, title) if key == "x" else (1.0, results.column(y).label)
+        lines = [values[key].to_numpy() / unit for values in paths.values()]
+        clock = key == "x" and column in scales
+        log = not clock and "accuracy" not in column and spans_decades(lines)
+        extent = y_range(lines, log)
+        axis.update(title_text=heading, type="log" if log else "linear", range=extent)
+        axis.update(log_ticks(extent) if log else {})
+    return figure
+
+
+def _add_path(figure: go.Figure, name: str, values: pd.DataFrame, style: LineStyle) -> None:
+    """Add the line of an algorithm, and a dot at its end."""
+    x, y = values["x"].to_numpy(), values["y"].to_numpy()
+    figure.add_scatter(
+        x=x,
+        y=y,
+        customdata=values.index.to_numpy(),
+        mode="lines",
+        name=plain(name),
+        line=line(style),
+        hovertemplate=f"{plain(name)}, round %{{customdata}}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+        "<extra></extra>",
+        meta={"name": name, "part": "path"},
+    )
+    figure.add_scatter(
+        x=x[-1:],
+        y=y[-1:],
+        mode="markers",
+        cliponaxis=False,
+        marker={"size": 9, "color": style.light},
+        hoverinfo="skip",
+        meta={"name": name, "part": "end"},
+    )
+
+
+def first_pair(results: Results) -> tuple[str, str]:
+    """Return the columns that are drawn first: the first two, or bytes and the only one."""
+    columns = y_columns(results)
+    if len(columns) < 2:
+        return "bytes_up", columns[0] if columns else "loss"
+    other = next((c for c in ("accuracy", "test_loss") if c in columns[1:]), columns[1])
+    return columns[0], other
+
+
+def path(results: Results, name: str, x: str, y: str) -> pd.DataFrame:
+    """Return the means over seeds of two columns, ``x`` and ``y``, by round."""
+    runs = [_pairs(history(run), x, y) for run in results.usable(name)]
+    runs = [frame for frame in runs if len(frame)]
+    if not runs:
+        return pd.DataFrame(columns=["x", "y"])
+    every = pd.concat(runs).groupby(level=0)
+    means = every.mean()[every.size() == len(runs)]
+    return means.iloc[thin(np.arange(len(means)), _MOST)]
+
+
+def _pairs(frame: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """Return the rows of a `series.history` that have both columns, by round."""
+    if x not in frame or y not in frame:
+        return pd.DataFrame(columns=["x", "y"])
+    known: Sequence[Floats] = [frame[c].to_numpy(dtype=float, na_value=np.nan) for c in (x, y)]
+    both = np.isfinite(known[0]) & np.isfinite(known[1])
+    index = frame["round"].to_numpy()[both]
+    return pd.DataFrame({"x": known[0][both], "y": known[1][both]}, index=index)
+
+
+def title(results: Results, x: str, y: str) -> str:
+    """Return which columns are drawn."""
+    under = X_AXES[x].title if x in clocks(results) else results.column(x).title
+    return f"{results.column(y).title} against {under}"
 
 
 class AgainstPanel(FigurePanel):
@@ -20,6 +142,7 @@ class AgainstPanel(FigurePanel):
     name: ClassVar[str] = "against"
     section = Section.RESULTS
     rank = 40
+    draws = (against,)
     best_only = True
     keyed = True
     labelled = False
@@ -34,10 +157,6 @@ class AgainstPanel(FigurePanel):
     def title(self) -> str:
         """Return which columns are drawn."""
         return title(self.results, *first_pair(self.results))
-
-    def figure(self) -> go.Figure:
-        """Return `figures.against`."""
-        return against(self.results)
 
     @cached_property
     def payload(self) -> dict[str, Any]:
@@ -55,9 +174,3 @@ class AgainstPanel(FigurePanel):
     def ys(self) -> list[tuple[str, str]]:
         """The choices of a y axis: columns with their titles."""
         return [(c, self.results.column(c).title) for c in y_columns(self.results)]
-
-
-def title(results: Results, x: str, y: str) -> str:
-    """Return which columns are drawn."""
-    under = X_AXES[x].title if x in clocks(results) else results.column(x).title
-    return f"{results.column(y).title} against {under}"

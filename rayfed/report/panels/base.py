@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -24,6 +24,7 @@ from rayfed.report.read.series import default_target, first_column, leaders
 from rayfed.report.searched import Searched
 from rayfed.report.tables import summary
 
+Draw = Callable[..., go.Figure]
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 MOST_RUNS = 24  # runs whose clients are shown one by one
 
@@ -175,12 +176,15 @@ class Panel:
         Panels of a section stand in this order.
     best_only : bool
         Whether it compares algorithms by the best of many swept settings alone.
+    draws : tuple of functions
+        What draws its figures from results, which `Result.figure` knows by their names.
     """
 
     name: ClassVar[str]
     section: ClassVar[str] = Section.RESULTS
     rank: ClassVar[float] = 1000.0
     best_only: ClassVar[bool] = False
+    draws: ClassVar[tuple[Draw, ...]] = ()
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -205,11 +209,17 @@ class Panel:
         return Markup(panel_template(self.name).render(panel=self, source=self.source))
 
 
+def _unwritten(*_: Any) -> Any:
+    raise NotImplementedError("write its title() and its figure()")
+
+
 class TemplatedFigure(Panel):
     """What ``templates/figure.html`` needs of a panel; see its two kinds below.
 
     Attributes
     ----------
+    words : function
+        Returns the title, from the results or of a run.
     keyed : bool
         Whether the key of the algorithms stands above it, which hides and shows their lines. Its
         traces then have the algorithm's name in ``meta["name"]``.
@@ -221,6 +231,8 @@ class TemplatedFigure(Panel):
         Whether ``layout.meta["note"]`` of a figure tells what was left out of it.
     """
 
+    words: ClassVar[Callable[..., str]] = staticmethod(_unwritten)
+    draws: ClassVar[tuple[Draw, ...]] = (_unwritten,)
     keyed: ClassVar[bool] = False
     labelled: ClassVar[bool] = True
     clickable: ClassVar[bool] = False
@@ -247,11 +259,12 @@ class FigurePanel(TemplatedFigure):
 
     def title(self) -> str:
         """Return what one sees, in a sentence that is computed from the data."""
-        raise NotImplementedError
+        return type(self).words(self.results)
 
     def figure(self) -> go.Figure:
-        """Return the figure."""
-        raise NotImplementedError
+        """Return the figure; where its key never gives way to labels, without another one."""
+        figure = self.draws[0](self.results)
+        return figure if self.labelled else figure.update_layout(showlegend=False)
 
     @cached_property
     def payload(self) -> dict[str, Any]:
@@ -272,11 +285,11 @@ class RunPanel(TemplatedFigure):
 
     def title(self, run: Run) -> str:
         """Return what one sees of a run, in a sentence that is computed from the data."""
-        raise NotImplementedError
+        return type(self).words(run)
 
     def figure(self, run: Run) -> go.Figure | None:
         """Return the figure of a run; None if it has none."""
-        raise NotImplementedError
+        return self.draws[0](self.results, run.name, run.seed)
 
     @property
     def applies(self) -> bool:

@@ -10,6 +10,13 @@ from rayfed.report.read.results import Results
 _STATES = ("finished", "running", "failed")
 
 
+def title(results: Results) -> str:
+    """Return how many runs finished, run and failed."""
+    states = [run.status for run in results.runs_found]
+    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
+    return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"
+
+
 class EndingsPanel(Panel):
     """The number of runs in each state, and the reasons of failures."""
 
@@ -35,10 +42,3 @@ class EndingsPanel(Panel):
             for run in self.results.runs_found
             if run.status == "failed"
         ]
-
-
-def title(results: Results) -> str:
-    """Return how many runs finished, run and failed."""
-    states = [run.status for run in results.runs_found]
-    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
-    return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"

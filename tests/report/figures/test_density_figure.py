@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import timeline
+from rayfed.report.panels.timeline import timeline
 from rayfed.report.read.results import Results
 
 HALF = 40

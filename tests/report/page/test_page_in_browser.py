@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 from rayfed.problems.picture import Picture
-from rayfed.report.figures import against, convergence, finals, mixing, walk
 from rayfed.report.figures.palette import DARK, LIGHT
 from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
+from rayfed.report.panels.against import against
 from rayfed.report.panels.base import RunPanel, find
+from rayfed.report.panels.convergence import convergence
+from rayfed.report.panels.finals import finals
+from rayfed.report.panels.mixing import mixing
+from rayfed.report.panels.walk import walk
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns

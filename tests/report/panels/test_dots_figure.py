@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from rayfed.problems.picture import Picture
-from rayfed.report.figures import classes, layers, profile
 from rayfed.report.panels import classes as classes_panel
 from rayfed.report.panels import layers as layers_panel
 from rayfed.report.panels import profile as profile_panel
 from rayfed.report.panels.base import Source
+from rayfed.report.panels.classes import classes
+from rayfed.report.panels.layers import layers
+from rayfed.report.panels.profile import profile
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import y_columns
 from rayfed.runs.store import publish_npz

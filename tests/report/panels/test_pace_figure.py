@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import pace
-from rayfed.report.panels.pace import title
+from rayfed.report.panels.pace import pace, title
 from rayfed.report.read.results import Results
 
 

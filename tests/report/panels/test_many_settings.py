@@ -2,10 +2,10 @@
 
 import pytest
 
-from rayfed.report.figures import convergence
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.panels.base import Source
+from rayfed.report.panels.convergence import convergence
 from rayfed.report.panels.headline import headline
 from rayfed.report.panels.spread import RoundTimesPanel
 from rayfed.report.read.results import Results

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import labels
-from rayfed.report.panels.held import title
+from rayfed.report.panels.held import labels, title
 from rayfed.report.panels.timeline import with_labels
 from rayfed.report.read.results import Results
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from rayfed.report.read import walked
+from rayfed.report.panels import walk as walked
 from rayfed.report.read.results import Results
 
 PATH = [(0, 1), (1, 2)]
@@ -26,7 +26,7 @@ def test_positions_are_those_of_the_rounds_and_none_before_the_first(run):
 
 
 def test_visits_are_counted_and_the_likeliest_come_first(run):
-    found = walked.visits(run(law=[[0.25, 0.5, 0.25]]))
+    found = walked.visit_counts(run(law=[[0.25, 0.5, 0.25]]))
     assert found.index.tolist() == [1, 0, 2]
     assert found["visits"].tolist() == [3, 1, 1]
     assert found["share"].tolist() == [0.6, 0.2, 0.2]
@@ -39,14 +39,14 @@ def test_too_many_visits_at_one_place_are_too_few_elsewhere(run):
 
 def test_the_law_of_changing_graphs_is_their_mean_over_the_rounds(run):
     laws = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]
-    found = walked.visits(run(graphs=(PATH, PATH), law=laws))
+    found = walked.visit_counts(run(graphs=(PATH, PATH), law=laws))
     # the first holds in rounds 1, 3 and 5
     assert found["law"].to_dict() == pytest.approx({0: 0.6, 1: 0.2, 2: 0.2})
 
 
 def test_without_a_law_the_visited_are_counted_alone(run):
     made = run(positions=(1, 0, 1, 0, 1), law=[[]])
-    assert walked.visits(made)["visits"].to_dict() == {1: 3, 0: 2}
+    assert walked.visit_counts(made)["visits"].to_dict() == {1: 3, 0: 2}
     assert pd.isna(walked.misplaced(made))
 
 

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.report.page.report import page
-from rayfed.report.panels.mixing import title
-from rayfed.report.read.mixing import find, fit
+from rayfed.report.panels.mixing import find, fit, title
 from rayfed.report.read.results import Results
 
 QUESTION = "What do the settings do?"

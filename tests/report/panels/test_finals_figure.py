@@ -2,9 +2,7 @@
 
 import pytest
 
-from rayfed.report.figures import finals
-from rayfed.report.figures.finals import MOST, final_values
-from rayfed.report.panels.finals import title
+from rayfed.report.panels.finals import MOST, final_values, finals, title
 from rayfed.report.read.results import Results
 
 

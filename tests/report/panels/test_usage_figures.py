@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report import figures
 from rayfed.report.panels import spread, utilisation, waste
 from rayfed.report.panels.base import Source
 from rayfed.report.read.results import Results
@@ -52,7 +51,7 @@ def bars(figure):
 
 
 def test_bars_of_algorithms_are_means_over_seeds(folder):
-    figure = figures.utilisation(Results.read(folder))
+    figure = utilisation.utilisation(Results.read(folder))
     found = bars(figure)
     assert list(figure.data[0].y) == ["fedavg", "fedasync"]
     assert found["computing"][0] == 75
@@ -62,12 +61,12 @@ def test_bars_of_algorithms_are_means_over_seeds(folder):
 
 
 def test_bars_of_clients_add_up_and_the_fastest_is_at_the_top(folder):
-    figure = figures.utilisation_of_clients(Results.read(folder), "fedavg", 0)
+    figure = utilisation.utilisation_of_clients(Results.read(folder), "fedavg", 0)
     assert bars(figure)["computing"] == [50, 100]
     assert bars(figure)["finished"] == [50, 0]
     assert list(figure.layout.yaxis.ticktext) == ["0", "1"]
     assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
-    baseline = figures.utilisation_of_clients(Results.read(folder), "centralised", 0)
+    baseline = utilisation.utilisation_of_clients(Results.read(folder), "centralised", 0)
     assert len(baseline.data) == 0
     assert "not recorded" in baseline.layout.meta["note"]
 
@@ -78,7 +77,7 @@ def test_many_clients_are_tenths(tmp_path, run_writer, rows):
     scenario = {"scenario": {"clients": {"count": 130}}}
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]), events, clients_of(125), **scenario)
     results = Results.read(tmp_path)
-    figure = figures.utilisation_of_clients(results, "fedavg", 0)
+    figure = utilisation.utilisation_of_clients(results, "fedavg", 0)
     assert bars(figure)["computing"] == [50] * 8 + [100] * 2
     said = "125 clients are taken together in tenths of equal speed rank. 5 of 130 clients were"
     assert figure.layout.meta["note"].startswith(said)
@@ -91,7 +90,7 @@ def test_many_clients_are_tenths(tmp_path, run_writer, rows):
 def test_what_was_in_vain(folder):
     """2 of 7 s with seed 0, as client 1 stops at the end of the run; 250 of 1,000 bytes."""
     results = Results.read(folder)
-    figure = figures.waste(results)
+    figure = waste.waste(results)
     found = bars(figure)
     # Seeds: 2 of 6 s late, and 0 of 6 s.
     assert found["late"][0] == pytest.approx(100 * 1 / 6, abs=1e-6)
@@ -106,18 +105,18 @@ def test_what_was_in_vain(folder):
 def test_energy_is_of_the_clients_whose_power_is_known(folder):
     """3 W x 2 s and 5 W x 4 s; of the latter half in vain with one seed of two."""
     results = Results.read(folder)
-    found = bars(figures.energy(results))
+    found = bars(waste.energy(results))
     assert (found["used"], found["late"]) == ([21], [5])
     assert waste.energy_title(results) == "Computing took 26 J with fedavg"
 
 
 def test_lines_rise_to_all_rounds_and_replies(folder):
     results = Results.read(folder)
-    lines = {trace.name: trace for trace in figures.round_times(results).data}
+    lines = {trace.name: trace for trace in spread.round_times(results).data}
     assert set(lines) == {"fedavg", "fedasync"}
     assert lines["fedasync"].x.tolist() == [1, 1, 3]
     assert lines["fedasync"].y.tolist() == [0, 50, 100]
-    (line,) = figures.staleness(results).data
+    (line,) = spread.staleness(results).data
     assert line.x.tolist() == [0, 0, 1, 1]
     np.testing.assert_allclose(line.y, [0, 100 / 3, 200 / 3, 100], atol=1e-3)
     assert spread.times_title(results) == (
@@ -154,6 +153,13 @@ def test_nothing_recorded_is_nothing_drawn(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1], time_s=[0.0, 0.0]))
     results = Results.read(tmp_path)
     assert not any(panel(Source(results)).applies for panel in PANELS)
-    for name in ("utilisation", "waste", "energy", "round_times", "staleness"):
+    drawn = (
+        utilisation.utilisation,
+        waste.waste,
+        waste.energy,
+        spread.round_times,
+        spread.staleness,
+    )
+    for draw in drawn:
         with pytest.raises(ValueError, match="no "):
-            getattr(figures, name)(results)
+            draw(results)

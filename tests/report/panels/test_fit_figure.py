@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed.problems.picture import Picture
-from rayfed.report.figures import fit
 from rayfed.report.page.report import page
-from rayfed.report.panels.fit import title
+from rayfed.report.panels.fit import fit, title
 from rayfed.report.read.results import Results
 
 POINTS = np.array([[0.0, 1.0], [1.0, 2.5], [2.0, 5.0]])

@@ -2,9 +2,8 @@
 
 import pytest
 
-from rayfed.report.figures import against
 from rayfed.report.gallery import figure as named
-from rayfed.report.panels.against import title
+from rayfed.report.panels.against import against, title
 from rayfed.report.read.results import Results
 
 NAN = float("nan")

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import fairness
-from rayfed.report.figures.fairness import worst_tenth
+from rayfed.report.panels.fairness import fairness, worst_tenth
 from rayfed.report.read.results import Results
 
 

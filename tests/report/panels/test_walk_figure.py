@@ -4,13 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import eigenvalues, visits, walk
-from rayfed.report.figures.distances import model_distances
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.walk import TRAIL, walk_steps
 from rayfed.report.page.report import page
 from rayfed.report.panels import walk as panel
 from rayfed.report.panels.base import Source
+from rayfed.report.panels.walk import TRAIL, eigenvalues, model_distances, visits, walk, walk_steps
 from rayfed.report.read.results import Results
 
 PATH, OTHER = [(0, 1), (1, 2), (2, 3)], [(0, 1), (1, 2), (1, 3)]

@@ -4,11 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import personal, personal_over_rounds
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.personal import SINGLE
 from rayfed.report.page.report import page
-from rayfed.report.panels.personal import how, note, rounds_title, title
+from rayfed.report.panels.personal import (
+    SINGLE,
+    how,
+    note,
+    personal,
+    personal_over_rounds,
+    rounds_title,
+    title,
+)
 from rayfed.report.read.personal import gains
 from rayfed.report.read.results import Results
 

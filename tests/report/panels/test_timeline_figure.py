@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import timeline
 from rayfed.report.figures.palette import LIGHT
+from rayfed.report.panels.timeline import timeline
 from rayfed.report.read.results import Results
 
 

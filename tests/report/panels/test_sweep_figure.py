@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from rayfed.report.figures import sweep_line, sweep_map
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.sweep import colour_scale, sensitivity
 from rayfed.report.panels.base import Source
-from rayfed.report.panels.sweep import SweepPanel, title
+from rayfed.report.panels.sweep import (
+    SweepPanel,
+    colour_scale,
+    sensitivity,
+    sweep_line,
+    sweep_map,
+    title,
+)
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results
 

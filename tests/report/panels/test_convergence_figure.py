@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.report.figures import convergence
+from rayfed.report.panels.convergence import convergence
 from rayfed.report.read.results import Results
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.figures import participation, participation_over_rounds
+from rayfed.report.panels.participation import participation, participation_over_rounds
 from rayfed.report.read.results import Results
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.report.figures import mixing
+from rayfed.report.panels.mixing import mixing
 from rayfed.report.read.results import Results
 
 WALKS = {"complete": (0.0, 10), "grid": (0.75, 30), "ring": (0.9375, 40)}
