@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.core.arrays import Floats
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import (
@@ -25,6 +24,7 @@ from rayfed.report.figures.style import (
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import X_AXES, clocks, history, thin, y_columns
+from rayfed.report.read.units import short_number
 
 HEIGHT = 400
 _MOST = 600  # points of a line
@@ -110,24 +110,35 @@ def first_pair(results: Results) -> tuple[str, str]:
 
 
 def path(results: Results, name: str, x: str, y: str) -> pd.DataFrame:
-    """Return the means over seeds of two columns, ``x`` and ``y``, by round."""
-    runs = [_pairs(history(run), x, y) for run in results.usable(name)]
-    runs = [frame for frame in runs if len(frame)]
-    if not runs:
-        return pd.DataFrame(columns=["x", "y"])
-    every = pd.concat(runs).groupby(level=0)
-    means = every.mean()[every.size() == len(runs)]
-    return means.iloc[thin(np.arange(len(means)), _MOST)]
+    """Return the means over seeds of two columns, ``x`` and ``y``, at the rounds that have both."""
+    means = round_means(results, name, (x, y))
+    both = means.reindex(columns=[x, y]).set_axis(["x", "y"], axis=1).dropna()
+    return both.iloc[thin(np.arange(len(both)), _MOST)]
 
 
-def _pairs(frame: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """Return the rows of a `series.history` that have both columns, by round."""
-    if x not in frame or y not in frame:
-        return pd.DataFrame(columns=["x", "y"])
-    known: Sequence[Floats] = [frame[c].to_numpy(dtype=float, na_value=np.nan) for c in (x, y)]
-    both = np.isfinite(known[0]) & np.isfinite(known[1])
-    index = frame["round"].to_numpy()[both]
-    return pd.DataFrame({"x": known[0][both], "y": known[1][both]}, index=index)
+def round_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataFrame:
+    """Return means over seeds of columns of `series.history`, by round.
+
+    NaN where a seed that has the column has no value.
+    """
+    frames = [history(run).set_index("round", drop=False) for run in results.usable(name)]
+    if not frames:
+        return pd.DataFrame()
+    wanted = dict.fromkeys(columns)
+    known = [frame.reindex(columns=wanted).astype(float) for frame in frames]
+    known = [frame.where(np.isfinite(frame)) for frame in known]
+    every = pd.concat(known).rename_axis("at").groupby(level=0)
+    having = pd.DataFrame([frame.notna().any() for frame in known]).sum()
+    return every.mean().where(every.count() == having)
+
+
+def _stored(means: pd.DataFrame) -> dict[str, list[float | None]]:
+    """Return means as short lists; evaluated rounds are kept before others."""
+    if len(means) > _MOST and "loss" in means and means["loss"].notna().any():
+        means = means[means["loss"].notna()]
+    kept = means.iloc[thin(np.arange(len(means)), _MOST)]
+    values = {str(c): [short_number(value) for value in kept[c]] for c in kept}
+    return values | {"round": kept.index.tolist()}
 
 
 def title(results: Results, x: str, y: str) -> str:
@@ -160,8 +171,13 @@ class AgainstPanel(FigurePanel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The figure, and the columns that it shows."""
-        return super().payload | {"first": dict(zip("xy", first_pair(self.results), strict=True))}
+        """The figure, the columns that it shows, and the ``means`` of all columns by round."""
+        columns = [x for x, _ in self.xs if x != "round"]
+        means = {name: round_means(self.results, name, columns) for name in self.results.names}
+        return super().payload | {
+            "first": dict(zip("xy", first_pair(self.results), strict=True)),
+            "means": {name: _stored(frame) for name, frame in means.items()},
+        }
 
     @property
     def xs(self) -> list[tuple[str, str]]:

@@ -315,6 +315,22 @@ class RunPanel(TemplatedFigure):
         return {"title": first["title"], "figure": next(figure for figure in figures if figure)}
 
 
+class Unique:
+    """Values of which equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, value: Any) -> int:
+        """Return the place of an equal value; append the value if there is none."""
+        key = json.dumps(value)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(value)
+        return self._places[key]
+
+
 def find(own: Sequence[str | type[Panel]] = ()) -> tuple[type[Panel], ...]:
     """Return every panel that comes with rayfed, and the user's, in the order of the page.
 

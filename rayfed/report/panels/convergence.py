@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
 from textwrap import wrap
@@ -26,7 +26,7 @@ from rayfed.report.figures.style import (
     x_scales,
     y_range,
 )
-from rayfed.report.panels.base import Panel, Section, figure_json
+from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import (
     X_AXES,
@@ -292,44 +292,66 @@ MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
 def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
-    """Return what the script needs to draw any clock against any column.
+    """Return what the script needs to draw any clock against any column, and to move the target.
 
     Parameters
     ----------
     results : Results
         A result folder.
     numbers : int
-        About how many numbers may be stored; long runs are thinned to 200 to 2,000 rows each.
+        About how many numbers may be stored of the means and of the runs; long runs are thinned to
+        200 to 2,000 rows each, means to 100 to 600 points.
 
     Returns
     -------
     dict
-        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles, and
+        ``clocks`` and ``columns`` with their titles; ``curves``: by column, clock and algorithm the
+        place of the clock's values among ``grids``, the mean over seeds and, of several seeds, the
+        ends of its band; ``runs`` with the columns of each run, by which a target is moved; and
         ``thinned``: to how many rounds the longest run was thinned, None if none was.
     """
     columns = y_columns(results)
-    runs = [run for name in results.names for run in results.usable(name)]
+    histories = {n: [(run, history(run)) for run in results.usable(n)] for n in results.names}
+    runs = [pair for pairs in histories.values() for pair in pairs]
     share = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(share, 200, 2000))
     scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
-    longest = max((len(run.rounds) for run in runs), default=0)
+    longest = max((len(frame) for _, frame in runs), default=0)
+    lines = 3 * max(1, len(histories) * len(columns) * len(scales))
+    most, grids = int(np.clip(numbers // lines, 100, 600)), Unique()
+
+    def stored(name: str, x: str, y: str) -> list[Any]:
+        frames = [frame for _, frame in histories[name]]
+        values = curve(frames, x, y, most)
+        parts = (values.mean, values.low, values.high)[: 3 if len(frames) > 1 else 1]
+        return [grids.place(_short(values.x)), *(_short(part, 6) for part in parts)]
+
     return {
         "thinned": rows if longest > rows else None,
         "clocks": scales,
         "columns": {
-            name: _column(results.column(name)) | {"target": default_target(results, name)}
+            name: _column(results.column(name))
+            | {"target": default_target(results, name), "leaders": leaders(results, name)}
             for name in columns
         },
+        "curves": {
+            y: {x: {name: stored(name, x, y) for name in histories} for x in scales}
+            for y in columns
+        },
+        "grids": grids.values,
         "runs": [
             {
                 "name": run.name,
                 "seed": run.seed,
-                "baseline": run.baseline,
-                "data": _short_columns(history(run), [*scales, *columns], rows),
+                "data": _short_columns(frame, [*scales, *columns], rows),
             }
-            for run in runs
+            for run, frame in runs
         ],
     }
+
+
+def _short(values: Iterable[float], digits: int = 7) -> list[float | None]:
+    return [short_number(value, digits) for value in values]
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -344,11 +366,7 @@ def _short_columns(
     if len(frame) > rows and len(evaluated):
         frame = frame[frame["round"].isin(evaluated)]
     kept = frame.iloc[thin(np.arange(len(frame)), rows)]
-    return {
-        column: [short_number(value) for value in kept[column]]
-        for column in columns
-        if column in kept
-    }
+    return {column: _short(kept[column]) for column in columns if column in kept}
 
 
 class ConvergencePanel(Panel):

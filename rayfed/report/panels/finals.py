@@ -214,5 +214,6 @@ class FinalsPanel(FigurePanel):
         return {
             "title": keep_units(title(self.results, column)),
             "axis": axis,
-            "values": {name: [short_number(v) for v in ends] for name, ends in values.items()},
+            "seeds": {name: [short_number(v) for v in ends] for name, ends in values.items()},
+            "mean": {name: [short_number(float(v.mean()))] for name, v in values.items()},
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -18,7 +17,7 @@ from rayfed.core.arrays import Floats, Ints
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
-from rayfed.report.panels.base import Panel, Section, figure_json
+from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
 from rayfed.report.read.results import Results, Run
@@ -437,22 +436,6 @@ def _laid_out(count: int, links: Floats) -> Floats:
 
 MOST_STEPS = 400_000  # numbers of the steps of all walks together
 MOST_DISTANCES = 150_000  # distances of clients' own models of all walks together
-
-
-class Unique:
-    """Values of which equal ones are kept once."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, value: Any) -> int:
-        """Return the place of an equal value; append the value if there is none."""
-        key = json.dumps(value)
-        if key not in self._places:
-            self._places[key] = len(self.values)
-            self.values.append(value)
-        return self._places[key]
 
 
 def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:
