@@ -125,6 +125,17 @@ def log_ticks(extent: list[float] | None) -> dict[str, Any]:
     return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": "", "tickfont_size": POWER_SIZE}
 
 
+def fitted(title: str, values: Sequence[Floats], log: bool | None = None) -> dict[str, Any]:
+    """Return an axis around data: its title, scale, range and, of a log axis, ticks.
+
+    If `log` is None, it is logarithmic where that helps (`spans_decades`).
+    """
+    log = spans_decades(values) if log is None else log
+    extent = y_range(values, log)
+    axis = {"title_text": title, "type": "log" if log else "linear", "range": extent}
+    return axis | (log_ticks(extent) if log else {})
+
+
 def colorbar(title: str) -> dict[str, Any]:
     """Return the scale of a heat map: slim, without a frame."""
     return {

@@ -15,11 +15,9 @@ from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
+    fitted,
     line,
-    log_ticks,
-    spans_decades,
     x_scales,
-    y_range,
 )
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.read.results import Results
@@ -68,10 +66,8 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
         unit, heading = (worth, title) if key == "x" else (1.0, results.column(y).label)
         lines = [values[key].to_numpy() / unit for values in paths.values()]
         clock = key == "x" and column in scales
-        log = not clock and "accuracy" not in column and spans_decades(lines)
-        extent = y_range(lines, log)
-        axis.update(title_text=heading, type="log" if log else "linear", range=extent)
-        axis.update(log_ticks(extent) if log else {})
+        linear = clock or "accuracy" in column
+        axis.update(fitted(heading, lines, False if linear else None))
     return figure
 
 
@@ -124,7 +120,7 @@ def round_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataF
     frames = [history(run).set_index("round", drop=False) for run in results.usable(name)]
     if not frames:
         return pd.DataFrame()
-    wanted = dict.fromkeys(columns)
+    wanted = list(dict.fromkeys(columns))
     known = [frame.reindex(columns=wanted).astype(float) for frame in frames]
     known = [frame.where(np.isfinite(frame)) for frame in known]
     every = pd.concat(known).rename_axis("at").groupby(level=0)

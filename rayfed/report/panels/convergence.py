@@ -20,11 +20,10 @@ from rayfed.report.figures.style import (
     FONT_SIZE,
     algorithm_styles,
     canvas,
+    fitted,
     line,
-    log_ticks,
     spans_decades,
     x_scales,
-    y_range,
 )
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.read.results import Results, Run
@@ -104,15 +103,16 @@ def convergence(
         _fade_others(figure, leading)
     # An algorithm of which every run failed has left any scale, so it sets none.
     scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
-    if log is None:  # an accuracy is read between 0 and 1
-        log = "accuracy" not in y and spans_decades([c.mean for c in scaled])
-    extent = y_range([part for c in scaled for part in (c.low, c.high)], log)
-    _set_axes(figure, worth["title"], results.column(y).label, log, extent, end)
+    if log is None and "accuracy" in y:  # which is read between 0 and 1
+        log = False
+    spread = [part for c in scaled for part in (c.low, c.high)]
+    log = spans_decades([c.mean for c in scaled]) if log is None else log
+    _set_axes(figure, worth["title"], fitted(results.column(y).label, spread, log), end)
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
     ends = {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}
-    label_ends(figure, ends, styles, extent, log)
+    label_ends(figure, ends, styles)
     return figure
 
 
@@ -257,15 +257,11 @@ def _add_crossings(
     )
 
 
-def _set_axes(
-    figure: go.Figure, x: str, y: str, log: bool, extent: list[float] | None, end: float
-) -> None:
+def _set_axes(figure: go.Figure, x: str, y: Mapping[str, Any], end: float) -> None:
     figure.update_xaxes(title_text=x, range=[0, end], showgrid=False)
     if x == X_AXES["round"].title and end <= _FEW_ROUNDS:
         figure.update_xaxes(dtick=1)
-    ticks = log_ticks(extent) if log else {}
-    kind = "log" if log else "linear"
-    figure.update_yaxes(title_text=y, type=kind, range=extent, **ticks)
+    figure.update_yaxes(y)
 
 
 def _add_target(figure: go.Figure, target: float | None) -> None:

@@ -14,10 +14,8 @@ from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
+    fitted,
     line,
-    log_ticks,
-    spans_decades,
-    y_range,
 )
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
@@ -60,15 +58,16 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
         )
     figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
     # Losses differ by decades where one algorithm is much further than another.
-    log = column.endswith("loss") and spans_decades(list(drawn.values()))
-    extent = y_range(list(drawn.values()), log)
+    axis = fitted(
+        f"{column} of the client",
+        list(drawn.values()),
+        None if column.endswith("loss") else False,
+    )
     figure.update_xaxes(title_text="clients, from the worst served to the best (%)", range=[0, 100])
     figure.update_xaxes(showgrid=False, dtick=20)
     figure.update_layout(xaxis_unifiedhovertitle_text="the %{x:.0f} % worst served")
-    kind = "log" if log else "linear"
-    ticks = log_ticks(extent) if log else {}
-    figure.update_yaxes(title_text=f"{column} of the client", type=kind, range=extent, **ticks)
-    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, styles, extent, log)
+    figure.update_yaxes(axis)
+    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, styles)
     return figure
 
 

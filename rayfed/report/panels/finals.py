@@ -15,9 +15,7 @@ from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
-    log_ticks,
-    spans_decades,
-    y_range,
+    fitted,
 )
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Section
@@ -99,12 +97,9 @@ def final_values(
 
 def value_axis(results: Results, column: str, values: Sequence[Floats]) -> dict[str, Any]:
     """Return the axis of final values: its title, scale and range."""
-    log = "accuracy" not in column and spans_decades(values)
-    extent = y_range(values, log)
-    ticks = log_ticks(extent) if log else {"dtick": None, "tickformat": ""}
-    kind = "log" if log else "linear"
     title = f"final {results.column(column).label}"
-    return {"title_text": title, "type": kind, "range": extent, **ticks}
+    axis = fitted(title, values, False if "accuracy" in column else None)
+    return {"dtick": None, "tickformat": ""} | axis
 
 
 def _add_dots(

@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures.clients import clients_down
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
@@ -101,11 +102,7 @@ def _rows(run: Run, counts: pd.DataFrame, shares: Floats) -> go.Figure:
         meta={"part": "clients"},
     )  # fmt: skip
     _name_labels(figure.layout.xaxis, counts)
-    figure.update_yaxes(
-        title_text="client, fastest at the top", range=[len(counts) - 0.5, -0.5], showgrid=False
-    )
-    if len(counts) <= NAMED:
-        figure.update_yaxes(tickvals=np.arange(len(counts)), ticktext=[str(n) for n in names])
+    clients_down(figure, names, len(names))
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import dots
-from rayfed.report.figures.style import log_ticks, spans_decades, y_range
+from rayfed.report.figures.style import fitted
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
@@ -36,16 +36,11 @@ def layers(results: Results) -> go.Figure:
     if not len(values):
         raise ValueError("no run has the drift of its layers; set evaluate.layers")
     columns = [values[name].dropna().to_numpy() for name in values]
-    log = spans_decades(columns)
     figure = dots(results, values, "%{x:.3~g}")
-    extent = y_range(columns, log) if log else [0.0, 1.05 * float(values.max().max()) or 1.0]
-    figure.update_xaxes(
-        title_text="drift, in units of the layer's norm",
-        type="log" if log else "linear",
-        range=extent,
-        **(log_ticks(extent) if log else {}),
-    )
-    return figure
+    axis = fitted("drift, in units of the layer's norm", columns)
+    if axis["type"] == "linear":
+        axis["range"] = [0.0, 1.05 * float(values.max().max()) or 1.0]
+    return figure.update_xaxes(axis)
 
 
 def title(results: Results) -> str:
@@ -76,17 +71,13 @@ class LayersPanel(FigurePanel):
     best_only = True
     keyed = True
     labelled = False
+    how = (
+        "Layers from the input down. The drift is the root mean square distance of clients' "
+        "local models from their mean after the local work of a round, over the norm of that "
+        "mean; the last evaluation, mean over seeds."
+    )
 
     @property
     def applies(self) -> bool:
         """Whether any run recorded the drift of its layers."""
         return len(parts.layers(self.results)) > 0
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "Layers from the input down. The drift is the root mean square distance of clients' "
-            "local models from their mean after the local work of a round, over the norm of that "
-            "mean; the last evaluation, mean over seeds."
-        )

@@ -8,9 +8,14 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import MOST_DOTS, TENTHS, fifth
+from rayfed.report.figures.clients import MOST_DOTS, TENTHS, fifth, tenths_across
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import algorithm_styles, canvas, log_ticks, spans_decades, y_range
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    fitted,
+    y_range,
+)
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
@@ -77,10 +82,7 @@ def _add_clients(
         "<extra></extra>",
         meta={"part": "clients"},
     )
-    log = spans_decades([speeds])
-    extent = y_range([speeds], log)
-    figure.update_xaxes(title_text="time of a local step (s)", type="log" if log else "linear")
-    figure.update_xaxes(range=extent, **(log_ticks(extent) if log else {}))
+    figure.update_xaxes(fitted("time of a local step (s)", [speeds]))
     figure.update_layout(meta={"note": ""})
 
 
@@ -108,12 +110,8 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
         "%{customdata[1]:.3~g}<extra></extra>",
         meta={"part": "density"},
     )
-    figure.update_xaxes(title_text="clients by speed", type="category", showgrid=False)
-    figure.update_xaxes(tickvals=TENTHS, ticktext=["fastest", *TENTHS[1:-1], "slowest"])
-    figure.update_xaxes(tickangle=0)
     figure.update_yaxes(range=y_range([low, mean, high], log=False))
-    note = f"{len(values):,} clients are taken together in tenths of equal speed rank."
-    figure.update_layout(meta={"note": note})
+    tenths_across(figure, len(values))
 
 
 def title(run: Run) -> str:

@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import MOST_DOTS, TENTHS, fifth, tenths
+from rayfed.report.figures.clients import (
+    MOST_DOTS,
+    TENTHS,
+    clients_down,
+    fifth,
+    tenths,
+    tenths_across,
+)
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
@@ -75,13 +82,8 @@ def _by_tenths(shares: pd.DataFrame, colour: str) -> go.Figure:
             hovertemplate=f"%{{y:.3~g}} % {words}<extra></extra>",
             meta={"part": part},
         )
-    figure.update_xaxes(title_text="clients by speed", type="category", showgrid=False)
-    figure.update_xaxes(tickvals=TENTHS, ticktext=["fastest", *TENTHS[1:-1], "slowest"])
-    figure.update_xaxes(tickangle=0)
-    figure.update_yaxes(title_text="share (%)", rangemode="tozero")
-    note = f"{len(shares):,} clients are taken together in tenths of equal speed rank."
-    figure.update_layout(meta={"note": note})
-    return figure
+    tenths_across(figure, len(shares))
+    return figure.update_yaxes(title_text="share (%)", rangemode="tozero")
 
 
 def client_shares(run: Run) -> pd.DataFrame:
@@ -140,17 +142,9 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
         meta={"part": "density"},
     )
     figure.update_xaxes(title_text="round", showgrid=False)
-    low, high = (-0.5, bands - 0.5) if single else (0.0, 100.0)
-    unit = "" if single else " (%)"
-    figure.update_yaxes(title_text=f"client, fastest at the top{unit}", range=[high, low])
-    figure.update_yaxes(showgrid=False)
+    clients_down(figure, run.called(clients.index), bands)
     note = "" if single else f"{len(clients):,} clients are drawn in {bands} bands of equal speed."
-    figure.update_layout(meta={"note": note})
-    if single and bands <= 30:
-        figure.update_yaxes(
-            tickvals=np.arange(bands), ticktext=[str(c) for c in run.called(clients.index)]
-        )
-    return figure
+    return figure.update_layout(meta={"note": note})
 
 
 def _used_share(

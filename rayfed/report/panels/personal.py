@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures.clients import clients_down
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     NAMED,
@@ -18,10 +19,9 @@ from rayfed.report.figures.style import (
     canvas,
     colorbar,
     fade,
-    log_ticks,
+    fitted,
     powers,
     spans_decades,
-    y_range,
 )
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, figure_json
@@ -63,24 +63,15 @@ def personal(results: Results, name: str, seed: int) -> go.Figure:
         If the run has no models of the clients' own.
     """
     run = _run_with_models(results, name, seed)
-    clients, measure, style = (
-        own_models.ends(run),
-        own_models.measure(run),
-        algorithm_styles(results)[name],
-    )
+    clients, measure = own_models.ends(run), own_models.measure(run)
+    style = algorithm_styles(results)[name]
     figure = canvas(HEIGHT, hovermode="closest")
     whole = own_models.whole(run)
     level = np.array([] if whole is None else [whole])
     values = np.append(clients[["own", "shared"]].to_numpy(float), level)
-    log = measure == "loss" and spans_decades([values[np.isfinite(values)]])
-    extent = y_range([values], log)
-    ticks = log_ticks(extent) if log else {}
-    figure.update_yaxes(
-        title_text=f"{measure} of the client",
-        type="log" if log else "linear",
-        range=extent,
-        **ticks,
-    )
+    known = values[np.isfinite(values)]
+    axis = fitted(f"{measure} of the client", [known], None if measure == "loss" else False)
+    figure.update_yaxes(axis)
     figure.update_xaxes(showgrid=False)
     if len(clients) <= SINGLE:
         _add_dots(figure, clients, measure, style)
@@ -242,13 +233,7 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
         meta={"part": "own"},
     )
     figure.update_xaxes(title_text="round", showgrid=False)
-    low, high = (-0.5, bands - 0.5) if single else (0.0, 100.0)
-    unit = "" if single else " (%)"
-    figure.update_yaxes(title_text=f"client, worst served at the top{unit}", range=[high, low])
-    figure.update_yaxes(showgrid=False)
-    if single and bands <= NAMED:
-        names = [str(client) for client in run.called(values.columns)]
-        figure.update_yaxes(tickvals=list(range(bands)), ticktext=names)
+    clients_down(figure, run.called(values.columns), bands, "worst served")
     return figure
 
 

@@ -63,17 +63,13 @@ class ProfilePanel(FigurePanel):
     words = staticmethod(title)
     keyed = True
     labelled = False
+    how = (
+        "Wall-clock milliseconds of this machine for a round, on average over the rounds of "
+        "each run and over seeds; none of it is simulated. Computing is that of the slowest "
+        "host; sending is what passes until it is asked and has answered."
+    )
 
     @property
     def applies(self) -> bool:
         """Whether any run was profiled."""
         return len(profiles.steps(self.results)) > 0
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "Wall-clock milliseconds of this machine for a round, on average over the rounds of "
-            "each run and over seeds; none of it is simulated. Computing is that of the slowest "
-            "host; sending is what passes until it is asked and has answered."
-        )

@@ -16,11 +16,10 @@ from rayfed.report.figures.style import (
     FONT_SIZE,
     algorithm_styles,
     canvas,
+    fitted,
     line,
-    log_ticks,
     spans_decades,
     x_scales,
-    y_range,
 )
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined
@@ -92,14 +91,9 @@ def draw_trials(searched: Searched) -> go.Figure:
             meta={"name": label, "part": "mean"},
         )  # fmt: skip
     known = _without_outliers(best, rest)
-    log = "accuracy" not in column and spans_decades(known)
-    extent = y_range(known, log)
     figure.update_xaxes(title_text=worth["title"], range=[0, end or 1], showgrid=False)
-    figure.update_yaxes(
-        title_text=whole.column(column).label, type="log" if log else "linear", range=extent,
-        **(log_ticks(extent) if log else {}),
-    )  # fmt: skip
-    return figure
+    linear = False if "accuracy" in column else None
+    return figure.update_yaxes(fitted(whole.column(column).label, known, linear))
 
 
 def _curve(trial: Candidate, x: str, y: str) -> Curve:
@@ -344,6 +338,11 @@ class CoordinatesPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 10
     draws = (coordinates,)
+    how = (
+        "A line is a trial: it crosses each axis at the value that it chose, and the last one "
+        "at what it reached, the best at the top and failures at the bottom. A best line near "
+        "the end of an axis says that the range should be wider."
+    )
 
     @property
     def applies(self) -> bool:
@@ -357,15 +356,6 @@ class CoordinatesPanel(_SearchPanel):
         labels = [label for label in found.labels if found.space(label)]
         texts = [f"{label} with {text_of(found.values(found.chosen(label)))}" for label in labels]
         return f"The best trials are {joined(texts)}"
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "A line is a trial: it crosses each axis at the value that it chose, and the last one "
-            "at what it reached, the best at the top and failures at the bottom. A best line near "
-            "the end of an axis says that the range should be wider."
-        )
 
     def figure(self) -> go.Figure:
         """Return `figures.coordinates`."""

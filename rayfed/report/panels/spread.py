@@ -13,11 +13,10 @@ from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
+    fitted,
     line,
-    log_ticks,
     scale,
     spans_decades,
-    y_range,
 )
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
@@ -57,10 +56,9 @@ def round_times(results: Results) -> go.Figure:
     values = {name: times / scaled["worth"] for name, times in values.items()}
     log = spans_decades([times[times > 0] for times in values.values()])
     what = "round or update" if results.asynchronous else "round"
-    figure = _rising(results, values, log, "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"])
-    figure.update_xaxes(title_text=f"time of a {what} ({scaled['unit']})")
-    figure.update_yaxes(title_text="share of them (%)")
-    return figure
+    title = f"time of a {what} ({scaled['unit']})"
+    hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
+    return _rising(results, values, log, hover, title, "them")
 
 
 def staleness(results: Results) -> go.Figure:
@@ -84,10 +82,11 @@ def staleness(results: Results) -> go.Figure:
     values = values_of(results, lambda usage: usage.staleness)
     if not values:
         raise ValueError("no reply has a staleness: all algorithms of this study have rounds")
-    figure = _rising(results, values, False, "%{y:.0f} % are at most %{x:.0f} updates old")
-    figure.update_xaxes(title_text="staleness (updates of the model meanwhile)")
-    figure.update_yaxes(title_text="share of the replies (%)")
-    return figure
+    title, hover = (
+        "staleness (updates of the model meanwhile)",
+        "%{y:.0f} % are at most %{x:.0f} updates old",
+    )
+    return _rising(results, values, False, hover, title, "the replies")
 
 
 def values_of(results: Results, what: Callable[[Usage], Floats]) -> Mapping[str, Floats]:
@@ -106,7 +105,9 @@ def _most(values: Floats) -> Floats:
     return np.array([low, np.quantile(values, 1 - _OUTSIDE, method="higher")])
 
 
-def _rising(results: Results, values: Mapping[str, Floats], log: bool, hover: str) -> go.Figure:
+def _rising(
+    results: Results, values: Mapping[str, Floats], log: bool, hover: str, title: str, of: str
+) -> go.Figure:
     """Return a figure of the empirical distribution of each algorithm's values, in percent."""
     styles = algorithm_styles(results)
     figure = canvas(HEIGHT, hovermode="closest", dragmode="zoom")
@@ -124,12 +125,9 @@ def _rising(results: Results, values: Mapping[str, Floats], log: bool, hover: st
             meta={"name": name, "part": "line"},
         )
     every = [_most(part[part > 0] if log else part) for part in values.values()]
-    extent = y_range(every, log)
-    figure.update_xaxes(type="log" if log else "linear", range=extent)
-    if log:
-        figure.update_xaxes(**log_ticks(extent))
-    figure.update_yaxes(range=[0, 102], tickvals=[0, 25, 50, 75, 100])
-    return figure
+    figure.update_xaxes(fitted(title, every, log))
+    what = f"share of {of} (%)"
+    return figure.update_yaxes(title_text=what, range=[0, 102], tickvals=[0, 25, 50, 75, 100])
 
 
 _ROUNDING = 1e-9  # relative to the longest time

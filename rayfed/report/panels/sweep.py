@@ -21,11 +21,10 @@ from rayfed.report.figures.style import (
     colorbar,
     end_title,
     fade,
+    fitted,
     line,
-    log_ticks,
     powers,
     spans_decades,
-    y_range,
 )
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, figure_json
@@ -61,7 +60,6 @@ def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
     rows = sweep.values(results, column)
     logs = spans_decades([rows[key].to_numpy()])
     ends = rows["value"].dropna().to_numpy()
-    log = spans_decades([ends])
     figure = canvas(HEIGHT, hovermode="x unified")
     for series, style in series_styles(results, sweep).items():
         points = rows[rows["series"] == series].sort_values(key)
@@ -80,11 +78,7 @@ def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
     tried = np.unique(rows[key])
     if len(tried) <= _TEXTS:
         figure.update_xaxes(tickvals=tried, ticktext=powered(tried.tolist()))
-    extent = y_range([ends], log)
-    figure.update_yaxes(
-        title_text=end_title(results, column), type="log" if log else "linear", range=extent
-    )
-    return figure.update_yaxes(**log_ticks(extent)) if log else figure
+    return figure.update_yaxes(fitted(end_title(results, column), [ends]))
 
 
 def sweep_map(
@@ -217,10 +211,7 @@ def sensitivity(results: Results, sweep: Sweep, column: str) -> go.Figure:
             meta={"part": "along"},
         )
     known = [trace.x for trace in figure.data]
-    log = spans_decades(known)
-    extent = y_range(known, log)
-    figure.update_xaxes(title_text=end_title(results, column), type="log" if log else "linear")
-    figure.update_xaxes(range=extent, **(log_ticks(extent) if log else {}))
+    figure.update_xaxes(fitted(end_title(results, column), known))
     figure.update_yaxes(type="category", categoryorder="array", categoryarray=names, dtick=1)
     figure.update_yaxes(
         range=[len(names) - 0.4, -0.6], automargin=True, showgrid=False, nticks=None

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.clients import WORDS, tenths
+from rayfed.report.figures.clients import WORDS, by_name, tenths
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
@@ -16,7 +16,7 @@ from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
-from rayfed.report.read.usage import STATES, mean_over
+from rayfed.report.read.usage import STATES
 
 MOST_ROWS = 60  # clients beyond this are taken together
 _LEAST_TEXT = 5.0  # percent of the width from which a part is labelled
@@ -56,12 +56,8 @@ def utilisation(results: Results) -> go.Figure:
 
 def algorithm_shares(results: Results) -> pd.DataFrame:
     """Return the share of the clients' time in each state, a row for each algorithm that has it."""
-    means = {
-        name: mean_over((run.usage for run in results.usable(name)), lambda usage: usage.shares)
-        for name in results.names
-    }
-    rows = {name: values for name, values in means.items() if len(values)}
-    return pd.DataFrame(rows).T.reindex(columns=list(STATES)) if rows else pd.DataFrame()
+    shares = by_name(results, lambda usage: usage.shares)
+    return shares.reindex(columns=list(STATES)) if len(shares) else shares
 
 
 def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
@@ -250,16 +246,12 @@ class ClientsUtilisationPanel(RunPanel):
     rank = 20
     draws = (utilisation_of_clients,)
     words = staticmethod(clients_title)
+    how = (
+        "The time of each client that was asked, in the colours of the figure above; the "
+        "fastest client is at the top. Shows the run chosen above."
+    )
 
     @property
     def applies(self) -> bool:
         """Whether any run recorded what its clients did."""
         return any(run.usage.shares is not None for run in self.source.runs)
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "The time of each client that was asked, in the colours of the figure above; the "
-            "fastest client is at the top. Shows the run chosen above."
-        )

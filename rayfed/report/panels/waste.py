@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures.clients import by_name
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
@@ -18,7 +19,7 @@ from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import Axis
-from rayfed.report.read.usage import FAILED, Usage, mean_over
+from rayfed.report.read.usage import FAILED
 
 _COLOURS = {"late": "late", "dropped": "dropped", "unfinished": "strip"}
 _PATTERN = {"late": "/", "dropped": "x", "unfinished": "."}
@@ -124,12 +125,12 @@ def energy(results: Results) -> go.Figure:
 
 def computing_by_status(results: Results) -> pd.DataFrame:
     """Return seconds of computing by what became of the work, a row an algorithm, means."""
-    return _by_name(results, lambda usage: None if usage.shares is None else usage.computing)
+    return by_name(results, lambda usage: None if usage.shares is None else usage.computing)
 
 
 def energy_by_status(results: Results) -> pd.DataFrame:
     """Return joules of computing by what became of the work, a row an algorithm, means."""
-    return _by_name(results, lambda usage: None if usage.shares is None else usage.energy)
+    return by_name(results, lambda usage: None if usage.shares is None else usage.energy)
 
 
 def bytes_wasted(results: Results) -> pd.DataFrame:
@@ -140,15 +141,6 @@ def bytes_wasted(results: Results) -> pd.DataFrame:
         frame = pd.DataFrame(found).reindex(columns=["wasted_bytes", "wasted_bytes_share"])
         rows[name] = frame.mean().set_axis(["wasted", "share"])
     return pd.DataFrame(rows).T
-
-
-def _by_name(results: Results, what: Callable[[Usage], pd.Series | None]) -> pd.DataFrame:
-    """Return means over seeds, a row for each algorithm that has what is asked for."""
-    means = {
-        name: mean_over((run.usage for run in results.usable(name)), what) for name in results.names
-    }
-    rows = {name: values for name, values in means.items() if len(values)}
-    return pd.DataFrame(rows).T if rows else pd.DataFrame()
 
 
 def _add_failed(
@@ -260,17 +252,13 @@ class EnergyPanel(FigurePanel):
     draws = (energy,)
     words = staticmethod(energy_title)
     best_only = True
+    how = (
+        "The power of each client's device times the seconds that it computed, over all "
+        "clients, mean over seeds; patterned what was in vain, as above. Communicating and "
+        "waiting are not counted."
+    )
 
     @property
     def applies(self) -> bool:
         """Whether the power of any client is recorded."""
         return len(energy_by_status(self.results)) > 0
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "The power of each client's device times the seconds that it computed, over all "
-            "clients, mean over seeds; patterned what was in vain, as above. Communicating and "
-            "waiting are not counted."
-        )
