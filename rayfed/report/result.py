@@ -181,7 +181,7 @@ class Result:
         Parameters
         ----------
         kind : str
-            One of `figures`, a function of `rayfed.report.figures`.
+            One of `figures`.
         **options
             Its arguments, such as ``x``, ``y``, ``log`` and ``target`` of "convergence", ``column``
             of "sweep", ``name`` (the algorithm) and ``seed`` of what shows one run. Without them

@@ -45,6 +45,7 @@ from rayfed.report.read.units import short_number
 HEIGHT = 440
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 _FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
+MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
 def convergence(
@@ -282,9 +283,6 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
     figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape})
     if target is not None:
         figure.add_shape(shape, y0=target, y1=target)
-
-
-MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
 def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:

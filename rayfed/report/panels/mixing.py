@@ -32,6 +32,9 @@ from rayfed.report.read.sweeps import differing_facts
 _OF_WALK = ("topology.", "participation.select.rule.", "select.rule.")
 _SPAN = 1.5  # smallest ratio of the relaxation times on one line
 _CONFIDENCE = 0.95
+HEIGHT = 400
+_TEXTS = 12  # most dots beside which their walk can be written
+_ROOM = 96  # pixels at the right for the names of lines
 
 
 @dataclass(frozen=True)
@@ -200,11 +203,6 @@ def _text(key: str, short: str, value: Any) -> str:
         return str(value)
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return f"{short} {units.number(value) if number else value}"
-
-
-HEIGHT = 400
-_TEXTS = 12  # most dots beside which their walk can be written
-_ROOM = 96  # pixels at the right for the names of lines
 
 
 def mixing(results: Results, column: str | None = None) -> go.Figure:

@@ -26,6 +26,7 @@ from rayfed.report.read.results import Results, Run
 HEIGHT = 400
 _BANDS, _COLUMNS = 40, 100  # cells of the heat map
 _COARSE = (10, 30)  # of more than `MOST_DOTS` clients, of whom single ones would be noise
+_SINGLE = 60  # most clients of whom a sentence names one
 
 
 def participation(results: Results, name: str, seed: int) -> go.Figure:
@@ -213,9 +214,6 @@ def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str, r
         "%{customdata[1]:.0f} times<extra></extra>",
         meta={"part": part},
     )
-
-
-_SINGLE = 60  # most clients of whom a sentence names one
 
 
 def title(run: Run) -> str:

@@ -37,6 +37,7 @@ SINGLE = 60  # clients up to which each has a dot
 _BANDS = 40  # groups of clients beyond, in a map
 _GROUPS, _POINTS = 20, 200  # of a curve
 MOST_ROWS = max(SINGLE, _BANDS)
+MOST_CELLS = 60_000  # of the maps of own models over rounds of all runs together
 
 
 def personal(results: Results, name: str, seed: int) -> go.Figure:
@@ -246,9 +247,6 @@ def _run_with_models(results: Results, name: str, seed: int) -> Run:
     if not len(run.personal):
         raise ValueError(f"{run.name}, seed {run.seed}, has no models of the clients' own")
     return run
-
-
-MOST_CELLS = 60_000  # of the maps of own models over rounds of all runs together
 
 
 def title(run: Run) -> str:

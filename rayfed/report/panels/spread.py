@@ -28,6 +28,7 @@ from rayfed.report.read.usage import Usage
 HEIGHT = 320
 _MOST = 400  # points of a line
 _OUTSIDE = 0.005  # share of the values at each end for which the axis is not made longer
+_ROUNDING = 1e-9  # relative to the longest time
 
 
 def round_times(results: Results) -> go.Figure:
@@ -128,9 +129,6 @@ def _rising(
     figure.update_xaxes(fitted(title, every, log))
     what = f"share of {of} (%)"
     return figure.update_yaxes(title_text=what, range=[0, 102], tickvals=[0, 25, 50, 75, 100])
-
-
-_ROUNDING = 1e-9  # relative to the longest time
 
 
 def times_title(results: Results) -> str:

@@ -37,6 +37,7 @@ from rayfed.report.read.sweeps import Sweep
 HEIGHT = 360
 _ROW = 44  # pixels of a row of cells
 _TEXTS = 12  # most points across whose numbers can be read
+SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
 
 
 def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
@@ -276,9 +277,6 @@ def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> 
         hoverinfo="skip",
         meta={"part": "failed"},
     )
-
-
-SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
 
 
 def title(results: Results, sweep: Sweep, column: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,24 +11,22 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.core.arrays import Floats
 from rayfed.report.figures.clients import WORDS
-from rayfed.report.figures.density import density
-from rayfed.report.figures.intervals import waiting_intervals
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.rounds_strip import (
-    MARGINS,
-    STRIP,
-    Clock,
-    canvas_with_rounds,
-    round_clock,
-)
-from rayfed.report.figures.style import algorithm_styles, canvas
+from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
 from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import X_AXES
 from rayfed.report.read.units import short_number
 
+MARGINS = 12 + 52  # pixels of a canvas above and below its plot
+STRIP = 30  # pixels of the strip with its gap
+INTERVAL = ["client", "start_s", "end_s"]
+HEIGHT = 420  # of a density
+_BANDS, _TIMES = 40, 160
 MOST_ROWS = 60  # clients beyond this are drawn as a density
 MOST_BARS = 1500
 FIRST_ROUNDS = 12  # rounds that the first view shows
@@ -41,6 +40,300 @@ _COLOURS = {
 _WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
 _WORDS = {"used": "computing", "late": "late", "dropped": "dropped", **_WAITING}
 _PATTERN = {"late": "/", "dropped": "x"}
+EVERY_BAR = 15_000  # bars of all timelines together
+MOST_EVENTS = 120_000  # events of all runs together from which a client's history is told
+MOST_CLIENTS = 20_000  # clients of all runs together with their facts
+_NOTABLE = 0.005  # least share of waiting that is worth a word
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The rounds of a run and the unit that they are drawn in.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        ``round``, its ``start`` and ``end`` in seconds, and what came of its replies.
+    worth : float
+        Seconds in a unit.
+    unit, title : str
+        The unit and the axis title.
+    """
+
+    rounds: pd.DataFrame
+    worth: float
+    unit: str
+    title: str
+
+    @property
+    def end(self) -> float:
+        """The end of the last round in seconds, 1 if there is none."""
+        return float(self.rounds["end"].max()) if len(self.rounds) else 1.0
+
+
+def round_clock(run: Run, last: int | None = None) -> Clock:
+    """Return the clock of a run up to a round."""
+    rounds = run.rounds[run.rounds["round"] > 0]
+    ends = rounds["time_s"].to_numpy(float)
+    first = run.rounds["time_s"].to_numpy(float)[:1] if len(rounds) < len(run.rounds) else [0.0]
+    frame = pd.DataFrame(
+        {"round": rounds["round"].to_numpy(), "start": np.r_[first, ends[:-1]], "end": ends}
+    ).join(rounds[["participants", "late", "dropped"]].reset_index(drop=True))
+    frame = frame if last is None else frame[frame["round"] <= last]
+    chosen = scale(X_AXES["time_s"], float(frame["end"].max()) if len(frame) else 1.0)
+    return Clock(frame, chosen["worth"], chosen["unit"], chosen["title"])
+
+
+def canvas_with_rounds(height: int, clock: Clock) -> go.Figure:
+    """Return a canvas with the server's rounds as a strip above the plot."""
+    figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
+    inside = height - MARGINS
+    split = 1 - STRIP / inside
+    figure.update_layout(
+        yaxis={"domain": [0, split]},
+        yaxis2={
+            "domain": [1 - 18 / inside, 1],
+            "range": [0, 1],
+            "showticklabels": True,
+            "tickvals": [0.5],
+            "ticktext": ["server"],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+            "anchor": "free",
+            "position": 0,
+            "ticks": "",
+            "ticklabelstandoff": 6,
+            "tickfont": {"color": LIGHT["muted"]},
+        },
+    )
+    _strip(figure, clock)
+    figure.update_xaxes(title_text=clock.title, rangemode="tozero")
+    # Round numbers that would have to shrink to fit are left out.
+    figure.update_layout(uniformtext={"mode": "hide", "minsize": 8})
+    return figure
+
+
+def _strip(figure: go.Figure, clock: Clock, most: int = 400) -> None:
+    """Add one block a round, in two greys by turns; many rounds are taken together."""
+    rounds = clock.rounds
+    step = max(1, -(-len(rounds) // most))
+    groups = rounds.groupby(np.arange(len(rounds)) // step)
+    blocks = groups.agg({"round": "first", "start": "first", "end": "last"})
+    counts = groups[["participants", "late", "dropped"]].sum()
+    figure.add_bar(
+        orientation="h",
+        x=((blocks["end"] - blocks["start"]) / clock.worth).to_numpy(float),
+        base=(blocks["start"] / clock.worth).to_numpy(float),
+        y=np.full(len(blocks), 0.5),
+        width=1.0,
+        yaxis="y2",
+        customdata=np.column_stack(
+            [blocks["round"], blocks["end"] - blocks["start"], counts.to_numpy(float)]
+        ),
+        marker={
+            "color": [LIGHT["strip"] if i % 2 else LIGHT["waiting"] for i in range(len(blocks))],
+            "line": {"width": 0},
+        },
+        text=[str(number) for number in blocks["round"]] if step == 1 else None,
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        constraintext="inside",
+        textfont={"color": LIGHT["ink"], "size": 10},
+        hovertemplate="round %{customdata[0]:.0f}: %{customdata[1]:.3~g} s, "
+        "%{customdata[2]:.0f} replies used, %{customdata[3]:.0f} late, "
+        "%{customdata[4]:.0f} dropped<extra></extra>",
+        meta={"part": "server"},
+    )
+
+
+def gaps(taken: pd.DataFrame, clients: pd.Index, end: float) -> pd.DataFrame:
+    """Return the parts of 0..end that no interval of a client takes.
+
+    Parameters
+    ----------
+    taken : DataFrame
+        ``client, start_s, end_s`` in any order; they may overlap.
+    clients : Index
+        Whose gaps are returned; one without an interval has the whole time.
+    end : float
+        Seconds.
+
+    Returns
+    -------
+    DataFrame
+        ``client, start_s, end_s``, by client and time.
+    """
+    last = pd.DataFrame({"client": clients, "start_s": end, "end_s": end})
+    chosen = taken.loc[taken["client"].isin(clients), INTERVAL]
+    ordered = pd.concat([chosen, last]).sort_values(["client", "start_s", "end_s"], kind="stable")
+    ordered["start_s"] = ordered["start_s"].clip(upper=end)
+    # The latest end so far of the intervals before, since a long one may outlast the next.
+    reached = (
+        ordered.groupby("client")["end_s"].cummax().groupby(ordered["client"]).shift(fill_value=0)
+    )
+    free = pd.DataFrame(
+        {"client": ordered["client"], "start_s": reached, "end_s": ordered["start_s"]}
+    )
+    return free[free["end_s"] > free["start_s"]].reset_index(drop=True)
+
+
+def waiting_intervals(
+    run: Run, events: pd.DataFrame, clients: pd.Index, rounds: pd.DataFrame
+) -> pd.DataFrame:
+    """Return when clients were there without computing, and why.
+
+    Where it is not recorded when clients were away, only those who have answered are known to be
+    there.
+
+    Parameters
+    ----------
+    run : Run
+        Says when clients were away.
+    events : DataFrame
+        Its events, or the first of them.
+    clients : Index
+        Who is looked at.
+    rounds : DataFrame
+        ``round`` and ``end`` (seconds) of the rounds that are drawn.
+
+    Returns
+    -------
+    DataFrame
+        ``client, start_s, end_s, status``: "finished" if the client has answered and waits for
+        the end of its round, else "idle", not asked.
+    """
+    finished = _until_the_end(events, rounds)
+    if run.away is None:
+        return finished.assign(status="finished")
+    end = float(rounds["end"].max()) if len(rounds) else 0.0
+    busy = pd.concat([run.away[INTERVAL], events[INTERVAL]])
+    idle = gaps(pd.concat([busy, finished]), clients, end)
+    finished = gaps(pd.concat([busy, idle]), clients, end)  # without new work and absences
+    return pd.concat(
+        [finished.assign(status="finished"), idle.assign(status="idle")], ignore_index=True
+    )
+
+
+def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the time from the last reply of each client in a round to the end of the round."""
+    used = events[events["status"] == "used"]
+    last = used.sort_values("end_s").drop_duplicates(["round", "client"], keep="last")
+    until = rounds.set_index("round")["end"].reindex(last["round"]).to_numpy()
+    free = last.assign(start_s=last["end_s"], end_s=until)[INTERVAL]
+    return free[free["end_s"] > free["start_s"]]
+
+
+def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
+    """Draw shares of clients in bands of equal speed rank and steps of time.
+
+    The more of a band's clients are there the greyer it is; over it lies, the stronger the more,
+    the algorithm's colour for those who compute, orange for the late, red for the dropped.
+
+    Parameters
+    ----------
+    run : Run
+        Its events and, where recorded, when clients were away.
+    clients : DataFrame
+        Its `Run.clients_by_speed`.
+    colour : str
+        The algorithm's colour.
+    """
+    clock = round_clock(run)
+    figure = canvas_with_rounds(HEIGHT, clock)
+    edges = np.linspace(0.0, clock.end, _TIMES + 1)
+    bands = min(_BANDS, len(clients))
+    rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
+    away = away_share(run, rank, edges, bands)
+    status = run.events["status"].astype(str)
+    shares = {s: _share(run.events[status == s], rank, edges) for s in ("used", "late", "dropped")}
+    x = (edges[:-1] + edges[1:]) / 2 / clock.worth
+    y = (np.arange(bands) + 0.5) * 100 / bands
+    if run.away is not None:
+        grid = {"z": 100 - away, "zmin": 0, "zmax": 100, "showscale": False, "hoverinfo": "skip"}
+        figure.add_heatmap(x=x, y=y, colorscale=veil(LIGHT["waiting"]), meta={"part": "there"})
+        figure.data[-1].update(grid)
+    top = max(float(share.max()) for share in shares.values()) or 1.0
+    for part, part_colour in (
+        ("late", LIGHT["late"]),
+        ("dropped", LIGHT["dropped"]),
+        ("used", colour),
+    ):
+        # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
+        figure.add_heatmap(
+            x=x,
+            y=y,
+            z=shares[part].round(4),
+            colorscale=veil(part_colour),
+            zmin=0,
+            zmax=top,
+            showscale=part == "used",
+            colorbar=colorbar("computing (%)"),
+            hoverinfo="skip",
+            meta={"part": part},
+        )
+    customdata = np.dstack([shares["late"], shares["dropped"], away]).round(3)
+    figure.data[-1].update(
+        customdata=customdata,
+        hoverinfo=None,
+        hovertemplate=_density_hover(run, clock.unit),
+        name="",
+    )
+    figure.layout.yaxis.update(
+        title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
+    )
+    note = f"{len(clients):,} clients are drawn as a density, in {bands} bands of equal speed rank."
+    figure.update_layout(meta={"note": note, "whole": clock.end / clock.worth})
+    figure.update_xaxes(range=[0, clock.end / clock.worth])
+    return figure
+
+
+def _density_hover(run: Run, unit: str) -> str:
+    away = "<br>%{customdata[2]:.3~g} % are away" if run.away is not None else ""
+    return (
+        f"the clients around the %{{y:.0f}} % fastest at %{{x:.4~g}} {unit}<br>"
+        "%{z:.3~g} % compute, %{customdata[0]:.3~g} % are late, %{customdata[1]:.3~g} % drop out"
+        f"{away}<extra></extra>"
+    )
+
+
+def away_share(run: Run, rank: pd.Series, edges: Floats, bands: int) -> Floats:
+    """Return the share of clients that are away in each cell, (bands, times), percent.
+
+    Parameters
+    ----------
+    run : Run
+        A run.
+    rank : Series of int
+        The band of each client, by client.
+    edges : (times + 1,) array
+        Seconds.
+    bands : int
+        How many bands there are.
+    """
+    if run.away is None or not len(run.away):
+        return np.zeros((bands, len(edges) - 1))
+    # The clients with the smallest ids are recorded, up to a limit.
+    recorded = rank[rank.index <= run.away["client"].max()]
+    return _share(run.away, recorded, edges, bands)
+
+
+def _share(
+    intervals: pd.DataFrame, rank: pd.Series, edges: Floats, bands: int | None = None
+) -> Floats:
+    """Return the share of each cell that intervals of its clients take, in percent."""
+    bands = bands or int(rank.max()) + 1
+    band = rank.reindex(intervals["client"]).to_numpy(float)
+    known = np.isfinite(band)
+    rows = band[known].astype(int)
+    start, end = (intervals[key].to_numpy(float)[known] for key in INTERVAL[1:])
+    cells = np.empty((bands, len(edges) - 1))
+    for time in range(len(edges) - 1):
+        inside = np.minimum(end, edges[time + 1]) - np.maximum(start, edges[time])
+        cells[:, time] = np.bincount(rows, np.maximum(inside, 0.0), minlength=bands)
+    number = np.maximum(np.bincount(rank.to_numpy(), minlength=bands), 1)
+    return 100 * cells / (number[:, None] * np.diff(edges)[None, :])
 
 
 def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> go.Figure:
@@ -190,12 +483,6 @@ def _hover(part: str, unit: str) -> str:
         f"{_WORDS[part]}: %{{customdata[2]:.4~g}} to %{{customdata[3]:.4~g}} {unit}<br>"
         f"of it computing %{{customdata[4]:.3~g}} {unit}<extra></extra>"
     )
-
-
-EVERY_BAR = 15_000  # bars of all timelines together
-MOST_EVENTS = 120_000  # events of all runs together from which a client's history is told
-MOST_CLIENTS = 20_000  # clients of all runs together with their facts
-_NOTABLE = 0.005  # least share of waiting that is worth a word
 
 
 def title(run: Run) -> str:

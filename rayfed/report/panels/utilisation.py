@@ -22,6 +22,7 @@ MOST_ROWS = 60  # clients beyond this are taken together
 _LEAST_TEXT = 5.0  # percent of the width from which a part is labelled
 _TEXT = 11
 _ROW, _MARGINS = 30, 64  # pixels
+_TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
 
 
 def utilisation(results: Results) -> go.Figure:
@@ -104,9 +105,6 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
         figure.update_yaxes(title_text="", automargin=True)
     figure.update_layout(meta={"note": note})
     return figure
-
-
-_TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
 
 
 def _never_asked(run: Run) -> str:

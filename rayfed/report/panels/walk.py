@@ -27,6 +27,15 @@ from rayfed.report.read.walked import Walked
 
 Steps = Mapping[str, Any]
 ModelDistances = Mapping[str, Any]
+HEIGHT = 520
+TRAIL = 10
+"""Number of rounds of the server's path that are drawn."""
+MOST_NUMBERS = 60_000
+ALL = 10**9
+_BARS = 300
+_MANY, _FEW = (7, 10), (12, 17)  # sizes of a dot, and of one that is asked
+MOST_STEPS = 400_000  # numbers of the steps of all walks together
+MOST_DISTANCES = 150_000  # distances of clients' own models of all walks together
 
 
 def model_distances(run: Run, steps: Steps, most: int) -> ModelDistances | None:
@@ -99,15 +108,6 @@ def _first_asked(run: Run) -> pd.Series:
     if not len(run.events):
         return pd.Series(dtype=float)
     return run.events.groupby("client")["round"].min()
-
-
-HEIGHT = 520
-TRAIL = 10
-"""Number of rounds of the server's path that are drawn."""
-MOST_NUMBERS = 60_000
-ALL = 10**9
-_BARS = 300
-_MANY, _FEW = (7, 10), (12, 17)  # sizes of a dot, and of one that is asked
 
 
 def walk(results: Results, name: str, seed: int, round: int | None = None) -> go.Figure:
@@ -432,10 +432,6 @@ def _laid_out(count: int, links: Floats) -> Floats:
     lengths = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
     places = nx.kamada_kawai_layout(graph, dist=lengths)
     return np.array([places[k] for k in range(count)])
-
-
-MOST_STEPS = 400_000  # numbers of the steps of all walks together
-MOST_DISTANCES = 150_000  # distances of clients' own models of all walks together
 
 
 def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:

@@ -1,5 +1,5 @@
 // The convergence figure for any clock, column and target: the traces and their style come from
-// rayfed/report/figures/convergence.py; here they get new numbers.
+// rayfed/report/panels/convergence.py; here they get new numbers.
 const curves = (() => {
   const GAP = 17; // pixels between two labels
   const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;

@@ -1,4 +1,4 @@
-// Two columns against each other: lines and style come from rayfed/report/figures/against.py.
+// Two columns against each other: lines and style come from rayfed/report/panels/against.py.
 page.add("against", ({ figure, first, means }) => {
   const { data, view } = page;
   const all = data.panels.convergence.curves;

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from rayfed.report.figures.intervals import gaps
+from rayfed.report.panels.timeline import gaps
 
 
 def taken(*rows):

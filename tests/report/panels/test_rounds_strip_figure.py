@@ -2,7 +2,7 @@
 
 import pytest
 
-from rayfed.report.figures.rounds_strip import round_clock
+from rayfed.report.panels.timeline import round_clock
 from rayfed.report.read.results import Results
 
 
