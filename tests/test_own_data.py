@@ -163,7 +163,8 @@ def test_names_of_clients_are_kept_and_may_be_used_where_ids_can(named, tmp_path
 
 def test_hovers_and_axes_say_the_names(named, tmp_path):
     rayfed.run(named, out=tmp_path / "out", page=False)
-    from rayfed.report.figures import participation, participation_over_rounds, timeline
+    from rayfed.report.panels.participation import participation, participation_over_rounds
+    from rayfed.report.panels.timeline import timeline
 
     results = Results.read(tmp_path / "out")
     drawn = timeline(results, "fedavg", 0)

@@ -161,3 +161,15 @@ NoPage = Annotated[
         "rayfed report DIR writes it later.",
     ),
 ]
+
+
+OwnPanels = Annotated[
+    list[str],
+    typer.Option(
+        "--panel",
+        metavar="MODULE:CLASS",
+        help="A panel of your own for the page, such as mine:Panel in mine.py. May be repeated.",
+        default_factory=list,
+        show_default=False,
+    ),
+]

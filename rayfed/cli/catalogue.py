@@ -12,15 +12,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from rich.markup import escape
 from rich.table import Table
 
-from rayfed.core.plugins import KINDS, find, resolve
+from rayfed.core.plugins import ALL_KINDS, declared, find, resolve
 from rayfed.study import described
 
 
 def kinds() -> Table:
     """Return one line for every kind of plug-in: the names that are found."""
     table = Table("kind", "known", box=None, pad_edge=False)
-    for kind in KINDS:
-        table.add_row(kind, ", ".join(find(kind)))
+    for kind in ALL_KINDS:
+        table.add_row(kind, ", ".join(declared(kind)))
     return table
 
 
@@ -62,6 +62,8 @@ def details(kind: str, name: str) -> tuple[str, Table]:
 
 def _settings(cls: type[Any]) -> Table:
     table = Table("setting", "type", "default", "meaning", box=None, pad_edge=False)
+    if not dataclasses.is_dataclass(cls):  # a panel, which has none
+        return table
     hints = get_type_hints(cls)
     meanings = described(cls)
     for field in filter(lambda field: field.init, dataclasses.fields(cls)):

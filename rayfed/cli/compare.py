@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayfed.cli.arguments import local, local_copy
+from rayfed.cli.arguments import OwnPanels, local, local_copy
 from rayfed.cli.console import err, out, say
 
 
@@ -16,6 +16,7 @@ def compare(
         list[str],
         typer.Argument(metavar="DIR DIR...", help="Result folders or their URLs, two or more."),
     ],
+    panel: OwnPanels,
     page: Annotated[
         Path,
         typer.Option("--out", metavar="PAGE", help="The page, such as page.html.", parser=local),
@@ -32,7 +33,7 @@ def compare(
     from rayfed.cli import tables
     from rayfed.report.page.compare import compare as write
 
-    results = write([local_copy(folder) for folder in folders], page)
+    results = write([local_copy(folder) for folder in folders], page, panel)
     out.print(tables.compared(results))
     if results.unlike:
         say(f"warning: {results.unlike}", err, style="yellow")

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rayfed.core.plugins import KINDS, declared
+from rayfed.core.plugins import ALL_KINDS, KINDS, declared
 from rayfed.core.shipped import scenarios, studies
 
-LISTED = (*KINDS, "columns")
+LISTED = (*ALL_KINDS, "columns")
 """What `rayfed list` takes for a kind."""
 _NO_KEYS = {"base", "cases", "grid", "label", "search"}
 """Parts of a scenario file that `--set` cannot change one by one, or hardly ever."""
@@ -28,7 +28,7 @@ def of_list(ctx: Any, incomplete: str) -> list[str]:
 def of_kind(ctx: Any, incomplete: str) -> list[str]:
     """Complete the second word after `list`: names of that kind."""
     kind = ctx.params.get("kind")
-    return _starting(declared(kind), incomplete) if kind in KINDS else []
+    return _starting(declared(kind), incomplete) if kind in ALL_KINDS else []
 
 
 def of_scenarios(incomplete: str) -> list[str]:

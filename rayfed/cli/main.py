@@ -28,6 +28,7 @@ from rayfed.cli.arguments import (
     Address,
     Folder,
     Overrides,
+    OwnPanels,
     ScenarioFile,
     ScenarioFiles,
     returned,
@@ -252,6 +253,7 @@ def _list_columns(name: str | None) -> None:
 @app.command()
 def report(
     folder: Folder,
+    panel: OwnPanels,
     target: Annotated[
         str | None,
         typer.Option(
@@ -260,7 +262,10 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write report.html and summary.csv of a result folder anew."""
+    """Write report.html and summary.csv of a result folder anew.
+
+    Nothing that the folder names is imported; a panel that you name here is.
+    """
     from rayfed.api import load
     from rayfed.report.best import Aim
     from rayfed.report.read.results import Results
@@ -268,7 +273,8 @@ def report(
     result = load(folder)
     aim = None if target is None else Aim.of(Results.read(folder), None, None, target)
     with returned(folder):
-        page = result.report() if aim is None else result.report(aim.column, aim.target)
+        column, value = (None, None) if aim is None else (aim.column, aim.target)
+        page = result.report(column, value, panel)
     say(f"page: {page}")
     for line in damaged(folder, result.outcome):
         say(f"warning: {line}; rayfed resume mends it", err, style="yellow")

@@ -11,7 +11,7 @@ import typer
 
 from rayfed.cli.console import err, say
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
-from rayfed.core.plugins import KINDS, base, load, places
+from rayfed.core.plugins import ALL_KINDS, base, load, places
 
 _OUR_OWN = ("check_paper", "check_documented")
 """Checks of how plug-ins of rayfed are written; of a user's they are advice."""
@@ -60,9 +60,9 @@ def test(
 
 def _kind(plugin: str, cls: Any) -> str:
     """Return the kind of a plug-in class."""
-    kinds = [kind for kind in KINDS if isinstance(cls, type) and issubclass(cls, base(kind))]
+    kinds = [kind for kind in ALL_KINDS if isinstance(cls, type) and issubclass(cls, base(kind))]
     if not kinds:
-        bases = ", ".join(base(kind).__name__ for kind in KINDS)
+        bases = ", ".join(base(kind).__name__ for kind in ALL_KINDS)
         raise ScenarioError(plugin, f"is no subclass of one of {bases}")
     return kinds[0]
 

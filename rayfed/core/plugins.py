@@ -70,6 +70,9 @@ KINDS = {
     "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility.base:Mobility"),
     "walks": Kind("rayfed.topology.walks", "rayfed.topology.walks.base:Walk"),
 }
+"""The kinds that scenarios are made of."""
+ALL_KINDS = KINDS | {"panels": Kind("rayfed.report.panels", "rayfed.report.panels.base:Panel")}
+"""With panels of the page, which no scenario and no result folder names."""
 
 _SINGULAR = {
     "availability": "availability",
@@ -177,7 +180,7 @@ def _at(filename: str, line: int | None) -> str:
 
 def base(kind: str) -> type[Any]:
     """Return the base class of a kind."""
-    cls: type[Any] = load(KINDS[kind].base)
+    cls: type[Any] = load(ALL_KINDS[kind].base)
     return cls
 
 
@@ -193,9 +196,9 @@ def declared(kind: str) -> tuple[str, ...]:
     True
     """
     root = Path(__file__).resolve().parents[2]
-    homes = {each.home: root / each.home.replace(".", "/") for each in KINDS.values()}
+    homes = {each.home: root / each.home.replace(".", "/") for each in ALL_KINDS.values()}
     others = {root / late.replace(".", "/") for late in _LATE} | set(homes.values())
-    home = homes[KINDS[kind].home]
+    home = homes[ALL_KINDS[kind].home]
     paths = _sources(home, others) if home.is_dir() else [home.with_suffix(".py")]
     texts = (path.read_text(encoding="utf-8") for path in paths)
     return tuple(sorted({name for text in texts for name in _DECLARED.findall(text)}))
@@ -222,7 +225,7 @@ def find(kind: str) -> dict[str, type[Any]]:
     ['always', 'bernoulli']
     """
     plugins: dict[str, type[Any]] = {}
-    for module in _modules(KINDS[kind].home):
+    for module in _modules(ALL_KINDS[kind].home):
         plugins |= _in(module, kind)
     return dict(sorted(plugins.items()))
 
@@ -245,7 +248,7 @@ def _modules(home: str) -> Iterator[ModuleType]:
     """
     package = importlib.import_module(home)
     yield package
-    others = ({kind.home for kind in KINDS.values()} | _LATE) - {home}
+    others = ({kind.home for kind in ALL_KINDS.values()} | _LATE) - {home}
     for entry in pkgutil.iter_modules(getattr(package, "__path__", [])):
         inner = f"{home}.{entry.name}"
         if inner not in others:
@@ -297,7 +300,7 @@ def _by_file(kind: str, name: str) -> type[Any] | None:
 
     The other files are not imported: those of a kind take up to half a second together.
     """
-    home = importlib.import_module(KINDS[kind].home)
+    home = importlib.import_module(ALL_KINDS[kind].home)
     stems = (name.replace("-", "_"), name.replace("-", ""))
     for entry in pkgutil.iter_modules(getattr(home, "__path__", [])):
         if entry.name in stems:

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import plotly.graph_objects as go
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.report import figures
-from rayfed.report.figures.sweep import sweep_figures
-from rayfed.report.read import sweeps
+from rayfed.report.panels.base import Draw, find
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import clocks, first_column
 
-Draw = Callable[..., go.Figure]
 _KEYS = ("seed", "round", "client")
 """Numeric columns that say which row it is, not what was measured."""
 
 
 def kinds() -> dict[str, Draw]:
-    """Return the functions that draw a result, by name.
+    """Return the functions that draw a result, by name: those of the panels.
 
     Examples
     --------
     >>> sorted(kinds())[:3]
     ['against', 'classes', 'convergence']
     """
-    drawn: dict[str, Draw] = {"sweep": sweep}
-    for name in figures.__all__:
-        parameters = list(inspect.signature(getattr(figures, name)).parameters)
-        # Those that take a Sweep, which `sweep` finds, need no name of their own.
-        if parameters[0] == "results" and parameters[1:2] not in (["found"], ["sweep"]):
-            drawn[name] = getattr(figures, name)
-    return drawn
+    return {draw.__name__: draw for panel in find() for draw in panel.draws}
 
 
 def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure:
@@ -68,32 +59,6 @@ def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure
             options = {"y": first_column(results)} | dict(options)
         return _drawn(draw, results, options)
     return _of_run(kind, results, options)
-
-
-def sweep(results: Results, column: str | None = None, series: str | None = None) -> go.Figure:
-    """Draw the last values of a column over the one or two numbers that a study swept.
-
-    Parameters
-    ----------
-    results : Results
-        A result folder.
-    column : str, optional
-        A column of the rounds. If None: the one that comes first on the page.
-    series : str, optional
-        The algorithm, where two numbers were swept and each algorithm has a map; the first if None.
-
-    Raises
-    ------
-    ValueError
-        If the study swept nothing, or there is no such algorithm.
-    """
-    swept = sweeps.find(results)
-    if swept is None:
-        raise ValueError("this study swept neither one number nor two; see `summary`")
-    if series is not None and series not in swept.series:
-        raise ValueError(unknown("series", series, swept.series))
-    drawn = sweep_figures(results, swept, column or first_column(results))
-    return drawn[swept.series.index(series) if series and len(drawn) > 1 else 0]
 
 
 def _of_run(kind: str, results: Results, options: Mapping[str, Any]) -> go.Figure:

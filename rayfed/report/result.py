@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from rayfed.report.panels.base import Panel
     from rayfed.report.read.results import Results
 
 _MOST_LINES = 8  # below the table of a result
@@ -180,7 +181,7 @@ class Result:
         Parameters
         ----------
         kind : str
-            One of `figures`, a function of `rayfed.report.figures`.
+            One of `figures`.
         **options
             Its arguments, such as ``x``, ``y``, ``log`` and ``target`` of "convergence", ``column``
             of "sweep", ``name`` (the algorithm) and ``seed`` of what shows one run. Without them
@@ -285,23 +286,31 @@ class Result:
 
         return comparison(self._results, width=width)
 
-    def report(self, y: str | None = None, target: float | None = None) -> Path:
+    def report(
+        self,
+        y: str | None = None,
+        target: float | None = None,
+        panels: Sequence[str | type[Panel]] = (),
+    ) -> Path:
         """Write ``report.html`` and ``summary.csv`` and return the path of the page.
 
         Parameters
         ----------
         y, target : optional
             The column that the page shows first and the value of it to be reached, as in `summary`.
+        panels : sequence of str or type, optional
+            Panels of your own besides: subclasses of `rayfed.report.panels.base.Panel`, or their
+            names such as ``"mine:Panel"``, whose modules are imported.
 
         Raises
         ------
         ScenarioError
-            If there is no such column; it names the nearest.
+            If there is no such column; it names the nearest. If a panel cannot be found or drawn.
         """
         from rayfed.report.page.report import write
 
         self._check_column(y)
-        return write(self.folder, y, target)
+        return write(self.folder, y, target, panels)
 
     def __repr__(self) -> str:
         if not self.outcome:

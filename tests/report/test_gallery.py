@@ -1,11 +1,16 @@
 """Figures by name: what is drawn where options are left out, and what a wrong name is told."""
 
+import inspect
+import sys
+
 import plotly.graph_objects as go
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.report import figures
 from rayfed.report.gallery import figure, kinds
+from rayfed.report.panels.base import find
+from rayfed.report.panels.timeline import TimelinePanel
+from rayfed.report.panels.walk import WalkPanel
 from rayfed.report.read.results import Results
 
 
@@ -34,9 +39,20 @@ def means(drawn):
 
 
 def test_every_figure_of_the_package_has_a_name():
-    named = set(kinds()) - {"sweep"}
-    assert named <= set(figures.__all__)
-    assert {"convergence", "fairness", "timeline", "participation", "personal", "walk"} <= named
+    named = kinds()
+    for module in {sys.modules[panel.__module__] for panel in find()}:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            parameters = [*inspect.signature(function).parameters]
+            of_sweep = parameters[1:2] == ["sweep"]  # which `sweep` finds
+            if (
+                function.__module__ == module.__name__
+                and inspect.signature(function).return_annotation == "go.Figure"
+                and parameters[0] == "results"
+                and not (name.startswith("_") or of_sweep)
+            ):
+                assert named[name] is function
+    expected = {"convergence", "fairness", "timeline", "participation", "personal", "walk"}
+    assert expected <= named.keys()
 
 
 def test_convergence_on_any_clock(results):
@@ -55,7 +71,7 @@ def test_what_shows_one_run_shows_the_first_rival(results, monkeypatch):
     def timeline(results, name, seed):
         return name, seed
 
-    monkeypatch.setattr(figures, "timeline", timeline)
+    monkeypatch.setattr(TimelinePanel, "draws", (timeline,))
     assert figure(results, "timeline", {}) == ("fedavg", 3)
     assert figure(results, "timeline", {"seed": 5}) == ("fedavg", 5)
     assert figure(results, "timeline", {"name": "centralised"}) == ("centralised", 3)
@@ -67,7 +83,7 @@ def test_it_is_the_first_run_that_has_what_is_shown(results, monkeypatch):
             raise ValueError(f"{name}, {seed} did not walk")
         return name, seed, round
 
-    monkeypatch.setattr(figures, "walk", walk)
+    monkeypatch.setattr(WalkPanel, "draws", (walk,))
     assert figure(results, "walk", {"round": 2}) == ("fedexp", 5, 2)
     with pytest.raises(ScenarioError, match=r"^no run has what 'walk' shows; fedavg, 3 did not"):
         figure(results, "walk", {"name": "fedavg"})

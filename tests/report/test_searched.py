@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from rayfed.core.errors import ScenarioError
-from rayfed.report.figures import coordinates, importance, trials
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.gallery import figure
 from rayfed.report.page.report import page
+from rayfed.report.panels.search import coordinates, importance, trials
 from rayfed.report.read.results import Results
 from rayfed.report.searched import Searched, rank_share
 from rayfed.study.distributions import Distribution

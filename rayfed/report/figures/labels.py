@@ -20,29 +20,25 @@ def label_ends(
     figure: go.Figure,
     ends: Mapping[str, float],
     styles: Mapping[str, LineStyle],
-    extent: list[float] | None,
-    log: bool = False,
 ) -> None:
     """Write each name at the end of its line, moved apart where lines end close together.
 
     Parameters
     ----------
     figure : Figure
-        Gets the labels; beyond `DIRECT` lines a legend below instead.
+        Gets the labels, by its y axis; beyond `DIRECT` lines a legend below instead.
     ends : mapping of str to float
         The last value of each line.
     styles : mapping of str to LineStyle
         Gives the colours.
-    extent : list of float
-        The range of the y axis as Plotly has it (exponents on a log axis).
-    log : bool
-        Whether the y axis is logarithmic.
     """
     if len(ends) > DIRECT:
         _legend(figure)
         return
-    if extent is None:
+    axis = figure.layout.yaxis
+    if axis.range is None:
         return
+    log = axis.type == "log"
     longest = max((len(plain(name)) for name in ends), default=0)
     figure.update_layout(margin_r=min(max(ROOM[0], 16 + _LETTER * longest), ROOM[1]))
     for name, value in ends.items():
@@ -58,7 +54,7 @@ def label_ends(
                 showarrow=False,
                 font={"color": styles[name].light},
             )
-    _place(figure, extent)
+    _place(figure, list(axis.range))
 
 
 def end_labels(figure: go.Figure) -> list[go.layout.Annotation]:

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import COMMUNICATIONS, Axis, clocks
+from rayfed.report.read.series import COMMUNICATIONS, Axis, clocks, stopped_at
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -125,6 +125,17 @@ def log_ticks(extent: list[float] | None) -> dict[str, Any]:
     return {"dtick": max(1, math.ceil(decades / 7)), "tickformat": "", "tickfont_size": POWER_SIZE}
 
 
+def fitted(title: str, values: Sequence[Floats], log: bool | None = None) -> dict[str, Any]:
+    """Return an axis around data: its title, scale, range and, of a log axis, ticks.
+
+    If `log` is None, it is logarithmic where that helps (`spans_decades`).
+    """
+    log = spans_decades(values) if log is None else log
+    extent = y_range(values, log)
+    axis = {"title_text": title, "type": "log" if log else "linear", "range": extent}
+    return axis | (log_ticks(extent) if log else {})
+
+
 def colorbar(title: str) -> dict[str, Any]:
     """Return the scale of a heat map: slim, without a frame."""
     return {
@@ -164,3 +175,11 @@ def veil(colour: str) -> list[list[Any]]:
 def line(style: LineStyle, width: float = 2.0) -> Mapping[str, Any]:
     """Return the line style of an algorithm."""
     return {"color": style.light, "dash": style.dash, "width": width}
+
+
+def end_title(results: Results, column: str) -> str:
+    """Return the title of an axis of last values, or of rounds where a value ends the runs."""
+    shown, goal = results.column(column), stopped_at(results, column)
+    if goal is None:
+        return f"final {shown.label}"
+    return f"rounds to {shown.title} {number(goal)}"

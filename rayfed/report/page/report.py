@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import plotly.offline
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from rayfed.core import plugins
+from rayfed.core.errors import ScenarioError
 from rayfed.report.figures.labels import DIRECT, plain
 from rayfed.report.figures.palette import DARK, LIGHT, LineStyle, readable, to_dark
-from rayfed.report.page.templates import asset, environment, panel_template, scripts
-from rayfed.report.panels.base import Panel, Source, find
+from rayfed.report.html import asset, environment, scripts
+from rayfed.report.panels.base import Panel, Section, Source, find
 from rayfed.report.read.files import replace
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import clocks
 from rayfed.report.tables import summary
 
-
-@dataclass(frozen=True)
-class Section:
-    """Panels that answer one question of the reader.
-
-    Parameters
-    ----------
-    question : str or None
-        Empty where the panel speaks for itself; None if there is no section around it.
-    panels : sequence of Markup
-        What each of them shows.
-    """
-
-    question: str | None
-    panels: Sequence[Markup]
+Shown = tuple[Panel, Markup]
+"""A panel that applies, and its HTML."""
 
 
-def write(folder: str | Path, y: str | None = None, target: float | None = None) -> Path:
+def write(
+    folder: str | Path,
+    y: str | None = None,
+    target: float | None = None,
+    panels: Sequence[str | type[Panel]] = (),
+) -> Path:
     """Write ``report.html`` and ``summary.csv`` into a result folder.
 
     Parameters
@@ -49,6 +44,8 @@ def write(folder: str | Path, y: str | None = None, target: float | None = None)
         The column that the target is set for. If None: `series.first_column`.
     target : float, optional
         If None: `series.default_target`.
+    panels : sequence of str or type, optional
+        Panels of the user's, as `panels.base.find` takes them.
 
     Returns
     -------
@@ -58,24 +55,32 @@ def write(folder: str | Path, y: str | None = None, target: float | None = None)
     Raises
     ------
     ScenarioError
-        If there is no run in the folder.
+        If there is no run in the folder, or a panel of the user's cannot be found or drawn.
     """
+    kinds = find(panels)
     results = Results.read(folder)
     source = Source.of(results, y, target)
     whole = source.summary if source.results is results else summary(results, y, target)
     replace(results.folder / "summary.csv", whole.to_csv(index=False))
     report = results.folder / "report.html"
-    replace(report, _page(source))
+    replace(report, page_of(source, kinds))
     return report
 
 
-def page(results: Results, y: str | None = None, target: float | None = None) -> str:
-    """Return the page as HTML; `y` and `target` are as for `write`."""
-    return _page(Source.of(results, y, target))
+def page(
+    results: Results,
+    y: str | None = None,
+    target: float | None = None,
+    panels: Sequence[str | type[Panel]] = (),
+) -> str:
+    """Return the page as HTML; `y`, `target` and `panels` are as for `write`."""
+    return page_of(Source.of(results, y, target), find(panels))
 
 
-def _page(source: Source) -> str:
-    panels = [panel for panel in (kind(source) for kind in find()) if panel.applies]
+def page_of(source: Source, kinds: Sequence[type[Panel]]) -> str:
+    """Return a page with some panels, of those that apply."""
+    shown = [each for each in (_shown(kind, source) for kind in kinds) if each is not None]
+    _check_ids(shown)
     return (
         environment()
         .get_template("page.html")
@@ -83,25 +88,59 @@ def _page(source: Source) -> str:
             results=source.results,
             colours=Markup(colours(source.styles)),
             css=Markup(asset("page.css")),
-            sections=sections(panels),
-            payload=payload(source, panels),
+            sections=sections(shown),
+            payload=payload(source, [panel for panel, _ in shown]),
             plotly=Markup(plotly.offline.get_plotlyjs()),
             scripts=Markup(scripts()),
         )
     )
 
 
-def sections(panels: Sequence[Panel]) -> list[Section]:
-    """Return panels as sections: neighbours that answer one question stand together."""
-    made = []
-    for question, group in groupby(panels, key=lambda panel: panel.question):
-        texts = [_render(panel) for panel in group]
-        made += [Section(question, texts)] if question else [Section(question, [t]) for t in texts]
+def _shown(kind: type[Panel], source: Source) -> Shown | None:
+    """Return a panel with its HTML; None if the results hold nothing for it."""
+    try:
+        panel = kind(source)
+        if not panel.applies:
+            return None
+        if not _is_ours(kind):
+            json.dumps(panel.payload, allow_nan=False)  # says whose values JSON cannot hold
+        return panel, escape(panel.render())
+    except Exception as error:
+        if _is_ours(kind):
+            raise
+        text = f"cannot be drawn: {plugins.raised(error)}"
+        raise ScenarioError(plugins.name_of(kind), text) from error
+
+
+def _check_ids(shown: Sequence[Shown]) -> None:
+    """Refuse panels of the user's with an element whose id is that of another element."""
+    taken = {"data", "plotly"}
+    for panel, html in sorted(shown, key=lambda one: not _is_ours(type(one[0]))):
+        ids = set(re.findall(r"""\bid=["']?([^"'\s>]+)""", html))
+        if taken & ids and not _is_ours(type(panel)):
+            text = f"'{min(taken & ids)}' is the id of something else on the page; rename it"
+            raise ScenarioError(plugins.name_of(type(panel)), text)
+        taken |= ids
+
+
+def _is_ours(kind: type[Panel]) -> bool:
+    return kind.__module__.startswith("rayfed.")
+
+
+def sections(shown: Sequence[Shown]) -> list[tuple[str | None, list[Markup]]]:
+    """Return panels by section, each with its heading.
+
+    It is None around the answer, which stands in no section, and empty where a panel has one to
+    itself.
+    """
+    made: list[tuple[str | None, list[Markup]]] = []
+    for section, group in groupby(shown, key=lambda one: one[0].section):
+        texts = [html for _, html in group]
+        if section == Section.RESULTS:
+            made += [("", [text]) for text in texts]
+        else:
+            made.append((None if section == Section.ANSWER else section, texts))
     return made
-
-
-def _render(panel: Panel) -> Markup:
-    return Markup(panel_template(panel.name).render(panel=panel, source=panel.source))
 
 
 def payload(source: Source, panels: Sequence[Panel]) -> dict[str, Any]:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pandas as pd
 import plotly.graph_objects as go
+from markupsafe import Markup
 
+from rayfed.core import plugins
+from rayfed.core.errors import ScenarioError, clipped
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
+from rayfed.report.html import keep_units, panel_template
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import default_target, first_column, leaders
 from rayfed.report.searched import Searched
 from rayfed.report.tables import summary
 
+Draw = Callable[..., go.Figure]
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
 MOST_RUNS = 24  # runs whose clients are shown one by one
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))")
 
 
 @dataclass(frozen=True)
@@ -126,14 +130,35 @@ class Source:
         return list(self.styles).index(name)
 
 
+class Section(StrEnum):
+    """The sections of the page in its order, each a question of the reader.
+
+    The first two have no heading: the answer stands on top, each of the results by itself.
+    """
+
+    ANSWER = "The answer"
+    RESULTS = "The results"
+    SEARCH = "What did the search find?"
+    SETTINGS = "What do the settings do?"
+    SOURCE = "Is it what the source says?"
+    CLIENTS = "What did the clients do?"
+    WALK = "Where did the server walk?"
+    PERSONAL = "What do models of their own give the clients?"
+    FAIRNESS = "Who was left behind?"
+    LEARNED = "What was learned?"
+    MACHINE = "Where did the machine's time go?"
+    DIFFERENCES = "What differs?"
+    RUN = "What exactly was run?"
+
+
 class Panel:
     """A topic of the page.
 
     A subclass with a ``name`` of its own is on the page wherever it `applies`. Most panels are a
-    `FigurePanel` or a `RunPanel`. Its template is
-    ``templates/panels/<name>.html``, or ``templates/figure.html`` if there is none, and it reads
-    the panel as ``panel``. A script ``assets/panels/<name>.js`` gets `payload`; without one the
-    page draws the payload's ``figure``, or that of the chosen one of its ``runs``.
+    `FigurePanel` or a `RunPanel`; another one makes its HTML in `render`. By default that is the
+    template ``templates/panels/<name>.html``, or ``templates/figure.html`` if there is none, which
+    reads the panel as ``panel``. A script ``assets/panels/<name>.js`` gets `payload`; without one
+    the page draws the payload's ``figure``, or that of the chosen one of its ``runs``.
 
     Parameters
     ----------
@@ -143,20 +168,23 @@ class Panel:
     Attributes
     ----------
     name : str
-        Identifies it: the template, the script, the payload and the ids of its elements.
-    order : int
-        Panels stand in this order.
+        Identifies it: the anchor, the ids of its elements, the payload, the template, the script.
+        Small letters, digits and hyphens.
+    section : str
+        One of `Section`, or a heading of your own, whose section stands before `Section.RUN`.
+    rank : float
+        Panels of a section stand in this order.
     best_only : bool
         Whether it compares algorithms by the best of many swept settings alone.
-    question : str or None
-        The reader's question that it answers. Neighbours with the same one share a section; a panel
-        with an empty one has a section to itself, and with None it stands in no section.
+    draws : tuple of functions
+        What draws its figures from results, which `Result.figure` knows by their names.
     """
 
     name: ClassVar[str]
-    order: ClassVar[int]
-    question: ClassVar[str | None] = ""
+    section: ClassVar[str] = Section.RESULTS
+    rank: ClassVar[float] = 1000.0
     best_only: ClassVar[bool] = False
+    draws: ClassVar[tuple[Draw, ...]] = ()
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -176,12 +204,22 @@ class Panel:
         """What the script needs, as values that JSON can hold; None if there is nothing."""
         return None
 
+    def render(self) -> str:
+        """Return its HTML as `markupsafe.Markup`; another text is escaped."""
+        return Markup(panel_template(self.name).render(panel=self, source=self.source))
+
+
+def _unwritten(*_: Any) -> Any:
+    raise NotImplementedError("write its title() and its figure()")
+
 
 class TemplatedFigure(Panel):
     """What ``templates/figure.html`` needs of a panel; see its two kinds below.
 
     Attributes
     ----------
+    words : function
+        Returns the title, from the results or of a run.
     keyed : bool
         Whether the key of the algorithms stands above it, which hides and shows their lines. Its
         traces then have the algorithm's name in ``meta["name"]``.
@@ -193,6 +231,8 @@ class TemplatedFigure(Panel):
         Whether ``layout.meta["note"]`` of a figure tells what was left out of it.
     """
 
+    words: ClassVar[Callable[..., str]] = staticmethod(_unwritten)
+    draws: ClassVar[tuple[Draw, ...]] = (_unwritten,)
     keyed: ClassVar[bool] = False
     labelled: ClassVar[bool] = True
     clickable: ClassVar[bool] = False
@@ -219,11 +259,12 @@ class FigurePanel(TemplatedFigure):
 
     def title(self) -> str:
         """Return what one sees, in a sentence that is computed from the data."""
-        raise NotImplementedError
+        return type(self).words(self.results)
 
     def figure(self) -> go.Figure:
-        """Return the figure."""
-        raise NotImplementedError
+        """Return the figure; where its key never gives way to labels, without another one."""
+        figure = self.draws[0](self.results)
+        return figure if self.labelled else figure.update_layout(showlegend=False)
 
     @cached_property
     def payload(self) -> dict[str, Any]:
@@ -244,11 +285,11 @@ class RunPanel(TemplatedFigure):
 
     def title(self, run: Run) -> str:
         """Return what one sees of a run, in a sentence that is computed from the data."""
-        raise NotImplementedError
+        return type(self).words(run)
 
     def figure(self, run: Run) -> go.Figure | None:
         """Return the figure of a run; None if it has none."""
-        raise NotImplementedError
+        return self.draws[0](self.results, run.name, run.seed)
 
     @property
     def applies(self) -> bool:
@@ -274,25 +315,67 @@ class RunPanel(TemplatedFigure):
         return {"title": first["title"], "figure": next(figure for figure in figures if figure)}
 
 
-@cache
-def find() -> tuple[type[Panel], ...]:
-    """Return every panel in this folder, in the order of the page.
+class Unique:
+    """Values of which equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, value: Any) -> int:
+        """Return the place of an equal value; append the value if there is none."""
+        key = json.dumps(value)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(value)
+        return self._places[key]
+
+
+def find(own: Sequence[str | type[Panel]] = ()) -> tuple[type[Panel], ...]:
+    """Return every panel that comes with rayfed, and the user's, in the order of the page.
+
+    Parameters
+    ----------
+    own : sequence of str or type
+        Classes of the user's, or their names as ``module:Class``.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such class, it is no panel, or its name is missing or taken.
 
     Examples
     --------
     >>> [panel.name for panel in find()][:3]
     ['headline', 'convergence', 'warnings']
     """
-    package = __name__.rpartition(".")[0]
-    folder = importlib.import_module(package).__path__
-    panels = []
-    for entry in pkgutil.iter_modules(folder):
-        module = importlib.import_module(f"{package}.{entry.name}")
-        for item in vars(module).values():
-            is_panel = isinstance(item, type) and issubclass(item, Panel)
-            if is_panel and "name" in vars(item) and item.__module__ == module.__name__:
-                panels.append(item)
-    return tuple(sorted(panels, key=lambda panel: (panel.order, panel.name)))
+    panels = dict(plugins.find("panels"))
+    for given in own:
+        panel = _own(given)
+        if panels.setdefault(panel.name, panel) is not panel:
+            text = f"there is a panel '{panel.name}' already; give it another name"
+            raise ScenarioError(plugins.name_of(panel), text)
+    return tuple(sorted(panels.values(), key=_place))
+
+
+def _own(given: str | type[Panel]) -> type[Panel]:
+    """Return a panel of the user's."""
+    if isinstance(given, str) and ":" not in given:
+        text = "is no class of yours; write module:Class, such as mine:Panel of mine.py"
+        raise ScenarioError(clipped(given, 60), text)
+    panel = plugins.resolve("panels", given) if isinstance(given, str) else given
+    name = getattr(panel, "name", "")
+    if not (isinstance(panel, type) and issubclass(panel, Panel) and _NAME.fullmatch(str(name))):
+        text = "is no panel with a name of small letters, digits and hyphens"
+        raise ScenarioError(clipped(given, 60), text)
+    return panel
+
+
+def _place(panel: type[Panel]) -> tuple[float, str, float, str]:
+    """Return what panels are sorted by: unknown sections stand before the last one."""
+    known = list(Section)
+    at = known.index(Section(panel.section)) if panel.section in known else len(known) - 1.5
+    return at, panel.section, panel.rank, panel.name
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:
@@ -300,14 +383,3 @@ def figure_json(figure: go.Figure) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(figure.to_json())
     values["layout"].pop("template", None)
     return values
-
-
-def keep_units(text: str) -> str:
-    r"""Return a sentence in which no line ends between a number and its unit.
-
-    Examples
-    --------
-    >>> keep_units("23 % of 3 h 12 min").split(" ")
-    ['23\xa0%', 'of', '3\xa0h', '12\xa0min']
-    """
-    return _UNIT.sub("\u00a0", text)

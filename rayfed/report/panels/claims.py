@@ -5,49 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rayfed.core.files import read_json, reading
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 
 FILE = "claims.json"
 _ANSWERS = {"holds": "yes", "fails": "no"}
-
-
-class ClaimsPanel(Panel):
-    """What the source says, what was measured, and whether it holds."""
-
-    name = "claims"
-    order = 40
-    question = "Is it what the source says?"
-
-    @cached_property
-    def verdicts(self) -> dict[str, Any] | None:
-        """What ``claims.json`` holds; None of several folders."""
-        return None if self.results.compared else read(self.results.folder)
-
-    @property
-    def applies(self) -> bool:
-        """Whether claims were checked."""
-        return self.verdicts is not None
-
-    @property
-    def title(self) -> str:
-        """How many claims hold."""
-        assert self.verdicts is not None
-        return title(self.verdicts["claims"])
-
-    @property
-    def short(self) -> bool:
-        """Whether runs were shorter than the source's."""
-        return self.verdicts is not None and self.verdicts.get("length") == "short"
-
-    @property
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """For each claim what the source says, whether it holds, what was measured, and where."""
-        assert self.verdicts is not None
-        claims = self.verdicts["claims"]
-        return [(c["says"], _holds(c), c["measured"], c["where"]) for c in claims]
 
 
 def read(folder: Path) -> dict[str, Any] | None:
@@ -86,3 +50,39 @@ def title(claims: Sequence[Mapping[str, Any]]) -> str:
 def _holds(claim: Mapping[str, Any]) -> str:
     answer = _ANSWERS.get(claim["status"], claim["status"])
     return f"{answer}: {claim['remark']}" if claim.get("remark") else str(answer)
+
+
+class ClaimsPanel(Panel):
+    """What the source says, what was measured, and whether it holds."""
+
+    name: ClassVar[str] = "claims"
+    section = Section.SOURCE
+    rank = 0
+
+    @cached_property
+    def verdicts(self) -> dict[str, Any] | None:
+        """What ``claims.json`` holds; None of several folders."""
+        return None if self.results.compared else read(self.results.folder)
+
+    @property
+    def applies(self) -> bool:
+        """Whether claims were checked."""
+        return self.verdicts is not None
+
+    @property
+    def title(self) -> str:
+        """How many claims hold."""
+        assert self.verdicts is not None
+        return title(self.verdicts["claims"])
+
+    @property
+    def short(self) -> bool:
+        """Whether runs were shorter than the source's."""
+        return self.verdicts is not None and self.verdicts.get("length") == "short"
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """For each claim what the source says, whether it holds, what was measured, and where."""
+        assert self.verdicts is not None
+        claims = self.verdicts["claims"]
+        return [(c["says"], _holds(c), c["measured"], c["where"]) for c in claims]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from rayfed.report.panels.base import Panel
+from typing import ClassVar
+
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read.compared import Compared
 
 
 class ComparedPanel(Panel):
     """A row for every setting that differs, a column for every folder."""
 
-    name = "compared"
-    order = 99
-    question = "What differs?"
+    name: ClassVar[str] = "compared"
+    section = Section.DIFFERENCES
+    rank = 0
 
     @property
     def applies(self) -> bool:

@@ -2,37 +2,374 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from html import escape
+from textwrap import wrap
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
+from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
-from rayfed.report.figures.convergence import convergence, shows_seeds
-from rayfed.report.figures.style import x_scales
-from rayfed.report.panels.base import Panel, figure_json
-from rayfed.report.read.results import Results
+from rayfed.report.figures.labels import label_ends
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import (
+    FONT_SIZE,
+    algorithm_styles,
+    canvas,
+    fitted,
+    line,
+    spans_decades,
+    x_scales,
+)
+from rayfed.report.panels.base import Panel, Section, Unique, figure_json
+from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import (
     X_AXES,
+    Curve,
     clocks,
+    crossing,
+    curve,
     default_target,
     history,
+    leaders,
     points,
     thin,
     y_columns,
 )
 from rayfed.report.read.units import short_number
 
+HEIGHT = 440
+_FEW_ROUNDS = 7  # no ticks between rounds where there are so few
+_FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
 MOST_NUMBERS = 400_000  # of all runs and columns together
+
+
+def convergence(
+    results: Results,
+    x: str = "round",
+    y: str = "loss",
+    log: bool | None = None,
+    target: float | None = None,
+) -> go.Figure:
+    """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
+
+    The band goes no further than the seeds. Where these are few they are drawn too, faintly.
+    Where many settings were swept, only the best of each algorithm (`series.leaders`) has its
+    colour and a band; all others are thin and grey.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    x : str
+        The clock: ``round``, ``time_s``, ``bytes_up``, ``updates`` or ``communications``.
+    y : str
+        Any numeric column of the rounds.
+    log : bool, optional
+        Logarithmic y axis. If None: where all values are positive and span a factor of 10.
+    target : float, optional
+        Where the target line lies. If None: `series.default_target`.
+
+    Returns
+    -------
+    Figure
+        Every trace names its algorithm and its part in ``meta``.
+    """
+    worth = x_scales(results)[x]
+    target = default_target(results, y) if target is None else target
+    histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
+    curves = {name: curve(frames, x, y) for name, frames in histories.items()}
+    faint = shows_seeds(results)
+    drawn = {name: line for name, line in curves.items() if len(line.x)}
+    end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
+    swept, leading = bool(results.families), leaders(results, y)
+    figure = canvas(HEIGHT, hovermode="closest" if swept else "x unified", hoverdistance=-1)
+    styles = algorithm_styles(results)
+    for name, means in curves.items():
+        runs = results.usable(name)
+        add_curve(figure, name, styles[name], means, worth["worth"], end, ended_at_once(runs))
+        for run in runs if faint else ():
+            single = curve([history(run)], x, y)
+            add_seed(figure, run, styles[name], single, worth["worth"], end)
+    for name, frames in histories.items():
+        places = _crossings(frames, results.column(y), target)
+        at = [float(row[x]) / worth["worth"] for row in places]
+        compete = name in leading and name not in results.baselines
+        _add_crossings(figure, name, styles[name], at, target, compete)
+    if swept:
+        _fade_others(figure, leading)
+    # An algorithm of which every run failed has left any scale, so it sets none.
+    scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
+    if log is None and "accuracy" in y:  # which is read between 0 and 1
+        log = False
+    spread = [part for c in scaled for part in (c.low, c.high)]
+    log = spans_decades([c.mean for c in scaled]) if log is None else log
+    _set_axes(figure, worth["title"], fitted(results.column(y).label, spread, log), end)
+    reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
+    figure.update_layout(xaxis_unifiedhovertitle_text=reading)
+    _add_target(figure, target)
+    ends = {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}
+    label_ends(figure, ends, styles)
+    return figure
+
+
+def _fade_others(figure: go.Figure, leading: Collection[str]) -> None:
+    """Draw the settings that do not lead thin and grey, without bands."""
+    others = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
+    for trace in figure.data:
+        if trace.meta["part"] == "mean":
+            trace.update(hovertemplate="%{y:.3g} at %{x:.4~g}")
+        if trace.meta["name"] in leading:
+            continue
+        if trace.meta["part"] == "band":
+            trace.visible = False
+        elif trace.meta["part"] == "mean":
+            trace.update(line=others, zorder=-1)
+    # The page draws other lines so where another column has other leaders.
+    figure.update_layout(meta=(figure.layout.meta or {}) | {"others": others})
+
+
+def shows_seeds(results: Results) -> bool:
+    """Return whether single seeds are drawn: where they are several, but few enough to read."""
+    most = max(len(results.usable(name)) for name in results.names)
+    return 1 < most <= _FEW_SEEDS and len(results.names) <= _FEW_NAMES
+
+
+def ended_at_once(runs: Sequence[Run]) -> str:
+    """Return why runs ended before their first round, empty if one of them had any."""
+    if not runs or any(run.status != "failed" or len(run.rounds) > 1 for run in runs):
+        return ""
+    return str(runs[0].info.get("reason") or "no reason is recorded")
+
+
+def add_curve(
+    figure: go.Figure,
+    name: str,
+    style: LineStyle,
+    values: Curve,
+    worth: float,
+    end: float,
+    failed: str = "",
+) -> None:
+    """Add a mean line and its band; a cross where all runs failed before their first round.
+
+    Parameters
+    ----------
+    failed : str
+        Why they did.
+    """
+    if failed:
+        figure.add_scatter(
+            x=values.x / worth,
+            y=values.mean,
+            mode="markers",
+            name=name,
+            marker={"symbol": "x", "size": 10, "color": style.light},
+            cliponaxis=False,
+            hovertemplate="%{y:.3g}, failed before its first round:<br>%{text}",
+            text=["<br>".join(wrap(escape(failed), 60))] * len(values.x),
+            meta={"name": name, "part": "failed"},
+        )
+        return
+    x, mean, low, high = _level(values, worth, end)
+    figure.add_scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        fill="toself",
+        mode="lines",
+        fillcolor=style.light,
+        opacity=0.16,
+        line={"width": 0, "color": style.light},
+        hoverinfo="skip",
+        meta={"name": name, "part": "band"},
+    )
+    figure.add_scatter(
+        x=x,
+        y=mean,
+        mode="markers" if len(x) == 1 else "lines",
+        name=name,
+        line=line(style),
+        hovertemplate="%{y:.3g}",
+        meta={"name": name, "part": "mean"},
+    )
+
+
+def add_seed(
+    figure: go.Figure, run: Run, style: LineStyle, values: Curve, worth: float, end: float
+) -> None:
+    """Add the faint line of one seed, below the means."""
+    if ended_at_once([run]):
+        return
+    x, mean, _, _ = _level(values, worth, end)
+    figure.add_scatter(
+        x=x,
+        y=mean,
+        mode="lines",
+        line={"color": style.light, "width": 1},
+        opacity=0.35,
+        hoverinfo="skip",
+        zorder=-1,
+        meta={"name": run.name, "part": "seed", "seed": run.seed},
+    )
+
+
+def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return a curve in the axis's unit; one whose clock stands still becomes a level line."""
+    parts = (values.mean, values.low, values.high)
+    if len(values.x) == 1:
+        mean, low, high = (np.repeat(part, 2) for part in parts)
+        return np.array([0.0, end]), mean, low, high
+    return values.x / worth, *parts
+
+
+def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> list[pd.Series]:
+    """Return the first row of each run that is as good as the target, of those that have one."""
+    if target is None:
+        return []
+    rows = [crossing(frame, y, target) for frame in frames if y.name in frame]
+    return [row for row in rows if row is not None]
+
+
+def _add_crossings(
+    figure: go.Figure,
+    name: str,
+    style: LineStyle,
+    at: list[float],
+    target: float | None,
+    compete: bool,
+) -> None:
+    figure.add_scatter(
+        x=at if compete else [],
+        y=[target] * len(at) if compete else [],
+        mode="markers",
+        marker={
+            "symbol": "diamond",
+            "size": 9,
+            "color": style.light,
+            "line": {"color": LIGHT["background"], "width": 1.5},
+        },
+        cliponaxis=False,
+        hoverinfo="skip",
+        meta={"name": name, "part": "crossing"},
+    )
+
+
+def _set_axes(figure: go.Figure, x: str, y: Mapping[str, Any], end: float) -> None:
+    figure.update_xaxes(title_text=x, range=[0, end], showgrid=False)
+    if x == X_AXES["round"].title and end <= _FEW_ROUNDS:
+        figure.update_xaxes(dtick=1)
+    figure.update_yaxes(y)
+
+
+def _add_target(figure: go.Figure, target: float | None) -> None:
+    shape = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "line": {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"},
+        "label": {
+            "texttemplate": "target %{y0:.6~g}",
+            "textposition": "start",
+            "yanchor": "bottom",
+            "font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]},
+        },
+    }
+    # The page draws the line anew where it is moved to.
+    figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape})
+    if target is not None:
+        figure.add_shape(shape, y0=target, y1=target)
+
+
+def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
+    """Return what the script needs to draw any clock against any column, and to move the target.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    numbers : int
+        About how many numbers may be stored of the means and of the runs; long runs are thinned to
+        200 to 2,000 rows each, means to 100 to 600 points.
+
+    Returns
+    -------
+    dict
+        ``clocks`` and ``columns`` with their titles; ``curves``: by column, clock and algorithm the
+        place of the clock's values among ``grids``, the mean over seeds and, of several seeds, the
+        ends of its band; ``runs`` with the columns of each run, by which a target is moved; and
+        ``thinned``: to how many rounds the longest run was thinned, None if none was.
+    """
+    columns = y_columns(results)
+    histories = {n: [(run, history(run)) for run in results.usable(n)] for n in results.names}
+    runs = [pair for pairs in histories.values() for pair in pairs]
+    share = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
+    rows = int(np.clip(share, 200, 2000))
+    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
+    longest = max((len(frame) for _, frame in runs), default=0)
+    lines = 3 * max(1, len(histories) * len(columns) * len(scales))
+    most, grids = int(np.clip(numbers // lines, 100, 600)), Unique()
+
+    def stored(name: str, x: str, y: str) -> list[Any]:
+        frames = [frame for _, frame in histories[name]]
+        values = curve(frames, x, y, most)
+        parts = (values.mean, values.low, values.high)[: 3 if len(frames) > 1 else 1]
+        return [grids.place(_short(values.x)), *(_short(part, 6) for part in parts)]
+
+    return {
+        "thinned": rows if longest > rows else None,
+        "clocks": scales,
+        "columns": {
+            name: _column(results.column(name))
+            | {"target": default_target(results, name), "leaders": leaders(results, name)}
+            for name in columns
+        },
+        "curves": {
+            y: {x: {name: stored(name, x, y) for name in histories} for x in scales}
+            for y in columns
+        },
+        "grids": grids.values,
+        "runs": [
+            {
+                "name": run.name,
+                "seed": run.seed,
+                "data": _short_columns(frame, [*scales, *columns], rows),
+            }
+            for run, frame in runs
+        ],
+    }
+
+
+def _short(values: Iterable[float], digits: int = 7) -> list[float | None]:
+    return [short_number(value, digits) for value in values]
+
+
+def _column(column: Column) -> dict[str, Any]:
+    return {"title": column.title, "label": column.label, "better": column.better}
+
+
+def _short_columns(
+    frame: pd.DataFrame, columns: list[str], rows: int
+) -> dict[str, list[float | None]]:
+    """Return columns as short lists; evaluated rows are kept before others."""
+    evaluated, _ = points(frame, "round", "loss")
+    if len(frame) > rows and len(evaluated):
+        frame = frame[frame["round"].isin(evaluated)]
+    kept = frame.iloc[thin(np.arange(len(frame)), rows)]
+    return {column: _short(kept[column]) for column in columns if column in kept}
 
 
 class ConvergencePanel(Panel):
     """The main figure with its buttons; the headline above it is its title."""
 
-    name = "convergence"
-    order = 10
+    name: ClassVar[str] = "convergence"
+    section = Section.RESULTS
+    rank = 0
+    draws = (convergence,)
 
     @property
     def applies(self) -> bool:
@@ -95,63 +432,3 @@ class ConvergencePanel(Panel):
         """How many rounds are drawn where not all are, else empty."""
         rounds = self.payload["curves"]["thinned"]
         return f" Of each run at most {rounds:,} rounds are drawn." if rounds else ""
-
-
-def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
-    """Return what the script needs to draw any clock against any column.
-
-    Parameters
-    ----------
-    results : Results
-        A result folder.
-    numbers : int
-        About how many numbers may be stored; long runs are thinned to 200 to 2,000 rows each.
-
-    Returns
-    -------
-    dict
-        ``runs`` with the columns of each run, ``clocks`` and ``columns`` with their titles, and
-        ``thinned``: to how many rounds the longest run was thinned, None if none was.
-    """
-    columns = y_columns(results)
-    runs = [run for name in results.names for run in results.usable(name)]
-    share = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
-    rows = int(np.clip(share, 200, 2000))
-    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
-    longest = max((len(run.rounds) for run in runs), default=0)
-    return {
-        "thinned": rows if longest > rows else None,
-        "clocks": scales,
-        "columns": {
-            name: _column(results.column(name)) | {"target": default_target(results, name)}
-            for name in columns
-        },
-        "runs": [
-            {
-                "name": run.name,
-                "seed": run.seed,
-                "baseline": run.baseline,
-                "data": _short_columns(history(run), [*scales, *columns], rows),
-            }
-            for run in runs
-        ],
-    }
-
-
-def _column(column: Column) -> dict[str, Any]:
-    return {"title": column.title, "label": column.label, "better": column.better}
-
-
-def _short_columns(
-    frame: pd.DataFrame, columns: list[str], rows: int
-) -> dict[str, list[float | None]]:
-    """Return columns as short lists; evaluated rows are kept before others."""
-    evaluated, _ = points(frame, "round", "loss")
-    if len(frame) > rows and len(evaluated):
-        frame = frame[frame["round"].isin(evaluated)]
-    kept = frame.iloc[thin(np.arange(len(frame)), rows)]
-    return {
-        column: [short_number(value) for value in kept[column]]
-        for column in columns
-        if column in kept
-    }

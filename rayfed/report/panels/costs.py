@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read import units
 from rayfed.report.read.series import gap
 from rayfed.report.tables import TextColumn, text_columns
@@ -40,8 +41,9 @@ class Cell:
 class CostsPanel(Panel):
     """A sortable row for each algorithm; the script keeps it at the reader's target."""
 
-    name = "costs"
-    order = 20
+    name: ClassVar[str] = "costs"
+    section = Section.RESULTS
+    rank = 20
 
     @cached_property
     def columns(self) -> list[TextColumn]:

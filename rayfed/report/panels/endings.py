@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from rayfed.report.panels.base import Panel
+from typing import ClassVar
+
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read.results import Results
 
-QUESTION = "What exactly was run?"
 _STATES = ("finished", "running", "failed")
+
+
+def title(results: Results) -> str:
+    """Return how many runs finished, run and failed."""
+    states = [run.status for run in results.runs_found]
+    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
+    return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"
 
 
 class EndingsPanel(Panel):
     """The number of runs in each state, and the reasons of failures."""
 
-    name = "endings"
-    order = 100
-    question = QUESTION
+    name: ClassVar[str] = "endings"
+    section = Section.RUN
+    rank = 0
 
     @property
     def title(self) -> str:
@@ -34,10 +42,3 @@ class EndingsPanel(Panel):
             for run in self.results.runs_found
             if run.status == "failed"
         ]
-
-
-def title(results: Results) -> str:
-    """Return how many runs finished, run and failed."""
-    states = [run.status for run in results.runs_found]
-    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
-    return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"

@@ -3,44 +3,111 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
+import numpy as np
 import plotly.graph_objects as go
 
-from rayfed.report.figures.fairness import fairness, fairness_column, worst_tenth
-from rayfed.report.panels.base import FigurePanel
-from rayfed.report.panels.participation import QUESTION
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.labels import label_ends
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    fitted,
+    line,
+)
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 
+HEIGHT = 380
+_POINTS = 201
 
-class FairnessPanel(FigurePanel):
-    """A line for each algorithm over the clients in order of their accuracy or loss."""
 
-    name = "fairness"
-    order = 82
-    question = QUESTION
-    best_only = True
-    keyed = True
+def fairness(results: Results, column: str | None = None) -> go.Figure:
+    """Draw a value of every client, from the worst to the best, mean over seeds.
 
-    @property
-    def applies(self) -> bool:
-        """Whether a loss or an accuracy of single clients is recorded."""
-        clients = self.results.clients
-        return any(c in clients and clients[c].notna().any() for c in ("accuracy", "loss"))
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the clients. If None: their accuracy or, where there is none, their loss.
 
-    def title(self) -> str:
-        """Return how the worst-served tenth of clients fares under each algorithm."""
-        return title(self.results)
+    Returns
+    -------
+    Figure
+        One line an algorithm; the worst tenth of clients is shaded.
+    """
+    column = column or fairness_column(results)
+    figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
+    curves = {name: sorted_clients(results, name, column) for name in results.names}
+    drawn = {name: values for name, values in curves.items() if len(values)}
+    styles, at = algorithm_styles(results), np.linspace(0, 100, _POINTS)
+    for name, values in drawn.items():
+        figure.add_scatter(
+            x=at,
+            y=values,
+            mode="lines",
+            name=name,
+            line=line(styles[name]),
+            hovertemplate="%{y:.3g}",
+            meta={"name": name, "part": "mean"},
+        )
+    figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
+    # Losses differ by decades where one algorithm is much further than another.
+    axis = fitted(
+        f"{column} of the client",
+        list(drawn.values()),
+        None if column.endswith("loss") else False,
+    )
+    figure.update_xaxes(title_text="clients, from the worst served to the best (%)", range=[0, 100])
+    figure.update_xaxes(showgrid=False, dtick=20)
+    figure.update_layout(xaxis_unifiedhovertitle_text="the %{x:.0f} % worst served")
+    figure.update_yaxes(axis)
+    label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, styles)
+    return figure
 
-    def figure(self) -> go.Figure:
-        """Return `figures.fairness`."""
-        return fairness(self.results)
 
-    @property
-    def has_personal(self) -> bool:
-        """Whether some clients are served by a model of their own."""
-        return "personal_accuracy" in self.results.rounds
+def fairness_column(results: Results) -> str:
+    """Return what is compared: accuracy where some run has it, else loss."""
+    clients = results.clients
+    known = "accuracy" in clients and bool(clients["accuracy"].notna().any())
+    return "accuracy" if known else "loss"
+
+
+def client_values(results: Results, name: str, column: str) -> list[Floats]:
+    """Return the values of the clients of each run, worst first; runs without any left out."""
+    runs = []
+    for run in results.usable(name):
+        if column not in run.clients:
+            continue
+        values = run.clients[column].to_numpy(dtype=float, na_value=np.nan)
+        values = np.sort(values[np.isfinite(values)])
+        if len(values):
+            runs.append(values[::-1] if column.endswith("loss") else values)
+    return runs
+
+
+def sorted_clients(results: Results, name: str, column: str) -> Floats:
+    """Return the mean over seeds of the sorted values at evenly spaced shares of the clients."""
+    runs = client_values(results, name, column)
+    if not runs:
+        return np.empty(0)
+    at = np.linspace(0, 1, _POINTS)
+    curves = [np.interp(at, np.linspace(0, 1, len(v)) if len(v) > 1 else [0], v) for v in runs]
+    mean: Floats = np.mean(curves, axis=0)
+    return mean
+
+
+def worst_tenth(results: Results, name: str, column: str) -> float:
+    """Return the mean value of the worst tenth of clients (at least one), mean over seeds."""
+    runs = client_values(results, name, column)
+    if not runs:
+        return float("nan")
+    return float(np.mean([values[: max(1, -(-len(values) // 10))].mean() for values in runs]))
 
 
 def title(results: Results) -> str:
@@ -53,3 +120,26 @@ def title(results: Results) -> str:
     order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
     texts = [f"{units.number(known[name])} with {quoted(name)}" for name in order[:MOST_NAMED]]
     return f"The worst-served tenth of the clients has {column} {joined(texts)}"
+
+
+class FairnessPanel(FigurePanel):
+    """A line for each algorithm over the clients in order of their accuracy or loss."""
+
+    name: ClassVar[str] = "fairness"
+    section = Section.FAIRNESS
+    rank = 30
+    draws = (fairness,)
+    words = staticmethod(title)
+    best_only = True
+    keyed = True
+
+    @property
+    def applies(self) -> bool:
+        """Whether a loss or an accuracy of single clients is recorded."""
+        clients = self.results.clients
+        return any(c in clients and clients[c].notna().any() for c in ("accuracy", "loss"))
+
+    @property
+    def has_personal(self) -> bool:
+        """Whether some clients are served by a model of their own."""
+        return "personal_accuracy" in self.results.rounds

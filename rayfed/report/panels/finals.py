@@ -2,27 +2,169 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures import finals
-from rayfed.report.figures.finals import final_values, value_axis
-from rayfed.report.panels.base import FigurePanel, keep_units
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LineStyle
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    fitted,
+)
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import y_columns
+from rayfed.report.read.series import first_column, points, y_columns
 from rayfed.report.read.units import short_number
+
+MOST = 30
+"""Rows of a figure; of more algorithms the worst are left out."""
+_ROW = 26  # pixels
+
+
+def finals(results: Results, column: str | None = None) -> go.Figure:
+    """Draw the last value of every run: a row for each algorithm, a dot for each seed.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+
+    Returns
+    -------
+    Figure
+        The upright stroke of each row is its mean. Of more than 30 algorithms the best are drawn.
+
+    Raises
+    ------
+    ValueError
+        If no run has a value.
+    """
+    column = column or first_column(results)
+    values = final_values(results, column)
+    if not values:
+        raise ValueError(f"no run has a last value of {column}")
+    figure = canvas(64 + _ROW * max(3, len(values)), hovermode="closest")
+    styles = algorithm_styles(results)
+    for name, ends in values.items():
+        _add_dots(figure, name, "seeds", ends, styles[name], "circle")
+        _add_dots(figure, name, "mean", ends.mean(keepdims=True), styles[name], "line-ns-open")
+    figure.update_xaxes(**value_axis(results, column, list(values.values())))
+    rows = [plain(name) for name in values]
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=rows, dtick=1)
+    figure.update_yaxes(range=[len(rows) - 0.4, -0.6], automargin=True, showgrid=False, nticks=None)
+    return figure
+
+
+def final_values(
+    results: Results, column: str, names: Collection[str] | None = None
+) -> Mapping[str, Floats]:
+    """Return the last values of the seeds of each algorithm that has any, (n,) arrays.
+
+    Seeds that failed are left out.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str
+        A column of the rounds.
+    names : collection of str, optional
+        Which algorithms. If None: all, but of more than `MOST` those with the best means.
+    """
+    found = {}
+    for name in results.names if names is None else names:
+        ends = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
+        values = np.array([end[-1] for end in ends if len(end)])
+        if len(values) and name not in results.failed:
+            found[name] = values
+    if names is not None:
+        return found
+    sign = -1.0 if results.column(column).better == "higher" else 1.0
+    best = sorted(found, key=lambda name: sign * float(found[name].mean()))[:MOST]
+    return {name: values for name, values in found.items() if name in best}
+
+
+def value_axis(results: Results, column: str, values: Sequence[Floats]) -> dict[str, Any]:
+    """Return the axis of final values: its title, scale and range."""
+    title = f"final {results.column(column).label}"
+    axis = fitted(title, values, False if "accuracy" in column else None)
+    return {"dtick": None, "tickformat": ""} | axis
+
+
+def _add_dots(
+    figure: go.Figure, name: str, part: str, values: Floats, style: LineStyle, symbol: str
+) -> None:
+    figure.add_scatter(
+        x=values,
+        y=[plain(name)] * len(values),
+        mode="markers",
+        cliponaxis=False,
+        marker={
+            "symbol": symbol,
+            "size": 16 if part == "mean" else 9,
+            "color": style.light,
+            "opacity": 1 if part == "mean" else 0.6,
+            "line": {"width": 2.5 if part == "mean" else 0},
+        },
+        hovertemplate=f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>",
+        meta={"name": name, "part": part},
+    )
+
+
+def title(results: Results, column: str) -> str:
+    """Return whether the best algorithm is best with every seed, or whom its seeds overlap."""
+    shown, values = results.column(column), final_values(results, column)
+    rivals = {name: values[name] for name in results.rivals if name in values}
+    if not rivals:
+        return f"No {shown.title} is recorded"
+    if results.unlike:
+        return f"The final {shown.title} of each run"
+    lower = shown.better != "higher"
+    order = sorted(rivals, key=lambda name: float(rivals[name].mean()), reverse=not lower)
+    best = order[0]
+    if len(order) == 1 or shown.better is None:
+        return f"{quoted(best)} ends at {shown.title} {_range(rivals[best])}"
+    beaten = [name for name in order[1:] if _better(rivals[best], rivals[name], lower)]
+    start = f"The final {shown.title} of {quoted(best)}, {_range(rivals[best])},"
+    if len(beaten) == len(order) - 1:
+        whose = f"{quoted(order[1])}'s" if len(order) == 2 else "all others'"
+        ends = rivals[order[1]]
+        second = "it has" if len(order) == 2 else f"next is {quoted(order[1])} with"
+        return f"{start} is better than {whose} with every seed: {second} {_range(ends)}"
+    level = [name for name in order[1:] if name not in beaten]
+    others = quoted(level[0]) if len(level) == 1 else f"{len(level)} others"
+    return f"{start} is the best on average, but its seeds overlap with those of {others}"
+
+
+def _better(one: Floats, other: Floats, lower: bool) -> bool:
+    """Whether the worst of one is better than the best of the other."""
+    return bool(one.max() < other.min() if lower else one.min() > other.max())
+
+
+def _range(values: Floats) -> str:
+    """Return the least and the largest of values, or the only one."""
+    low, high = units.number(float(values.min())), units.number(float(values.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 class FinalsPanel(FigurePanel):
     """A dot for the last value of each run, of the column that is shown above."""
 
-    name = "finals"
-    order = 21
+    name: ClassVar[str] = "finals"
+    section = Section.RESULTS
+    rank = 30
+    draws = (finals,)
 
     @property
     def applies(self) -> bool:
@@ -67,41 +209,6 @@ class FinalsPanel(FigurePanel):
         return {
             "title": keep_units(title(self.results, column)),
             "axis": axis,
-            "values": {name: [short_number(v) for v in ends] for name, ends in values.items()},
+            "seeds": {name: [short_number(v) for v in ends] for name, ends in values.items()},
+            "mean": {name: [short_number(float(v.mean()))] for name, v in values.items()},
         }
-
-
-def title(results: Results, column: str) -> str:
-    """Return whether the best algorithm is best with every seed, or whom its seeds overlap."""
-    shown, values = results.column(column), final_values(results, column)
-    rivals = {name: values[name] for name in results.rivals if name in values}
-    if not rivals:
-        return f"No {shown.title} is recorded"
-    if results.unlike:
-        return f"The final {shown.title} of each run"
-    lower = shown.better != "higher"
-    order = sorted(rivals, key=lambda name: float(rivals[name].mean()), reverse=not lower)
-    best = order[0]
-    if len(order) == 1 or shown.better is None:
-        return f"{quoted(best)} ends at {shown.title} {_range(rivals[best])}"
-    beaten = [name for name in order[1:] if _better(rivals[best], rivals[name], lower)]
-    start = f"The final {shown.title} of {quoted(best)}, {_range(rivals[best])},"
-    if len(beaten) == len(order) - 1:
-        whose = f"{quoted(order[1])}'s" if len(order) == 2 else "all others'"
-        ends = rivals[order[1]]
-        second = "it has" if len(order) == 2 else f"next is {quoted(order[1])} with"
-        return f"{start} is better than {whose} with every seed: {second} {_range(ends)}"
-    level = [name for name in order[1:] if name not in beaten]
-    others = quoted(level[0]) if len(level) == 1 else f"{len(level)} others"
-    return f"{start} is the best on average, but its seeds overlap with those of {others}"
-
-
-def _better(one: Floats, other: Floats, lower: bool) -> bool:
-    """Whether the worst of one is better than the best of the other."""
-    return bool(one.max() < other.min() if lower else one.min() > other.max())
-
-
-def _range(values: Floats) -> str:
-    """Return the least and the largest of values, or the only one."""
-    low, high = units.number(float(values.min())), units.number(float(values.max()))
-    return low if low == high else f"{low} to {high}"

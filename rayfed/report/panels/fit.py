@@ -2,42 +2,140 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import plotly.graph_objects as go
 
-from rayfed.report.figures.fit import HOW, fit
-from rayfed.report.panels.base import RunPanel
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import algorithm_styles, canvas, fade
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Run
+from rayfed.report.read.parts import class_names
+from rayfed.report.read.results import Fit, Results, Run
+
+HEIGHT = 420
+HOW = {
+    "curve": "The final model among points that it is scored on",
+    "numbers": "One dot for each row that is scored; on the dashed line the final model is right",
+    "classes": "Rows that the final model is scored on; the colour of a cell is as strong "
+    "as the share of the class, a row of the figure, that is put there",
+}
+"""How to read each kind of picture."""
+_WRITTEN = 12  # classes up to which every cell has its number
 
 
-class FitPanel(RunPanel):
-    """The fit of the chosen run; a run without one leaves the place of its figure empty."""
+def fit(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw points and the model's curve, predictions against targets, or classes against classes.
 
-    name = "fit"
-    order = 90
-    question = "What was learned?"
-    notes = False
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a fit.
 
-    @property
-    def applies(self) -> bool:
-        """Whether any of the shown runs has a fit."""
-        return any(run.fit for run in self.source.runs)
+    Returns
+    -------
+    Figure
+        Which of the three it is depends on the problem; every trace has its part in ``meta``.
 
-    def title(self, run: Run) -> str:
-        """Return how well the final model of a run fits."""
-        return title(run)
+    Raises
+    ------
+    ValueError
+        If the run has no fit.
+    """
+    run = results.run(name, seed)
+    if run.fit is None:
+        raise ValueError(f"the run of {name}, seed {seed}, has no fit")
+    style = algorithm_styles(results)[name]
+    draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
+    figure = canvas(HEIGHT, hovermode="closest")
+    draw(figure, run.fit, style)
+    if run.fit.kind == "classes":
+        names = class_names(run, len(run.fit.counts))
+        figure.update_traces(x=names, y=names)
+    return figure
 
-    def figure(self, run: Run) -> go.Figure | None:
-        """Return `figures.fit`, or None."""
-        return fit(self.results, run.name, run.seed) if run.fit else None
 
-    @property
-    def how(self) -> str:
-        """How to read the figure of this kind of problem."""
-        kind = next(run.fit.kind for run in self.results.runs_found if run.fit)
-        return f"{HOW[kind]}. At most 2,000 are drawn. Shows the run chosen above."
+def _curve(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
+    """Add the points in grey and the curve in the algorithm's colour."""
+    figure.add_scatter(
+        **_xy(shown.points),
+        mode="markers",
+        marker={"color": LIGHT["strip"], "size": 5},
+        hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
+        meta={"part": "points"},
+    )
+    figure.add_scatter(
+        **_xy(shown.curve),
+        mode="lines",
+        line={"color": style.light, "width": 2.5, "simplify": False},
+        hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
+        meta={"part": "curve"},
+    )
+    figure.update_xaxes(title_text="x")
+    figure.update_yaxes(title_text="y")
+    if shown.square:
+        figure.update_yaxes(scaleanchor="x", scaleratio=1)
+
+
+def _numbers(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
+    """Add a dot for every row, and the diagonal on which a prediction is right."""
+    low, high = float(shown.points.min()), float(shown.points.max())
+    margin = 0.04 * (high - low or 1.0)
+    ends = [low - margin, high + margin]
+    figure.add_scatter(
+        x=ends,
+        y=ends,
+        mode="lines",
+        line={"color": LIGHT["muted"], "dash": "4px,4px", "width": 1},
+        hoverinfo="skip",
+        meta={"part": "diagonal"},
+    )
+    figure.add_scatter(
+        **_xy(shown.points),
+        mode="markers",
+        marker={"color": style.light, "size": 6, "opacity": 0.7},
+        hovertemplate="target %{x:.4~g}, predicted %{y:.4~g}<extra></extra>",
+        meta={"part": "points"},
+    )
+    figure.update_xaxes(title_text="target", range=ends)
+    figure.update_yaxes(title_text="predicted")
+
+
+def _classes(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
+    """Add a cell for every pair of classes, as strong as the share of the class that is in it."""
+    rows = np.maximum(shown.counts.sum(axis=1, keepdims=True), 1)
+    few = len(rows) <= _WRITTEN
+    texts = [[f"{count:,}" if count else "" for count in row] for row in shown.counts.tolist()]
+    figure.add_heatmap(
+        z=100 * shown.counts / rows,
+        colorscale=fade(style),
+        zmin=0,
+        zmax=100,
+        xgap=1,
+        ygap=1,
+        showscale=False,
+        text=texts,
+        texttemplate="%{text}" if few else None,
+        hovertemplate="class %{y} put into %{x}: %{text} rows, "
+        "%{z:.3~g} % of the class<extra></extra>",
+        meta={"part": "classes"},
+    )
+    ticks = {"showgrid": False, "type": "category", "dtick": 1 if few else None}
+    figure.update_xaxes(title_text="put into class", **ticks)
+    figure.update_yaxes(title_text="class", autorange="reversed", automargin=True, **ticks)
+
+
+def _xy(points: Floats) -> dict[str, Floats]:
+    """Return points (n, 2) as coordinates, in the precision of a screen."""
+    with np.errstate(over="ignore"):  # a diverged model predicts more than fits
+        return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
 
 
 def title(run: Run) -> str:
@@ -59,3 +157,29 @@ def title(run: Run) -> str:
 
 def _rows(run: Run, count: int) -> str:
     return f"{count:,} {run.info.get('scored') or 'drawn'} rows".replace("server", "test")
+
+
+class FitPanel(RunPanel):
+    """The fit of the chosen run; a run without one leaves the place of its figure empty."""
+
+    name: ClassVar[str] = "fit"
+    section = Section.LEARNED
+    rank = 0
+    draws = (fit,)
+    words = staticmethod(title)
+    notes = False
+
+    @property
+    def applies(self) -> bool:
+        """Whether any of the shown runs has a fit."""
+        return any(run.fit for run in self.source.runs)
+
+    def figure(self, run: Run) -> go.Figure | None:
+        """Return `figures.fit`, or None."""
+        return fit(self.results, run.name, run.seed) if run.fit else None
+
+    @property
+    def how(self) -> str:
+        """How to read the figure of this kind of problem."""
+        kind = next(run.fit.kind for run in self.results.runs_found if run.fit)
+        return f"{HOW[kind]}. At most 2,000 are drawn. Shows the run chosen above."

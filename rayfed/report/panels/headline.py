@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import pandas as pd
 
 from rayfed.core.columns import Column
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import leaders
-
-
-class HeadlinePanel(Panel):
-    """One sentence at the top of the page."""
-
-    name = "headline"
-    order = 0
-    question = None
-
-    @property
-    def answer(self) -> str:
-        """The sentence."""
-        if self.results.unlike:
-            return "These folders solve different problems, so no algorithm is the best of all."
-        return headline(self.results, self.source.summary)
-
-    @property
-    def failures(self) -> str:
-        """How many runs failed, empty if none did."""
-        runs = self.results.runs_found
-        failed = sum(run.status == "failed" for run in runs)
-        return f"{failed} of {len(runs)} runs failed" if failed else ""
 
 
 def headline(results: Results, frame: pd.DataFrame) -> str:
@@ -163,3 +142,25 @@ def _progress(results: Results) -> str:
     running = sum(run.status == "running" for run in results.runs_found)
     total = len(results.runs_found)
     return f" (so far: {total - running} of {total} runs have ended)" if running else ""
+
+
+class HeadlinePanel(Panel):
+    """One sentence at the top of the page."""
+
+    name: ClassVar[str] = "headline"
+    section = Section.ANSWER
+    rank = 0
+
+    @property
+    def answer(self) -> str:
+        """The sentence."""
+        if self.results.unlike:
+            return "These folders solve different problems, so no algorithm is the best of all."
+        return headline(self.results, self.source.summary)
+
+    @property
+    def failures(self) -> str:
+        """How many runs failed, empty if none did."""
+        runs = self.results.runs_found
+        failed = sum(run.status == "failed" for run in runs)
+        return f"{failed} of {len(runs)} runs failed" if failed else ""

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import plotly.graph_objects as go
 
-from rayfed.report.figures.dots import layers
-from rayfed.report.panels.base import FigurePanel
-from rayfed.report.panels.fit import FitPanel
+from rayfed.report.figures.dots import dots
+from rayfed.report.figures.style import fitted
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
 from rayfed.report.read.results import Results
 
 
-class LayersPanel(FigurePanel):
-    """The drift of each layer at the end, a dot for each algorithm."""
+def layers(results: Results) -> go.Figure:
+    """Draw the last recorded drift of each layer: how far local models are from their mean.
 
-    name = "layers"
-    order = 92
-    question = FitPanel.question
-    best_only = True
-    keyed = True
-    labelled = False
+    Parameters
+    ----------
+    results : Results
+        A result folder.
 
-    @property
-    def applies(self) -> bool:
-        """Whether any run recorded the drift of its layers."""
-        return len(parts.layers(self.results)) > 0
+    Returns
+    -------
+    Figure
+        A row for each layer, from the input down, and a dot for each algorithm, mean over seeds.
 
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "Layers from the input down. The drift is the root mean square distance of clients' "
-            "local models from their mean after the local work of a round, over the norm of that "
-            "mean; the last evaluation, mean over seeds."
-        )
-
-    def title(self) -> str:
-        """Return which layers drift most and least."""
-        return title(self.results)
-
-    def figure(self) -> go.Figure:
-        """Return `figures.layers`; the key stands above it."""
-        return layers(self.results).update_layout(showlegend=False)
+    Raises
+    ------
+    ValueError
+        If no run recorded any; set ``evaluate.layers``.
+    """
+    values = parts.layers(results)
+    if not len(values):
+        raise ValueError("no run has the drift of its layers; set evaluate.layers")
+    columns = [values[name].dropna().to_numpy() for name in values]
+    figure = dots(results, values, "%{x:.3~g}")
+    axis = fitted("drift, in units of the layer's norm", columns)
+    if axis["type"] == "linear":
+        axis["range"] = [0.0, 1.05 * float(values.max().max()) or 1.0]
+    return figure.update_xaxes(axis)
 
 
 def title(results: Results) -> str:
@@ -60,3 +58,26 @@ def title(results: Results) -> str:
 
 def _share(value: float) -> str:
     return f"{units.number(100 * float(value))} %"
+
+
+class LayersPanel(FigurePanel):
+    """The drift of each layer at the end, a dot for each algorithm."""
+
+    name: ClassVar[str] = "layers"
+    section = Section.LEARNED
+    rank = 20
+    draws = (layers,)
+    words = staticmethod(title)
+    best_only = True
+    keyed = True
+    labelled = False
+    how = (
+        "Layers from the input down. The drift is the root mean square distance of clients' "
+        "local models from their mean after the local work of a round, over the norm of that "
+        "mean; the last evaluation, mean over seeds."
+    )
+
+    @property
+    def applies(self) -> bool:
+        """Whether any run recorded the drift of its layers."""
+        return len(parts.layers(self.results)) > 0

@@ -2,24 +2,141 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures import pace
-from rayfed.report.figures.pace import served
-from rayfed.report.figures.participation import MOST_DOTS, fifth
-from rayfed.report.panels.base import RunPanel
-from rayfed.report.panels.participation import QUESTION
+from rayfed.report.figures.clients import MOST_DOTS, TENTHS, fifth, tenths_across
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    fitted,
+    y_range,
+)
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Run
+from rayfed.report.read.results import Results, Run
+
+HEIGHT = 380
+
+
+def pace(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw how well the final model serves each client against the time that its steps take.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    Figure
+        A dot a client. Of more than 200 the means of tenths of them by speed, with a line from
+        the 10th to the 90th percentile; ``layout.meta["note"]`` says so.
+
+    Raises
+    ------
+    ValueError
+        If the speed and the accuracy (or loss) of no client are recorded.
+    """
+    run = results.run(name, seed)
+    measure, clients = served(run)
+    if not len(clients):
+        raise ValueError(f"the run of {name}, seed {seed}, does not say who is fast and who served")
+    colour = algorithm_styles(results)[name].light
+    figure = canvas(HEIGHT, hovermode="closest")
+    if len(clients) > MOST_DOTS:
+        _add_tenths(figure, clients[measure], colour, measure)
+    else:
+        _add_clients(figure, run, clients, colour, measure)
+    return figure.update_yaxes(title_text=f"{measure} of the client")
+
+
+def served(run: Run) -> tuple[str, pd.DataFrame]:
+    """Return "accuracy", or "loss" without any, and the clients that have it, the fastest first."""
+    clients = run.clients_by_speed
+    measure = "accuracy" if clients["accuracy"].notna().any() else "loss"
+    return measure, clients[clients[measure].notna() & (clients["speed_s"] > 0)]
+
+
+def _add_clients(
+    figure: go.Figure, run: Run, clients: pd.DataFrame, colour: str, measure: str
+) -> None:
+    speeds, values = clients["speed_s"].to_numpy(), clients[measure].to_numpy()
+    figure.add_scatter(
+        x=speeds,
+        y=values,
+        mode="markers",
+        cliponaxis=False,
+        marker={"size": 9, "color": colour, "opacity": 0.85},
+        customdata=[[name] for name in run.called(clients.index)],
+        hovertemplate=f"client %{{customdata[0]}}<br>%{{x:.3~g}} s a step, {measure} %{{y:.3~g}}"
+        "<extra></extra>",
+        meta={"part": "clients"},
+    )
+    figure.update_xaxes(fitted("time of a local step (s)", [speeds]))
+    figure.update_layout(meta={"note": ""})
+
+
+def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str) -> None:
+    """Add the mean of each tenth of the clients, and a line along which most of them are."""
+    groups = values.groupby(np.arange(len(values)) * 10 // len(values))
+    measures = groups.quantile(0.1), groups.mean(), groups.quantile(0.9)
+    low, mean, high = (part.to_numpy(float) for part in measures)
+    figure.add_scatter(
+        x=np.repeat(TENTHS, 3),
+        y=np.column_stack([low, high, np.full(10, np.nan)]).ravel(),
+        mode="lines",
+        line={"color": LIGHT["strip"], "width": 3},
+        hoverinfo="skip",
+        meta={"part": "range"},
+    )
+    figure.add_scatter(
+        x=TENTHS,
+        y=mean,
+        mode="markers",
+        cliponaxis=False,
+        marker={"size": 10, "color": colour},
+        customdata=np.column_stack([low, high]),
+        hovertemplate=f"mean {measure} %{{y:.3~g}}, most %{{customdata[0]:.3~g}} to "
+        "%{customdata[1]:.3~g}<extra></extra>",
+        meta={"part": "density"},
+    )
+    figure.update_yaxes(range=y_range([low, mean, high], log=False))
+    tenths_across(figure, len(values))
+
+
+def title(run: Run) -> str:
+    """Return how the slowest fifth of the clients is served, and the others."""
+    measure, clients = served(run)
+    if len(clients) < 2:
+        return "Who is fast and how well served is not recorded for this run"
+    split = len(clients) - fifth(len(clients))
+    others, slow = (
+        clients[measure].iloc[part].mean() for part in (slice(split), slice(split, None))
+    )
+    return (
+        f"With {quoted(run.name)} the slowest fifth of the clients has {measure} "
+        f"{units.number(slow)} on average, the others {units.number(others)}"
+    )
 
 
 class PacePanel(RunPanel):
     """The accuracy of each client, or its loss, against the time of its local steps."""
 
-    name = "pace"
-    order = 83
-    question = QUESTION
+    name: ClassVar[str] = "pace"
+    section = Section.FAIRNESS
+    rank = 40
+    draws = (pace,)
+    words = staticmethod(title)
     clickable = True
 
     @property
@@ -37,25 +154,6 @@ class PacePanel(RunPanel):
             )
         return "One dot for each client. Shows the run chosen above."
 
-    def title(self, run: Run) -> str:
-        """Return how the slowest fifth of the clients is served, and the others."""
-        return title(run)
-
     def figure(self, run: Run) -> go.Figure | None:
         """Return `figures.pace`, or None."""
         return pace(self.results, run.name, run.seed) if len(served(run)[1]) else None
-
-
-def title(run: Run) -> str:
-    """Return how the slowest fifth of the clients is served, and the others."""
-    measure, clients = served(run)
-    if len(clients) < 2:
-        return "Who is fast and how well served is not recorded for this run"
-    split = len(clients) - fifth(len(clients))
-    others, slow = (
-        clients[measure].iloc[part].mean() for part in (slice(split), slice(split, None))
-    )
-    return (
-        f"With {quoted(run.name)} the slowest fifth of the clients has {measure} "
-        f"{units.number(slow)} on average, the others {units.number(others)}"
-    )

@@ -2,73 +2,218 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures import participation, participation_over_rounds
-from rayfed.report.figures.participation import MOST_DOTS, client_shares, fifth
-from rayfed.report.panels.base import RunPanel
+from rayfed.report.figures.clients import (
+    MOST_DOTS,
+    TENTHS,
+    clients_down,
+    fifth,
+    tenths,
+    tenths_across,
+)
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, fade
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import units
-from rayfed.report.read.results import Run
+from rayfed.report.read.results import Results, Run
 
-QUESTION = "Who was left behind?"
+HEIGHT = 400
+_BANDS, _COLUMNS = 40, 100  # cells of the heat map
+_COARSE = (10, 30)  # of more than `MOST_DOTS` clients, of whom single ones would be noise
 _SINGLE = 60  # most clients of whom a sentence names one
 
 
-class ParticipationPanel(RunPanel):
-    """Each client's share of the updates against its share of the data."""
+def participation(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw each client's share of the updates against its share of the data.
 
-    name = "participation"
-    order = 80
-    question = QUESTION
-    clickable = True
+    On the diagonal a client counts as much as its data; below it the client was left behind. The
+    slowest fifth of the clients are open circles. Of more than 200 clients the shares are those of
+    each tenth of them by speed, as bars.
 
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        if any(len(client_shares(run)) > MOST_DOTS for run in self.source.runs):
-            return (
-                "Ten bands of clients of equal speed rank: grey their share of the data, coloured "
-                "their share of the updates. Shows the run chosen above."
-            )
-        return (
-            "One dot for each client; open circles are the slowest fifth. On the dashed line a "
-            "client counts as much as its data, below it less. Shows the run chosen above."
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    Figure
+        With ``layout.meta["note"]``: what was left out, empty if nothing was.
+    """
+    run = results.run(name, seed)
+    shares = client_shares(run)
+    if not len(shares):
+        return canvas(200, meta={"note": "No clients are recorded for this run."})
+    if len(shares) > MOST_DOTS:
+        return _by_tenths(shares, algorithm_styles(results)[name].light)
+    slow = np.arange(len(shares)) >= len(shares) - fifth(len(shares))
+    figure = canvas(HEIGHT, hovermode="closest")
+    top = 1.06 * 100 * float(np.nanmax(shares[["data", "updates"]].to_numpy()) or 1.0)
+    _add_diagonal(figure, top)
+    colour = algorithm_styles(results)[name].light
+    for part, chosen in (("others", ~slow), ("slowest", slow)):
+        _add_dots(figure, part, shares[chosen], colour, run)
+    figure.update_xaxes(title_text="share of the data (%)", range=[0, top])
+    figure.update_yaxes(title_text="share of the updates (%)", range=[0, top])
+    figure.update_layout(meta={"note": ""})
+    return figure
+
+
+def _by_tenths(shares: pd.DataFrame, colour: str) -> go.Figure:
+    """Return bars of the shares of data and of updates of each tenth of the clients."""
+    bands = tenths(shares[["data", "updates"]])
+    figure = canvas(HEIGHT, barmode="group", bargap=0.3, hovermode="x unified")
+    rows = (("data", LIGHT["strip"], "of the data"), ("updates", colour, "of the updates"))
+    for part, fill, words in rows:
+        figure.add_bar(
+            x=TENTHS,
+            y=(100 * bands[part]).round(4),
+            name=words,
+            marker={"color": fill, "line": {"width": 0}},
+            hovertemplate=f"%{{y:.3~g}} % {words}<extra></extra>",
+            meta={"part": part},
         )
-
-    def title(self, run: Run) -> str:
-        """Return what the slowest fifth of the clients gave against what they hold."""
-        return title(run)
-
-    def figure(self, run: Run) -> go.Figure:
-        """Return `figures.participation`."""
-        return participation(self.results, run.name, run.seed)
+    tenths_across(figure, len(shares))
+    return figure.update_yaxes(title_text="share (%)", rangemode="tozero")
 
 
-class ParticipationOverRoundsPanel(RunPanel):
-    """Which clients took part in which rounds."""
+def client_shares(run: Run) -> pd.DataFrame:
+    """Return each client's share of data and of used updates, 0 to 1, the fastest first."""
+    clients = run.clients_by_speed
+    clients = clients[clients["samples"].notna() & clients["used"].notna()]
+    return clients.assign(
+        data=clients["samples"] / max(1.0, clients["samples"].sum()),
+        updates=clients["used"] / max(1.0, clients["used"].sum()),
+    )
 
-    name = "rounds"
-    order = 81
-    question = QUESTION
 
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        if any(len(client_shares(run)) > MOST_DOTS for run in self.source.runs):
-            return (
-                "Rows are tenths of the clients, the fastest at the top; the stronger the colour, "
-                "the more of them took part in those rounds."
+def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw who took part in which rounds, clients down (the fastest at the top), rounds across.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    Figure
+        A heat map with a row a client; beyond 40 clients a row is a band of equal speed rank,
+        beyond 200 a tenth of the clients. ``layout.meta["note"]`` says so, or that no events are
+        recorded.
+    """
+    run = results.run(name, seed)
+    clients = run.clients_by_speed
+    if not len(run.events) or not len(clients):
+        return canvas(200, meta={"note": "No events are recorded for this run."})
+    many = len(clients) > MOST_DOTS
+    bands, columns = _COARSE if many else (min(_BANDS, len(clients)), _COLUMNS)
+    columns = min(columns, int(run.events["round"].max()))
+    share, round_edges = _used_share(run, clients, bands, columns)
+    single = bands == len(clients)
+    figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
+    figure.add_heatmap(
+        z=np.round(100 * share, 3),
+        x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
+        y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
+        customdata=[[client] * columns for client in run.called(clients.index)] if single else None,
+        colorscale=fade(algorithm_styles(results)[name]),
+        zmin=0,
+        zmax=100 * float(share.max()) or 1.0,
+        xgap=1 if columns <= 40 else 0,
+        ygap=1,
+        colorbar=colorbar("took part (%)"),
+        showscale=not set(np.unique(share)) <= {0.0, 1.0},
+        hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
+        + ", round %{x:.0f}: took part in %{z:.3~g} %<extra></extra>",
+        meta={"part": "density"},
+    )
+    figure.update_xaxes(title_text="round", showgrid=False)
+    clients_down(figure, run.called(clients.index), bands)
+    note = "" if single else f"{len(clients):,} clients are drawn in {bands} bands of equal speed."
+    return figure.update_layout(meta={"note": note})
+
+
+def _used_share(
+    run: Run, clients: pd.DataFrame, bands: int, columns: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of client-rounds that were used in each cell, and the rounds' edges."""
+    last = int(run.events["round"].max())
+    edges = np.unique(np.linspace(1, last + 1, columns + 1).round())
+    rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
+    used = run.events[run.events["status"].astype(str) == "used"]
+    used = used.drop_duplicates(["round", "client"])
+    rows = rank.reindex(used["client"]).to_numpy(float)
+    known = np.isfinite(rows)
+    cells, _, _ = np.histogram2d(
+        rows[known],
+        used["round"].to_numpy(float)[known],
+        bins=(np.arange(bands + 1) - 0.5, edges - 0.5),
+    )
+    clients_in = np.bincount(rank.to_numpy(), minlength=bands)[:, None]
+    return cells / (clients_in * np.diff(edges)[None, :]), edges
+
+
+def _add_diagonal(figure: go.Figure, top: float) -> None:
+    figure.add_scatter(
+        x=[0, top],
+        y=[0, top],
+        mode="lines",
+        line={"color": LIGHT["muted"], "width": 1, "dash": "3px,3px"},
+        hoverinfo="skip",
+        meta={"part": "diagonal"},
+    )
+    figure.add_annotation(
+        x=top,
+        y=top,
+        text="as much as its data",
+        showarrow=False,
+        xanchor="right",
+        xshift=-70,  # clear of the line, wide as the figure may be
+        yanchor="top",
+        font={"color": LIGHT["muted"]},
+    )
+
+
+def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str, run: Run) -> None:
+    columns = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
+    figure.add_scatter(
+        x=100 * shares["data"],
+        y=100 * shares["updates"],
+        mode="markers",
+        cliponaxis=False,
+        customdata=[
+            [client, *row]
+            for client, row in zip(
+                run.called(shares.index), np.round(columns, 5).tolist(), strict=True
             )
-        return "Rows are clients, the fastest at the top; a filled cell took part in those rounds."
-
-    def title(self, run: Run) -> str:
-        """Return how often clients took part, from the rarest to the most frequent."""
-        return rounds_title(run)
-
-    def figure(self, run: Run) -> go.Figure:
-        """Return `figures.participation_over_rounds`."""
-        return participation_over_rounds(self.results, run.name, run.seed)
+        ],
+        marker={
+            "symbol": "circle-open" if part == "slowest" else "circle",
+            "size": 9,
+            "color": colour,
+            "opacity": 0.85,
+            "line": {"width": 2 if part == "slowest" else 0, "color": colour},
+        },
+        hovertemplate="client %{customdata[0]}<br>%{customdata[3]:.0f} samples, "
+        "%{customdata[4]:.3~g} s a step<br>asked %{customdata[2]:.0f} times, used "
+        "%{customdata[1]:.0f} times<extra></extra>",
+        meta={"part": part},
+    )
 
 
 def title(run: Run) -> str:
@@ -108,3 +253,47 @@ def rounds_title(run: Run) -> str:
         f"Client {rare} {seldom} in {rounds:,} rounds, "
         f"client {often} {'most' if low else 'most often'}, {times(high)}"
     )
+
+
+class ParticipationPanel(RunPanel):
+    """Each client's share of the updates against its share of the data."""
+
+    name: ClassVar[str] = "participation"
+    section = Section.FAIRNESS
+    rank = 10
+    draws = (participation,)
+    words = staticmethod(title)
+    clickable = True
+
+    @property
+    def how(self) -> str:
+        """How to read the figure."""
+        if any(len(client_shares(run)) > MOST_DOTS for run in self.source.runs):
+            return (
+                "Ten bands of clients of equal speed rank: grey their share of the data, coloured "
+                "their share of the updates. Shows the run chosen above."
+            )
+        return (
+            "One dot for each client; open circles are the slowest fifth. On the dashed line a "
+            "client counts as much as its data, below it less. Shows the run chosen above."
+        )
+
+
+class ParticipationOverRoundsPanel(RunPanel):
+    """Which clients took part in which rounds."""
+
+    name: ClassVar[str] = "rounds"
+    section = Section.FAIRNESS
+    rank = 20
+    draws = (participation_over_rounds,)
+    words = staticmethod(rounds_title)
+
+    @property
+    def how(self) -> str:
+        """How to read the figure."""
+        if any(len(client_shares(run)) > MOST_DOTS for run in self.source.runs):
+            return (
+                "Rows are tenths of the clients, the fastest at the top; the stronger the colour, "
+                "the more of them took part in those rounds."
+            )
+        return "Rows are clients, the fastest at the top; a filled cell took part in those rounds."

@@ -4,34 +4,338 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures import personal as personal_figure
-from rayfed.report.figures import personal_over_rounds
-from rayfed.report.figures.personal import MOST_ROWS, SINGLE
-from rayfed.report.panels.base import Panel, figure_json, keep_units
+from rayfed.report.figures.clients import clients_down
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import (
+    NAMED,
+    algorithm_styles,
+    canvas,
+    colorbar,
+    fade,
+    fitted,
+    powers,
+    spans_decades,
+)
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import joined, quoted
-from rayfed.report.read import personal, units
-from rayfed.report.read.results import Run
+from rayfed.report.read import personal as own_models
+from rayfed.report.read import units
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import thin
+from rayfed.report.read.units import short_number
 
+HEIGHT = 360
+SINGLE = 60  # clients up to which each has a dot
+_BANDS = 40  # groups of clients beyond, in a map
+_GROUPS, _POINTS = 20, 200  # of a curve
+MOST_ROWS = max(SINGLE, _BANDS)
 MOST_CELLS = 60_000  # of the maps of own models over rounds of all runs together
+
+
+def personal(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw what every client's own model gives it, and what the shared one would.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have models of the clients' own.
+
+    Returns
+    -------
+    Figure
+        Of few clients two joined dots each, of many a line with a band; and a level line at the
+        last value of the global model as a whole, if there is one.
+
+    Raises
+    ------
+    ValueError
+        If the run has no models of the clients' own.
+    """
+    run = _run_with_models(results, name, seed)
+    clients, measure = own_models.ends(run), own_models.measure(run)
+    style = algorithm_styles(results)[name]
+    figure = canvas(HEIGHT, hovermode="closest")
+    whole = own_models.whole(run)
+    level = np.array([] if whole is None else [whole])
+    values = np.append(clients[["own", "shared"]].to_numpy(float), level)
+    known = values[np.isfinite(values)]
+    axis = fitted(f"{measure} of the client", [known], None if measure == "loss" else False)
+    figure.update_yaxes(axis)
+    figure.update_xaxes(showgrid=False)
+    if len(clients) <= SINGLE:
+        _add_dots(figure, clients, measure, style)
+    else:
+        _add_curves(figure, clients, measure, style)
+    if whole is not None:
+        _add_level(figure, whole, f"{measure} of the global model")
+    return figure
+
+
+def _add_level(figure: go.Figure, value: float, words: str) -> None:
+    """Add a dashed line across the figure."""
+    low, high = figure.layout.xaxis.range
+    figure.add_scatter(
+        x=np.linspace(low, high, 21),  # a hover needs points
+        y=np.full(21, value),
+        mode="lines",
+        line={"color": LIGHT["ink"], "width": 1.5, "dash": "9px,4px"},
+        hovertemplate=f"{words}: %{{y:.3~g}}<extra></extra>",
+        meta={"part": "global"},
+    )
+
+
+def _add_dots(figure: go.Figure, clients: pd.DataFrame, measure: str, style: LineStyle) -> None:
+    at = np.arange(len(clients))
+    joined = [[a, b, None] for a, b in clients[["own", "shared"]].to_numpy(float).tolist()]
+    figure.add_scatter(
+        x=np.repeat(at, 3).tolist(),
+        y=[value for change in joined for value in change],
+        mode="lines",
+        line={"color": LIGHT["strip"], "width": 3},
+        hoverinfo="skip",
+        meta={"part": "change"},
+    )
+    few = len(clients) <= NAMED
+    for part in ("shared", "own"):
+        colours = [style.light if asked else LIGHT["muted"] for asked in clients["asked"]]
+        figure.add_scatter(
+            x=at.tolist(),
+            y=clients[part].tolist(),
+            mode="markers",
+            marker={
+                "size": 11 if few else 8,
+                "color": colours if part == "own" else LIGHT["background"],
+                "line": {"color": colours, "width": 2},
+                "opacity": 1,
+            },
+            customdata=_customdata(clients),
+            hovertemplate=_hover(clients, measure),
+            cliponaxis=False,
+            meta={"part": part},
+        )
+    figure.update_xaxes(title_text="client, the worst served by its own model first")
+    figure.update_xaxes(range=[-0.7, len(clients) - 0.3], showticklabels=few)
+    if few:
+        figure.update_xaxes(tickvals=at.tolist(), ticktext=[str(name) for name in clients["name"]])
+
+
+def _hover(clients: pd.DataFrame, measure: str) -> str:
+    """Return the text of a hover over a client, from its `_customdata`."""
+    text = f"client %{{customdata[0]}}<br>{measure} %{{customdata[1]:.3~g}} with its own model"
+    if clients["shared"].notna().any():
+        text += ", %{customdata[2]:.3~g} with the shared one"
+    return text + "%{customdata[3]}<extra></extra>"
+
+
+def _customdata(clients: pd.DataFrame) -> list[list[Any]]:
+    asked = ["" if asked else "<br>never asked" for asked in clients["asked"]]
+    values = clients[["own", "shared"]].to_numpy(float)
+    return [
+        [client, *(short_number(v, 4) for v in row), text]
+        for client, row, text in zip(clients["name"].tolist(), values, asked, strict=True)
+    ]
+
+
+def _add_curves(figure: go.Figure, clients: pd.DataFrame, measure: str, style: LineStyle) -> None:
+    """Add a line of clients' own models and a band of the shared one for the same clients."""
+    own_values, shared = (clients[part].to_numpy(float) for part in ("own", "shared"))
+    if np.isfinite(shared).any():
+        groups = np.array_split(shared, _GROUPS)
+        edges = [100 * k / _GROUPS for k in range(_GROUPS + 1)]
+        low, middle, high = (
+            [float(np.nanquantile(group, q)) for group in (*groups, groups[-1])]
+            for q in (0.1, 0.5, 0.9)
+        )
+        lines: tuple[tuple[str, list[float], dict[str, Any]], ...] = (
+            ("low", low, {"width": 0, "color": LIGHT["waiting"]}),
+            ("high", high, {"width": 0, "color": LIGHT["waiting"]}),
+            ("shared", middle, {"width": 1.5, "color": LIGHT["ink"], "dash": "3px,3px"}),
+        )
+        for part, y, outline in lines:
+            band = {"fill": "tonexty", "fillcolor": LIGHT["waiting"]} if part == "high" else {}
+            figure.add_scatter(
+                x=edges, y=y, mode="lines", line=outline | {"shape": "hv"},
+                hoverinfo="skip", meta={"part": part}, **band,
+            )  # fmt: skip
+    at = thin(np.arange(len(clients)), _POINTS)
+    figure.add_scatter(
+        x=(100 * (at + 0.5) / len(clients)).tolist(),
+        y=own_values[at].tolist(),
+        mode="lines",
+        line={"color": style.light, "width": 2.5},
+        customdata=_customdata(clients.iloc[at]),
+        hovertemplate=_hover(clients, measure),
+        meta={"part": "own"},
+    )
+    figure.update_xaxes(title_text="clients, the worst served by their own model first (%)")
+    figure.update_xaxes(range=[0, 100], dtick=20)
+
+
+def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 100) -> go.Figure:
+    """Draw how good every client's own model was in every evaluated round.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have models of the clients' own.
+    columns : int
+        Most rounds that are drawn, evenly spaced.
+
+    Returns
+    -------
+    Figure
+        A heat map with a row a client, the worst served at the top; beyond 60 clients a row is a
+        band of clients.
+
+    Raises
+    ------
+    ValueError
+        If the run has no models of the clients' own.
+    """
+    run = _run_with_models(results, name, seed)
+    measure, style = own_models.measure(run), algorithm_styles(results)[name]
+    values = own_models.over_rounds(run)
+    values = values.iloc[thin(np.arange(len(values)), columns)]
+    bands = min(_BANDS, values.shape[1]) if values.shape[1] > SINGLE else values.shape[1]
+    single = bands == values.shape[1]
+    groups = np.array_split(np.arange(values.shape[1]), bands)
+    cells = np.array([np.nanmean(values.to_numpy(float)[:, rows], axis=1) for rows in groups])
+    figure = canvas(max(240, 15 * bands + 64) if bands <= NAMED else 400, hovermode="closest")
+    known = cells[np.isfinite(cells)]
+    log = measure == "loss" and spans_decades([known])
+    figure.add_heatmap(
+        z=_rounded(np.log10(cells) if log else cells),
+        x=values.index.tolist(),
+        y=list(range(bands)) if single else [100 * (k + 0.5) / bands for k in range(bands)],
+        customdata=[[str(c)] * len(values) for c in run.called(values.columns)] if single else None,
+        colorscale=fade(style),
+        colorbar=colorbar(f"{measure} of its own model")
+        | (powers(known.min(), known.max()) if log else {}),
+        text=_rounded(cells) if log else None,
+        ygap=1,
+        hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
+        + f", round %{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}<extra></extra>",
+        meta={"part": "own"},
+    )
+    figure.update_xaxes(title_text="round", showgrid=False)
+    clients_down(figure, run.called(values.columns), bands, "worst served")
+    return figure
+
+
+def _rounded(cells: Floats) -> list[list[float | None]]:
+    return [[short_number(v, 3) for v in row] for row in cells]
+
+
+def _run_with_models(results: Results, name: str, seed: int) -> Run:
+    run = results.run(name, seed)
+    if not len(run.personal):
+        raise ValueError(f"{run.name}, seed {run.seed}, has no models of the clients' own")
+    return run
+
+
+def title(run: Run) -> str:
+    """Return how many clients their own models serve better, and how the worst served fares."""
+    values, measure, name = own_models.ends(run), own_models.measure(run), quoted(run.name)
+    total = f"{len(values):,} client{'s' * (len(values) != 1)}"
+    (who, own), (_, shared) = (
+        _worst(values[part].to_numpy(float), measure) for part in values.columns[:2]
+    )
+    if values["shared"].isna().all():
+        return f"With {name} there is no shared model; {who} has {measure} {own} with its own"
+    better, worse, alike = own_models.gains(run)
+    clients = f"all {total}" if better == len(values) > 1 else f"{better:,} of {total}"
+    text = f"With {name} own models serve {clients} better than the shared one"
+    rest = [(worse, "worse"), (alike, "about as well")]
+    text = joined([text, *(f"{count:,} {how_well}" for count, how_well in rest if count)])
+    return f"{text}; {who} has {measure} {own} instead of {shared}"
+
+
+def _worst(values: Floats, measure: str) -> tuple[str, str]:
+    """Return who is served worst and how well: one client of few, of many the mean of a tenth."""
+    order = np.sort(values) if measure == "accuracy" else -np.sort(-values)
+    if len(order) <= SINGLE:
+        return "the worst-served client", units.number(float(order[0]))
+    tenth = order[: math.ceil(len(order) / 10)]
+    return "the worst-served tenth", units.number(float(tenth.mean()))
+
+
+def how(run: Run) -> str:
+    """Return how to read the figure of the last values."""
+    measure, many = own_models.measure(run), len(own_models.ends(run)) > SINGLE
+    if own_models.distances(run) is None:
+        text = f"The {measure} of each client's own model; there is no shared one."
+    elif many:
+        text = (
+            f"The line is the {measure} of clients' own models; dotted is that of the shared model "
+            "for the same clients, in a band from the 10th to the 90th percentile of those nearby."
+        )
+    else:
+        text = (
+            f"Filled dots are the {measure} of a client's own model, hollow ones that of the "
+            "shared model on the same rows; the line between them is what a model of its own "
+            "changes."
+        )
+    if own_models.distances(run) is not None:
+        margin = "half a point" if measure == "accuracy" else "1 %"
+        text += f" Within {margin} of each other they count as serving a client alike."
+    whole = own_models.whole(run)
+    on_server = measure == "accuracy" and run.info.get("scored") == "server"
+    text += " Accuracies are on the clients' training rows." * on_server
+    if whole is not None:
+        scored = " on the server's rows" if on_server else ""
+        text += f" Dashed is the global model's {measure}{scored}, {units.number(whole)}."
+    return text
+
+
+def note(run: Run) -> str:
+    """Return how many clients were never asked, empty if all were."""
+    values = own_models.ends(run)
+    never = int((~values["asked"]).sum())
+    return f"{never:,} of {len(values):,} clients were never asked." if never else ""
+
+
+def rounds_title(run: Run) -> str:
+    """Return how good own models were at first and at last, on average and at worst."""
+    measure, values = own_models.measure(run), own_models.over_rounds(run)
+    ends = [values.iloc[place].to_numpy(float) for place in (0, -1)]
+    first, last = (units.number(float(row.mean())) for row in ends)
+    (who, worst_first), (_, worst_last) = (_worst(row, measure) for row in ends)
+    return (
+        f"In {int(values.index[-1]):,} rounds the mean {measure} of own models with "
+        f"{quoted(run.name)} went from {first} to {last}, that of {who} from {worst_first} to "
+        f"{worst_last}"
+    )
 
 
 class PersonalPanel(Panel):
     """The clients' own models of the chosen run; runs without any are no choice here."""
 
-    name = "personal"
-    order = 70
-    question = "What do models of their own give the clients?"
+    name: ClassVar[str] = "personal"
+    section = Section.PERSONAL
+    rank = 0
+    draws = (personal, personal_over_rounds)
 
     @cached_property
     def runs(self) -> list[Run]:
         """Those of the shown runs that have models of the clients' own and did not fail."""
         runs = [run for run in self.source.runs if len(run.personal) and run.status != "failed"]
-        return [run for run in runs if len(personal.ends(run))]
+        return [run for run in runs if len(own_models.ends(run))]
 
     @property
     def applies(self) -> bool:
@@ -56,9 +360,9 @@ class PersonalPanel(Panel):
             "titles": {figure: keep_units(text) for figure, text in titles.items()},
             "how": how(run),
             "note": note(run),
-            "dots": len(personal.ends(run)) <= SINGLE,
-            "shared": personal.distances(run) is not None,
-            "personal": figure_json(personal_figure(self.results, run.name, run.seed)),
+            "dots": len(own_models.ends(run)) <= SINGLE,
+            "shared": own_models.distances(run) is not None,
+            "personal": figure_json(personal(self.results, run.name, run.seed)),
             "personal-rounds": figure_json(over_rounds),
         }
 
@@ -82,77 +386,3 @@ class PersonalPanel(Panel):
     def has_notes(self) -> bool:
         """Whether in any run some clients were never asked."""
         return any(run["note"] for run in self.payload["runs"])
-
-
-def title(run: Run) -> str:
-    """Return how many clients their own models serve better, and how the worst served fares."""
-    values, measure, name = personal.ends(run), personal.measure(run), quoted(run.name)
-    total = f"{len(values):,} client{'s' * (len(values) != 1)}"
-    (who, own), (_, shared) = (
-        _worst(values[part].to_numpy(float), measure) for part in values.columns[:2]
-    )
-    if values["shared"].isna().all():
-        return f"With {name} there is no shared model; {who} has {measure} {own} with its own"
-    better, worse, alike = personal.gains(run)
-    clients = f"all {total}" if better == len(values) > 1 else f"{better:,} of {total}"
-    text = f"With {name} own models serve {clients} better than the shared one"
-    rest = [(worse, "worse"), (alike, "about as well")]
-    text = joined([text, *(f"{count:,} {how_well}" for count, how_well in rest if count)])
-    return f"{text}; {who} has {measure} {own} instead of {shared}"
-
-
-def _worst(values: Floats, measure: str) -> tuple[str, str]:
-    """Return who is served worst and how well: one client of few, of many the mean of a tenth."""
-    order = np.sort(values) if measure == "accuracy" else -np.sort(-values)
-    if len(order) <= SINGLE:
-        return "the worst-served client", units.number(float(order[0]))
-    tenth = order[: math.ceil(len(order) / 10)]
-    return "the worst-served tenth", units.number(float(tenth.mean()))
-
-
-def how(run: Run) -> str:
-    """Return how to read the figure of the last values."""
-    measure, many = personal.measure(run), len(personal.ends(run)) > SINGLE
-    if personal.distances(run) is None:
-        text = f"The {measure} of each client's own model; there is no shared one."
-    elif many:
-        text = (
-            f"The line is the {measure} of clients' own models; dotted is that of the shared model "
-            "for the same clients, in a band from the 10th to the 90th percentile of those nearby."
-        )
-    else:
-        text = (
-            f"Filled dots are the {measure} of a client's own model, hollow ones that of the "
-            "shared model on the same rows; the line between them is what a model of its own "
-            "changes."
-        )
-    if personal.distances(run) is not None:
-        margin = "half a point" if measure == "accuracy" else "1 %"
-        text += f" Within {margin} of each other they count as serving a client alike."
-    whole = personal.whole(run)
-    on_server = measure == "accuracy" and run.info.get("scored") == "server"
-    text += " Accuracies are on the clients' training rows." * on_server
-    if whole is not None:
-        scored = " on the server's rows" if on_server else ""
-        text += f" Dashed is the global model's {measure}{scored}, {units.number(whole)}."
-    return text
-
-
-def note(run: Run) -> str:
-    """Return how many clients were never asked, empty if all were."""
-    values = personal.ends(run)
-    never = int((~values["asked"]).sum())
-    return f"{never:,} of {len(values):,} clients were never asked." if never else ""
-
-
-def rounds_title(run: Run) -> str:
-    """Return how good own models were at first and at last, on average and at worst."""
-    measure, values = personal.measure(run), personal.over_rounds(run)
-    ends = [values.iloc[place].to_numpy(float) for place in (0, -1)]
-    first, last = (units.number(float(row.mean())) for row in ends)
-    (who, worst_first), (_, worst_last) = (_worst(row, measure) for row in ends)
-    return (
-        f"In {int(values.index[-1]):,} rounds the mean {measure} of own models with "
-        f"{quoted(run.name)} went from {first} to {last}, that of {who} from {worst_first} to "
-        f"{worst_last}"
-    )

@@ -2,21 +2,293 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any, ClassVar
+
+import numpy as np
 import plotly.graph_objects as go
 
-from rayfed.report.figures.search import draw_coordinates, draw_importance, draw_trials
-from rayfed.report.panels.base import FigurePanel
+from rayfed.core.arrays import Floats
+from rayfed.core.errors import ScenarioError
+from rayfed.report.best import Candidate
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import (
+    FONT_SIZE,
+    algorithm_styles,
+    canvas,
+    fitted,
+    line,
+    spans_decades,
+    x_scales,
+)
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import Curve, curve, history
 from rayfed.report.searched import PARTS, Searched, text_of
+from rayfed.study.distributions import Distribution
 
-QUESTION = "What did the search find?"
+HEIGHT = 440
+_BAND = 190  # pixels of the axes of one algorithm
+_GAP = 0.75  # between those of two, in units of an axis
+_ROW = 34  # pixels of a key
+_KEPT = 1.5  # times what the trials begin with, up to which others than the best set the scale
+
+
+def trials(results: Results) -> go.Figure:
+    """Draw what every trial of a search made of the objective; see `draw_trials`."""
+    return draw_trials(_searched(results))
+
+
+def coordinates(results: Results) -> go.Figure:
+    """Draw what every trial of a search chose and reached; see `draw_coordinates`."""
+    return draw_coordinates(_searched(results))
+
+
+def importance(results: Results) -> go.Figure:
+    """Draw how much each key of a search mattered; see `draw_importance`."""
+    return draw_importance(_searched(results))
+
+
+def _searched(results: Results) -> Searched:
+    """Return what a folder says of a search.
+
+    Raises
+    ------
+    ScenarioError
+        If it is none.
+    """
+    found = Searched.of(results)
+    if found is None:
+        raise ScenarioError(str(results.folder), "holds no search; rayfed sweep makes one")
+    return found
+
+
+def draw_trials(searched: Searched) -> go.Figure:
+    """Draw what every trial made of the objective over simulated time, the best ones in colour.
+
+    Where nothing takes time it is over rounds.
+    """
+    whole, column = searched.results, searched.best.aim.column
+    x = "time_s" if whole.rounds["time_s"].max() > 0 else "round"
+    worth = x_scales(whole)[x]
+    styles, figure = algorithm_styles(searched.winners), canvas(HEIGHT, hovermode="closest")
+    best, rest, end = [], [], 0.0
+    for label in searched.labels:
+        lines = [_curve(trial, x, column) for trial in searched.others(label)]
+        rest += [one.mean for one in lines]
+        chosen = _curve(searched.chosen(label), x, column)
+        best.append(chosen.mean)
+        for one in (*lines, chosen):
+            end = max(end, float(one.x[-1]) / worth["worth"] if len(one.x) else 0.0)
+        _add_rest(figure, label, lines, worth["worth"])
+        figure.add_scatter(
+            x=chosen.x / worth["worth"], y=chosen.mean, mode="lines", name=label,
+            line=line(styles[label], 2.5), zorder=2,
+            hovertemplate=f"{label}, {text_of(searched.values(searched.chosen(label)))}: "
+            "%{y:.3g}<extra></extra>",
+            meta={"name": label, "part": "mean"},
+        )  # fmt: skip
+    known = _without_outliers(best, rest)
+    figure.update_xaxes(title_text=worth["title"], range=[0, end or 1], showgrid=False)
+    linear = False if "accuracy" in column else None
+    return figure.update_yaxes(fitted(whole.column(column).label, known, linear))
+
+
+def _curve(trial: Candidate, x: str, y: str) -> Curve:
+    return curve([history(run) for run in trial.runs if len(run.rounds)], x, y)
+
+
+def _without_outliers(best: list[Floats], rest: list[Floats]) -> list[Floats]:
+    """Return the values that set the scale: not those of trials that went the wrong way."""
+    starts = np.array([values[0] for values in (*best, *rest) if len(values)])
+    most = _KEPT * float(np.max(np.abs(starts), initial=0.0))
+    return [*best, *(values[np.abs(values) <= most] for values in rest)]
+
+
+def _add_rest(figure: go.Figure, label: str, lines: list[Curve], worth: float) -> None:
+    """Add trials as one thin grey trace with gaps."""
+    gap = np.array([math.nan])
+    x = [part for one in lines for part in (one.x / worth, gap)]
+    y = [part for one in lines for part in (one.mean, gap)]
+    figure.add_scatter(
+        x=np.concatenate([gap, *x]),
+        y=np.concatenate([gap, *y]),
+        mode="lines",
+        line={"color": LIGHT["strip"], "width": 1},
+        opacity=0.7,
+        hoverinfo="skip",
+        meta={"name": label, "part": "rest"},
+    )
+
+
+def draw_coordinates(searched: Searched) -> go.Figure:
+    """Draw each trial as a line over the values that it chose, and what it reached at the right.
+
+    One group of axes an algorithm that was searched; the best trial is in its colour.
+    """
+    labels = [label for label in searched.labels if searched.space(label)]
+    styles = algorithm_styles(searched.winners)
+    figure = canvas(_BAND * len(labels) + 40, hovermode="closest")
+    bottoms = [-(1 + _GAP) * k for k in range(len(labels))]
+    for label, bottom in zip(labels, bottoms, strict=True):
+        _add_axes(figure, searched, label, bottom, styles[label])
+    low, high = min(bottoms, default=0.0) - 0.32, 1.28
+    figure.update_layout(margin={"l": 8, "r": 56, "t": 8, "b": 8})
+    figure.update_xaxes(range=[-0.03, 1.03], visible=False, fixedrange=True)
+    return figure.update_yaxes(range=[low, high], visible=False, fixedrange=True)
+
+
+def _add_axes(
+    figure: go.Figure, searched: Searched, label: str, bottom: float, style: LineStyle
+) -> None:
+    """Add the axes of one algorithm, and its trials."""
+    space, aim = searched.space(label), searched.best.aim
+    heights = _Heights.of(searched, label)
+    at = np.linspace(0, 1, len(space) + 1)
+    chosen = searched.chosen(label)
+    for trial in (*searched.others(label), chosen):
+        values = searched.values(trial)
+        places = [held.place(values[key]) for key, held in space.items()]
+        reached = "failed" if trial.failed else f"{units.number(trial.value)}"
+        reached += ", pruned" if trial.pruned else ""
+        figure.add_scatter(
+            x=at,
+            y=bottom + np.array([*places, heights.of_score(searched.score(trial))]),
+            mode="lines",
+            line=line(style, 3) if trial is chosen else {"color": LIGHT["strip"], "width": 1},
+            opacity=1.0 if trial is chosen else 0.7,
+            hovertemplate=f"{label}, {text_of(values)}: {reached}<extra></extra>",
+            meta={"name": label, "part": "best" if trial is chosen else "rest"},
+        )
+    for x, (key, held) in zip(at, space.items(), strict=False):
+        _add_axis(figure, float(x), bottom, _ticks(held), key.rpartition(".")[2])
+    title = searched.results.column(aim.column).title
+    _add_axis(figure, 1.0, bottom, heights.ticks, title)
+    _write(figure, -0.02, bottom + 1.26, label, "middle right", style.light)
+
+
+class _Heights:
+    """Where scores lie on the axis of what trials reached: the best at the top.
+
+    Parameters
+    ----------
+    low, high : float
+        The scores at its ends, in their logarithm if `log`; failures are at the bottom.
+    """
+
+    def __init__(self, low: float, high: float, sign: float, log: bool) -> None:
+        self.low, self.high, self.sign, self.log = low, high, sign, log
+
+    @classmethod
+    def of(cls, searched: Searched, label: str) -> _Heights:
+        found = np.array([searched.score(trial) for trial in searched.best.rivals[label]])
+        known = found[np.isfinite(found)]
+        log = spans_decades([known])
+        known = np.log10(known) if log else known
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+        return cls(low, high, searched.best.aim.sign, log)
+
+    def of_score(self, score: float) -> float:
+        """Return the place of a score, 0 at the bottom to 1 at the top."""
+        if not math.isfinite(score):
+            return 0.0
+        place = (math.log10(score) if self.log else score) - self.low
+        share = place / (self.high - self.low) if self.high > self.low else 1.0
+        return 1 - share if self.sign > 0 and self.high > self.low else share
+
+    @property
+    def ticks(self) -> dict[float, str]:
+        """The scores at the bottom and at the top."""
+        ends = [10**end if self.log else end for end in (self.low, self.high)]
+        return {self.of_score(end): units.number(end) for end in ends}
+
+
+def _ticks(held: Distribution) -> dict[float, str]:
+    """Return the labels of an axis by their places."""
+    if held.kind == "choice":
+        return {held.place(value): _short(value) for value in held.values}
+    return {held.place(value): units.number(float(value)) for value in held.values}
+
+
+def _short(value: Any) -> str:
+    text = value.get("name", value) if isinstance(value, dict) else value
+    return str(text)[:20]
+
+
+def _add_axis(
+    figure: go.Figure, x: float, bottom: float, ticks: dict[float, str], title: str
+) -> None:
+    figure.add_shape(
+        type="line", x0=x, x1=x, y0=bottom, y1=bottom + 1, layer="below",
+        line={"color": LIGHT["strip"], "width": 1.5},
+    )  # fmt: skip
+    for place, text in ticks.items():
+        _write(figure, x, bottom + place, text, "middle right")
+    beside = {0.0: "middle right", 1.0: "middle left"}.get(x, "middle center")
+    above = x == 1.0  # where there is room for a long one
+    _write(figure, x, bottom + (1.26 if above else -0.18), title, beside, LIGHT["ink"])
+
+
+def _write(
+    figure: go.Figure, x: float, y: float, text: str, beside: str, colour: str = LIGHT["muted"]
+) -> None:
+    """Write a text beside a point; the page drops annotations where it is narrow."""
+    figure.add_scatter(
+        x=[x], y=[y], mode="text", text=[text], textposition=beside, cliponaxis=False,
+        textfont={"size": FONT_SIZE, "color": colour}, hoverinfo="skip", meta={"part": "label"},
+    )  # fmt: skip
+
+
+def draw_importance(searched: Searched) -> go.Figure:
+    """Draw how much of the trials' order each key alone explains; see `searched.rank_share`."""
+    styles = algorithm_styles(searched.winners)
+    shares = {label: searched.importance(label) for label in searched.labels}
+    several = sum(bool(share) for share in shares.values()) > 1
+    rows = sum(map(len, shares.values()))
+    figure = canvas(_ROW * rows + 80, hovermode="closest")
+    for label, share in shares.items():
+        if not share:
+            continue
+        order = sorted(share, key=lambda key: -share[key])
+        names = [key.rpartition(".")[2] + (f" · {label}" if several else "") for key in order]
+        figure.add_bar(
+            x=[share[key] for key in order],
+            y=names,
+            orientation="h",
+            width=0.5,
+            marker={"color": styles[label].light},
+            text=[f"{100 * share[key]:.0f} %" for key in order],
+            textposition="outside",
+            textfont={"color": LIGHT["muted"]},
+            cliponaxis=False,
+            hoverinfo="skip",
+            meta={"name": label, "part": "share"},
+        )
+    figure.update_layout(margin={"l": 150, "r": 48, "t": 8, "b": 52}, barmode="overlay")
+    figure.update_xaxes(
+        range=[0, 1], tickformat=".0%", title_text="share of the variance of the trials' ranks"
+    )
+    return figure.update_yaxes(autorange="reversed", showgrid=False)
+
+
+def title(searched: Searched) -> str:
+    """Return what the best trial of each algorithm reached, the best first."""
+    best, column = searched.best, searched.results.column(searched.best.aim.column)
+    order = sorted(best.winners, key=lambda winner: winner.best.place(best.aim))
+    texts = [
+        f"{units.number(winner.best.value)} by {winner.best.algorithm}"
+        + (f" in {winner.tried} trials" if winner.tried > 1 else "")
+        + (f" ({winner.level} more within noise)" if winner.level else "")
+        for winner in order
+        if not winner.best.failed
+    ]
+    return f"The best {column.title} is {joined(texts)}" if texts else "Every trial failed"
 
 
 class _SearchPanel(FigurePanel):
     """Base of the panels of a search."""
-
-    question = QUESTION
 
     @property
     def searched(self) -> Searched:
@@ -33,8 +305,10 @@ class _SearchPanel(FigurePanel):
 class TrialsPanel(_SearchPanel):
     """A line for each trial over simulated time; the best of each algorithm in its colour."""
 
-    name = "trials"
-    order = 24
+    name: ClassVar[str] = "trials"
+    section = Section.SEARCH
+    rank = 0
+    draws = (trials,)
     keyed = True
     labelled = False
 
@@ -60,8 +334,15 @@ class TrialsPanel(_SearchPanel):
 class CoordinatesPanel(_SearchPanel):
     """Parallel coordinates: a line for each trial over the values that it chose."""
 
-    name = "coordinates"
-    order = 25
+    name: ClassVar[str] = "coordinates"
+    section = Section.SEARCH
+    rank = 10
+    draws = (coordinates,)
+    how = (
+        "A line is a trial: it crosses each axis at the value that it chose, and the last one "
+        "at what it reached, the best at the top and failures at the bottom. A best line near "
+        "the end of an axis says that the range should be wider."
+    )
 
     @property
     def applies(self) -> bool:
@@ -76,15 +357,6 @@ class CoordinatesPanel(_SearchPanel):
         texts = [f"{label} with {text_of(found.values(found.chosen(label)))}" for label in labels]
         return f"The best trials are {joined(texts)}"
 
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "A line is a trial: it crosses each axis at the value that it chose, and the last one "
-            "at what it reached, the best at the top and failures at the bottom. A best line near "
-            "the end of an axis says that the range should be wider."
-        )
-
     def figure(self) -> go.Figure:
         """Return `figures.coordinates`."""
         return draw_coordinates(self.searched)
@@ -93,8 +365,10 @@ class CoordinatesPanel(_SearchPanel):
 class ImportancePanel(_SearchPanel):
     """A bar for each key: how much of the trials' order it alone explains."""
 
-    name = "importance"
-    order = 26
+    name: ClassVar[str] = "importance"
+    section = Section.SEARCH
+    rank = 20
+    draws = (importance,)
 
     @property
     def applies(self) -> bool:
@@ -126,17 +400,3 @@ class ImportancePanel(_SearchPanel):
     def figure(self) -> go.Figure:
         """Return `figures.importance`."""
         return draw_importance(self.searched)
-
-
-def title(searched: Searched) -> str:
-    """Return what the best trial of each algorithm reached, the best first."""
-    best, column = searched.best, searched.results.column(searched.best.aim.column)
-    order = sorted(best.winners, key=lambda winner: winner.best.place(best.aim))
-    texts = [
-        f"{units.number(winner.best.value)} by {winner.best.algorithm}"
-        + (f" in {winner.tried} trials" if winner.tried > 1 else "")
-        + (f" ({winner.level} more within noise)" if winner.level else "")
-        for winner in order
-        if not winner.best.failed
-    ]
-    return f"The best {column.title} is {joined(texts)}" if texts else "Every trial failed"

@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from rayfed.report.panels.base import Panel
-from rayfed.report.panels.endings import QUESTION
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.settings import flat
-
-
-class SettingsPanel(Panel):
-    """What is needed to run the study again, most of it folded away."""
-
-    name = "settings"
-    order = 101
-    question = QUESTION
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """What holds of all runs, by name."""
-        return facts(self.results)
-
-    @property
-    def settings(self) -> list[tuple[str, str]]:
-        """The resolved settings of each algorithm; those that are not set are left out."""
-        infos = {name: self.results.of(name)[0].info for name in self.results.names}
-        return [
-            (name, ", ".join(_flat(info["settings"])))
-            for name, info in infos.items()
-            if isinstance(info.get("settings"), dict)
-        ]
-
-    @property
-    def runs(self) -> list[list[str]]:
-        """A row for every run."""
-        return [_row(run) for run in self.results.runs_found]
 
 
 def facts(results: Results) -> dict[str, str]:
@@ -86,3 +57,31 @@ def _row(run: Run) -> list[str]:
         units.duration(float(last["time_s"])) if last is not None else units.MISSING,
         units.duration(float(run.info.get("wall_s") or float("nan"))),
     ]
+
+
+class SettingsPanel(Panel):
+    """What is needed to run the study again, most of it folded away."""
+
+    name: ClassVar[str] = "settings"
+    section = Section.RUN
+    rank = 10
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What holds of all runs, by name."""
+        return facts(self.results)
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """The resolved settings of each algorithm; those that are not set are left out."""
+        infos = {name: self.results.of(name)[0].info for name in self.results.names}
+        return [
+            (name, ", ".join(_flat(info["settings"])))
+            for name, info in infos.items()
+            if isinstance(info.get("settings"), dict)
+        ]
+
+    @property
+    def runs(self) -> list[list[str]]:
+        """A row for every run."""
+        return [_row(run) for run in self.results.runs_found]

@@ -3,89 +3,132 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import ClassVar
 
 import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures import round_times, staleness
-from rayfed.report.figures.spread import values_of
-from rayfed.report.panels.base import FigurePanel
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.style import (
+    algorithm_styles,
+    canvas,
+    fitted,
+    line,
+    scale,
+    spans_decades,
+)
+from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
-from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
+from rayfed.report.read.series import X_AXES, thin
+from rayfed.report.read.usage import Usage
 
+HEIGHT = 320
+_MOST = 400  # points of a line
+_OUTSIDE = 0.005  # share of the values at each end for which the axis is not made longer
 _ROUNDING = 1e-9  # relative to the longest time
 
 
-class RoundTimesPanel(FigurePanel):
-    """How long the rounds of each algorithm took."""
+def round_times(results: Results) -> go.Figure:
+    """Draw how long rounds took: for each time the share of the rounds that took no longer.
 
-    name = "round-times"
-    order = 55
-    question = TimelinePanel.question
-    best_only = True
-    keyed = True
-    labelled = False
+    Parameters
+    ----------
+    results : Results
+        A result folder.
 
-    @property
-    def applies(self) -> bool:
-        """Whether some rounds of an algorithm took longer than others, by more than rounding."""
-        values = values_of(self.results, lambda usage: usage.round_times)
-        return any(times[-1] - times[0] > _ROUNDING * times[-1] for times in values.values())
+    Returns
+    -------
+    Figure
+        A rising line for each algorithm, over all seeds; in asynchronous runs the time between two
+        updates. The axis of times is logarithmic if they span a factor of 10.
 
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        if self.results.asynchronous:
-            return (
-                "Each line rises from the shortest time to the longest, over all seeds. For "
-                "asynchronous algorithms it is the time between two updates of the model."
-            )
-        return "Each line rises from the shortest round to the longest, over all seeds."
-
-    @property
-    def names(self) -> Collection[str]:
-        """The algorithms that have a line."""
-        return values_of(self.results, lambda usage: usage.round_times).keys()
-
-    def title(self) -> str:
-        """Return what half, and nine in ten, of the rounds took at most."""
-        return times_title(self.results)
-
-    def figure(self) -> go.Figure:
-        """Return `figures.round_times`."""
-        return round_times(self.results)
+    Raises
+    ------
+    ValueError
+        If no round took any time.
+    """
+    values = values_of(results, lambda usage: usage.round_times)
+    if not any((times > 0).any() for times in values.values()):
+        raise ValueError("no round took any time")
+    scaled = scale(X_AXES["time_s"], max(float(times.max()) for times in values.values()))
+    values = {name: times / scaled["worth"] for name, times in values.items()}
+    log = spans_decades([times[times > 0] for times in values.values()])
+    what = "round or update" if results.asynchronous else "round"
+    title = f"time of a {what} ({scaled['unit']})"
+    hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
+    return _rising(results, values, log, hover, title, "them")
 
 
-class StalenessPanel(FigurePanel):
-    """How stale the replies of asynchronous algorithms were."""
+def staleness(results: Results) -> go.Figure:
+    """Draw how stale replies were: for each staleness the share of the replies that were no staler.
 
-    name = "staleness"
-    order = 56
-    question = TimelinePanel.question
-    best_only = True
-    keyed = True
-    labelled = False
+    Parameters
+    ----------
+    results : Results
+        A result folder.
 
-    @property
-    def applies(self) -> bool:
-        """Whether a run is asynchronous."""
-        return bool(values_of(self.results, lambda usage: usage.staleness))
+    Returns
+    -------
+    Figure
+        A rising line for each asynchronous algorithm, over all seeds.
 
-    @property
-    def names(self) -> Collection[str]:
-        """The algorithms that have a line."""
-        return values_of(self.results, lambda usage: usage.staleness).keys()
+    Raises
+    ------
+    ValueError
+        If no run is asynchronous.
+    """
+    values = values_of(results, lambda usage: usage.staleness)
+    if not values:
+        raise ValueError("no reply has a staleness: all algorithms of this study have rounds")
+    title, hover = (
+        "staleness (updates of the model meanwhile)",
+        "%{y:.0f} % are at most %{x:.0f} updates old",
+    )
+    return _rising(results, values, False, hover, title, "the replies")
 
-    def title(self) -> str:
-        """Return how stale half, and nine in ten, of the replies were at most."""
-        return staleness_title(self.results)
 
-    def figure(self) -> go.Figure:
-        """Return `figures.staleness`."""
-        return staleness(self.results)
+def values_of(results: Results, what: Callable[[Usage], Floats]) -> Mapping[str, Floats]:
+    """Return the values of all seeds of each algorithm that is no baseline and has any."""
+    found = {
+        name: np.concatenate([np.empty(0), *(what(run.usage) for run in results.usable(name))])
+        for name in results.names
+        if name not in results.baselines
+    }
+    return {name: np.sort(values) for name, values in found.items() if len(values)}
+
+
+def _most(values: Floats) -> Floats:
+    """Return the least and the largest of sorted values, but for half a percent at each end."""
+    low = np.quantile(values, _OUTSIDE, method="lower")
+    return np.array([low, np.quantile(values, 1 - _OUTSIDE, method="higher")])
+
+
+def _rising(
+    results: Results, values: Mapping[str, Floats], log: bool, hover: str, title: str, of: str
+) -> go.Figure:
+    """Return a figure of the empirical distribution of each algorithm's values, in percent."""
+    styles = algorithm_styles(results)
+    figure = canvas(HEIGHT, hovermode="closest", dragmode="zoom")
+    for name, sorted_ in values.items():
+        at = thin(np.arange(len(sorted_)), _MOST)
+        # The line begins on the ground, at the least value.
+        x = np.concatenate([sorted_[:1], sorted_[at]])
+        figure.add_scatter(
+            x=x.round(6),
+            y=np.concatenate([[0.0], 100 * (at + 1) / len(sorted_)]).round(3),
+            mode="lines",
+            name=plain(name),
+            line={**line(styles[name]), "shape": "hv"},
+            hovertemplate=f"{plain(name)}: {hover}<extra></extra>",
+            meta={"name": name, "part": "line"},
+        )
+    every = [_most(part[part > 0] if log else part) for part in values.values()]
+    figure.update_xaxes(fitted(title, every, log))
+    what = f"share of {of} (%)"
+    return figure.update_yaxes(title_text=what, range=[0, 102], tickvals=[0, 25, 50, 75, 100])
 
 
 def times_title(results: Results) -> str:
@@ -114,3 +157,60 @@ def _halves(results: Results, values: Mapping[str, Floats], text: Callable[[floa
 def _at(values: Floats, share: float) -> float:
     """Return the least value that so large a share of the values does not exceed."""
     return float(np.quantile(values, share, method="inverted_cdf"))
+
+
+class RoundTimesPanel(FigurePanel):
+    """How long the rounds of each algorithm took."""
+
+    name: ClassVar[str] = "round-times"
+    section = Section.CLIENTS
+    rank = 50
+    draws = (round_times,)
+    words = staticmethod(times_title)
+    best_only = True
+    keyed = True
+    labelled = False
+
+    @property
+    def applies(self) -> bool:
+        """Whether some rounds of an algorithm took longer than others, by more than rounding."""
+        values = values_of(self.results, lambda usage: usage.round_times)
+        return any(times[-1] - times[0] > _ROUNDING * times[-1] for times in values.values())
+
+    @property
+    def how(self) -> str:
+        """How to read the figure."""
+        if self.results.asynchronous:
+            return (
+                "Each line rises from the shortest time to the longest, over all seeds. For "
+                "asynchronous algorithms it is the time between two updates of the model."
+            )
+        return "Each line rises from the shortest round to the longest, over all seeds."
+
+    @property
+    def names(self) -> Collection[str]:
+        """The algorithms that have a line."""
+        return values_of(self.results, lambda usage: usage.round_times).keys()
+
+
+class StalenessPanel(FigurePanel):
+    """How stale the replies of asynchronous algorithms were."""
+
+    name: ClassVar[str] = "staleness"
+    section = Section.CLIENTS
+    rank = 60
+    draws = (staleness,)
+    words = staticmethod(staleness_title)
+    best_only = True
+    keyed = True
+    labelled = False
+
+    @property
+    def applies(self) -> bool:
+        """Whether a run is asynchronous."""
+        return bool(values_of(self.results, lambda usage: usage.staleness))
+
+    @property
+    def names(self) -> Collection[str]:
+        """The algorithms that have a line."""
+        return values_of(self.results, lambda usage: usage.staleness).keys()

@@ -2,30 +2,332 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
-from rayfed.report.figures.palette import LineStyle
-from rayfed.report.figures.sweep import sweep_figures
-from rayfed.report.panels.base import Panel, figure_json, keep_units
+from rayfed.core.arrays import Floats
+from rayfed.core.errors import unknown
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import (
+    FONT_SIZE,
+    algorithm_styles,
+    canvas,
+    colorbar,
+    end_title,
+    fade,
+    fitted,
+    line,
+    powers,
+    spans_decades,
+)
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import stopped_at, y_columns
+from rayfed.report.read.series import first_column, stopped_at, y_columns
 from rayfed.report.read.sweeps import Sweep
 
-QUESTION = "What do the settings do?"
+HEIGHT = 360
+_ROW = 44  # pixels of a row of cells
+_TEXTS = 12  # most points across whose numbers can be read
 SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
+
+
+def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
+    """Draw the last values of all algorithms over the one key that was swept.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    sweep : Sweep
+        What `sweeps.find` returned; it must have one key.
+    column : str
+        A column of the rounds.
+
+    Returns
+    -------
+    Figure
+        One line an algorithm.
+    """
+    (key,), (title,) = sweep.keys, sweep.titles
+    rows = sweep.values(results, column)
+    logs = spans_decades([rows[key].to_numpy()])
+    ends = rows["value"].dropna().to_numpy()
+    figure = canvas(HEIGHT, hovermode="x unified")
+    for series, style in series_styles(results, sweep).items():
+        points = rows[rows["series"] == series].sort_values(key)
+        figure.add_scatter(
+            x=points[key].to_numpy(),
+            y=points["value"].to_numpy(),
+            mode="lines+markers",
+            name=series,
+            line=line(style),
+            marker={"size": 7, "color": style.light},
+            hovertemplate="%{y:.3g}",
+            meta={"part": "mean"},
+        )
+    figure.update_xaxes(title_text=title, type="log" if logs else "linear")
+    figure.update_xaxes(unifiedhovertitle_text=f"{title} %{{x:.3~g}}")
+    tried = np.unique(rows[key])
+    if len(tried) <= _TEXTS:
+        figure.update_xaxes(tickvals=tried, ticktext=powered(tried.tolist()))
+    return figure.update_yaxes(fitted(end_title(results, column), [ends]))
+
+
+def sweep_map(
+    results: Results, sweep: Sweep, series: str, column: str, scale: tuple[float, float, bool]
+) -> go.Figure:
+    """Draw the last values of one algorithm over the two keys that were swept.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    sweep : Sweep
+        What `sweeps.find` returned.
+    series : str
+        The algorithm.
+    column : str
+        A column of the rounds.
+    scale : (float, float, bool)
+        Least and largest value of the colours, and whether their scale is logarithmic.
+
+    Returns
+    -------
+    Figure
+        Cells of which every run failed say so; cells that were not run are empty.
+    """
+    rows = sweep.values(results, column)
+    rows = rows[rows["series"] == series]
+    x, y = sweep.keys
+    cells = rows.pivot_table(index=y, columns=x, values="value", dropna=False, aggfunc="mean")
+    z = cells.to_numpy(float)
+    low, high, log = scale
+    figure = canvas(max(220, _ROW * len(cells) + 64), hovermode="closest")
+    style = series_styles(results, sweep)[series]
+    figure.add_heatmap(
+        z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
+        zmin=np.log10(low) if log else low,
+        zmax=np.log10(high) if log else high,
+        colorscale=_better_is_darker(results, style, column),
+        text=_texts(z),
+        texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
+        textfont={"size": FONT_SIZE},
+        customdata=_texts(z),
+        xgap=2,
+        ygap=2,
+        colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
+        hovertemplate=f"{sweep.titles[0]} %{{x}}, {sweep.titles[1]} %{{y}}: "
+        "%{customdata}<extra></extra>",
+        meta={"part": "map"},
+    )
+    _mark_failed(figure, rows, cells)
+    for axis, keys, title in (
+        (figure.layout.xaxis, cells.columns, sweep.titles[0]),
+        (figure.layout.yaxis, cells.index, sweep.titles[1]),
+    ):
+        axis.update(title_text=title, showgrid=False, tickvals=np.arange(len(keys)))
+        axis.update(ticktext=powered(keys.to_numpy(float).tolist()))
+    return figure
+
+
+def sweep(results: Results, column: str | None = None, series: str | None = None) -> go.Figure:
+    """Draw the last values of a column over the one or two numbers that a study swept.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+    series : str, optional
+        The algorithm, where two numbers were swept and each algorithm has a map; the first if None.
+
+    Raises
+    ------
+    ValueError
+        If the study swept nothing, or there is no such algorithm.
+    """
+    swept = sweeps.find(results)
+    if swept is None:
+        raise ValueError("this study swept neither one number nor two; see `summary`")
+    if series is not None and series not in swept.series:
+        raise ValueError(unknown("series", series, swept.series))
+    drawn = sweep_figures(results, swept, column or first_column(results))
+    return drawn[swept.series.index(series) if series and len(drawn) > 1 else 0]
+
+
+def sweep_figures(results: Results, sweep: Sweep, column: str) -> list[go.Figure]:
+    """Return the figures of a sweep: one of lines, or a map for each algorithm."""
+    if len(sweep.keys) == 1:
+        return [sweep_line(results, sweep, column)]
+    scale = colour_scale(results, sweep, column)
+    maps = [sweep_map(results, sweep, series, column, scale) for series in sweep.series]
+    return [*maps, sensitivity(results, sweep, column)]
+
+
+def sensitivity(results: Results, sweep: Sweep, column: str) -> go.Figure:
+    """Draw what each key does to the last values while all others stay at their best.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    sweep : Sweep
+        What `sweeps.find` returned.
+    column : str
+        A column of the rounds.
+
+    Returns
+    -------
+    Figure
+        A row for each algorithm and key with a dot for each of its values.
+    """
+    ends = sweep.values(results, column)
+    styles = series_styles(results, sweep)
+    rows = [(series, key) for series in sweep.series for key in sweep.keys]
+    figure = canvas(_ROW * max(3, len(rows)) // 2 + 84, hovermode="closest")
+    names = []
+    for series, key in rows:
+        values = along(results, ends[ends["series"] == series], sweep.keys, key, column)
+        names.append(f"{sweep.titles[sweep.keys.index(key)]}, {plain(series)}")
+        texts = [units.setting(value) for value in values[key]]
+        figure.add_scatter(
+            x=values["value"].to_numpy(),
+            y=[names[-1]] * len(values),
+            mode="lines+markers",
+            line={"color": LIGHT["strip"], "width": 3},
+            marker={"color": styles[series].light, "size": 9, "opacity": 1},
+            cliponaxis=False,
+            customdata=texts,
+            hovertemplate=f"{names[-1]} %{{customdata}}: %{{x:.4~g}}<extra></extra>",
+            meta={"part": "along"},
+        )
+    known = [trace.x for trace in figure.data]
+    figure.update_xaxes(fitted(end_title(results, column), known))
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=names, dtick=1)
+    figure.update_yaxes(
+        range=[len(names) - 0.4, -0.6], automargin=True, showgrid=False, nticks=None
+    )
+    return figure
+
+
+def along(
+    results: Results, ends: pd.DataFrame, keys: Sequence[str], key: str, column: str
+) -> pd.DataFrame:
+    """Return the points of one algorithm that differ from its best one in one key alone."""
+    known = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
+    if not len(known):
+        return known
+    lower = results.column(column).better != "higher" or stopped_at(results, column) is not None
+    best = known.iloc[0 if lower else -1]
+    others = [other for other in keys if other != key]
+    return known[(known[others] == best[others]).all(axis=1)]
+
+
+def colour_scale(results: Results, sweep: Sweep, column: str) -> tuple[float, float, bool]:
+    """Return the scale of the colours of all maps: least, largest, and whether logarithmic."""
+    ends = sweep.values(results, column)["value"].dropna().to_numpy()
+    if not len(ends):
+        return 0.0, 1.0, False
+    return float(ends.min()), float(ends.max()), spans_decades([ends])
+
+
+def series_styles(results: Results, sweep: Sweep) -> dict[str, LineStyle]:
+    """Return how each algorithm of a sweep is drawn: as the first of its points elsewhere."""
+    styles = algorithm_styles(results)
+    return {s: styles[name] for s, name in zip(sweep.series, sweep.firsts, strict=True)}
+
+
+def _better_is_darker(results: Results, style: LineStyle, column: str) -> list[list[Any]]:
+    pale, full = (colour for _, colour in fade(style))
+    lower = results.column(column).better == "lower" or stopped_at(results, column) is not None
+    return [[0.0, full], [1.0, pale]] if lower else fade(style)
+
+
+def powered(values: Sequence[float]) -> list[str]:
+    """Return settings as ticks, with powers raised."""
+    texts = units.settings(values)
+    return [f"2<sup>{text[2:]}</sup>" if text.startswith("2^") else text for text in texts]
+
+
+def _texts(z: Floats) -> list[list[str]]:
+    """Return numbers that tell the cells apart."""
+    texts = iter(units.telling(z.ravel().tolist()))
+    return [[next(texts) for _ in row] for row in z]
+
+
+def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> None:
+    failed = rows[rows["failed"]]
+    x, y = cells.columns.name, cells.index.name
+    figure.add_scatter(
+        x=cells.columns.get_indexer(pd.Index(failed[x])),
+        y=cells.index.get_indexer(pd.Index(failed[y])),
+        mode="text",
+        text=["failed"] * len(failed),
+        textfont={"color": LIGHT["muted"]},
+        hoverinfo="skip",
+        meta={"part": "failed"},
+    )
+
+
+def title(results: Results, sweep: Sweep, column: str) -> str:
+    """Return at which point of a sweep the last value was best, or came soonest."""
+    ends = sweep.values(results, column)
+    rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
+    shown, stop = results.column(column), stopped_at(results, column)
+    if stop is not None:
+        return _soonest(sweep, rows, goal(shown, stop), len(ends))
+    if not len(rows):
+        return f"No point of the sweep ended with a {shown.title}"
+    if shown.better == "higher":
+        rows = rows[::-1]
+    first, last = rows.iloc[0], rows.iloc[-1]
+    best, worst = ("smallest", "largest") if shown.better is None else ("best", "worst")
+    text = f"The {best} final {shown.title}, {units.number(first['value'])}, is "
+    text += f"{quoted(first['series'])}'s with {_point(sweep, first)}; "
+    text += f"the {worst}, {units.number(last['value'])}, "
+    text += f"{quoted(last['series'])}'s with " if len(sweep.series) > 1 else "comes with "
+    text += _point(sweep, last)
+    failed = int(ends["failed"].sum())
+    return text + (f"; {failed} of {len(ends)} points failed" if failed else "")
+
+
+def _soonest(sweep: Sweep, rows: pd.DataFrame, aim: str, count: int) -> str:
+    """Return where a goal took the fewest rounds, and where the most; rows are in that order."""
+    if not len(rows):
+        return f"No point of the sweep reached {aim}"
+    ends = [
+        f"{units.count(row['value'])} "
+        + f"by {quoted(row['series'])} " * (len(sweep.series) > 1)
+        + f"with {_point(sweep, row)}"
+        for _, row in rows.iloc[[0, -1]].iterrows()
+    ]
+    text = f"The fewest rounds to {aim} are {ends[0]}, the most {ends[1]}"
+    missed = count - len(rows)
+    return text + (f"; {missed} of {count} points did not reach it" if missed else "")
+
+
+def _point(sweep: Sweep, row: pd.Series) -> str:
+    pairs = zip(sweep.titles, sweep.keys, strict=True)
+    return " and ".join(f"{name} {units.setting(row[key])}" for name, key in pairs)
 
 
 class SweepPanel(Panel):
     """One figure of lines, or heat maps and what each key does, of the column that is shown."""
 
-    name = "sweep"
-    order = 30
-    question = QUESTION
+    name: ClassVar[str] = "sweep"
+    section = Section.SETTINGS
+    rank = 0
+    draws = (sweep,)
 
     @cached_property
     def sweep(self) -> Sweep | None:
@@ -84,45 +386,3 @@ class SweepPanel(Panel):
             return [""]
         several = len(self.sweep.series) > 1
         return [*(self.sweep.series if several else [""]), SENSITIVITY]
-
-
-def title(results: Results, sweep: Sweep, column: str) -> str:
-    """Return at which point of a sweep the last value was best, or came soonest."""
-    ends = sweep.values(results, column)
-    rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
-    shown, stop = results.column(column), stopped_at(results, column)
-    if stop is not None:
-        return _soonest(sweep, rows, goal(shown, stop), len(ends))
-    if not len(rows):
-        return f"No point of the sweep ended with a {shown.title}"
-    if shown.better == "higher":
-        rows = rows[::-1]
-    first, last = rows.iloc[0], rows.iloc[-1]
-    best, worst = ("smallest", "largest") if shown.better is None else ("best", "worst")
-    text = f"The {best} final {shown.title}, {units.number(first['value'])}, is "
-    text += f"{quoted(first['series'])}'s with {_point(sweep, first)}; "
-    text += f"the {worst}, {units.number(last['value'])}, "
-    text += f"{quoted(last['series'])}'s with " if len(sweep.series) > 1 else "comes with "
-    text += _point(sweep, last)
-    failed = int(ends["failed"].sum())
-    return text + (f"; {failed} of {len(ends)} points failed" if failed else "")
-
-
-def _soonest(sweep: Sweep, rows: pd.DataFrame, aim: str, count: int) -> str:
-    """Return where a goal took the fewest rounds, and where the most; rows are in that order."""
-    if not len(rows):
-        return f"No point of the sweep reached {aim}"
-    ends = [
-        f"{units.count(row['value'])} "
-        + f"by {quoted(row['series'])} " * (len(sweep.series) > 1)
-        + f"with {_point(sweep, row)}"
-        for _, row in rows.iloc[[0, -1]].iterrows()
-    ]
-    text = f"The fewest rounds to {aim} are {ends[0]}, the most {ends[1]}"
-    missed = count - len(rows)
-    return text + (f"; {missed} of {count} points did not reach it" if missed else "")
-
-
-def _point(sweep: Sweep, row: pd.Series) -> str:
-    pairs = zip(sweep.titles, sweep.keys, strict=True)
-    return " and ".join(f"{name} {units.setting(row[key])}" for name, key in pairs)

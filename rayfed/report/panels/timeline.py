@@ -3,43 +3,558 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures import timeline
-from rayfed.report.figures.timeline import MOST_ROWS
-from rayfed.report.figures.utilisation import WORDS
-from rayfed.report.panels.base import RunPanel
+from rayfed.core.arrays import Floats
+from rayfed.report.figures.clients import WORDS
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
+from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
-from rayfed.report.read.results import Run
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import X_AXES
 from rayfed.report.read.units import short_number
 
-MOST_BARS = 15_000  # bars of all timelines together
+MARGINS = 12 + 52  # pixels of a canvas above and below its plot
+STRIP = 30  # pixels of the strip with its gap
+INTERVAL = ["client", "start_s", "end_s"]
+HEIGHT = 420  # of a density
+_BANDS, _TIMES = 40, 160
+MOST_ROWS = 60  # clients beyond this are drawn as a density
+MOST_BARS = 1500
+FIRST_ROUNDS = 12  # rounds that the first view shows
+_PARTS = ("finished", "idle", "used", "late", "dropped")
+_COLOURS = {
+    "finished": LIGHT["strip"],
+    "idle": LIGHT["waiting"],
+    "late": LIGHT["late"],
+    "dropped": LIGHT["dropped"],
+}
+_WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
+_WORDS = {"used": "computing", "late": "late", "dropped": "dropped", **_WAITING}
+_PATTERN = {"late": "/", "dropped": "x"}
+EVERY_BAR = 15_000  # bars of all timelines together
 MOST_EVENTS = 120_000  # events of all runs together from which a client's history is told
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 _NOTABLE = 0.005  # least share of waiting that is worth a word
 
 
+@dataclass(frozen=True)
+class Clock:
+    """The rounds of a run and the unit that they are drawn in.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        ``round``, its ``start`` and ``end`` in seconds, and what came of its replies.
+    worth : float
+        Seconds in a unit.
+    unit, title : str
+        The unit and the axis title.
+    """
+
+    rounds: pd.DataFrame
+    worth: float
+    unit: str
+    title: str
+
+    @property
+    def end(self) -> float:
+        """The end of the last round in seconds, 1 if there is none."""
+        return float(self.rounds["end"].max()) if len(self.rounds) else 1.0
+
+
+def round_clock(run: Run, last: int | None = None) -> Clock:
+    """Return the clock of a run up to a round."""
+    rounds = run.rounds[run.rounds["round"] > 0]
+    ends = rounds["time_s"].to_numpy(float)
+    first = run.rounds["time_s"].to_numpy(float)[:1] if len(rounds) < len(run.rounds) else [0.0]
+    frame = pd.DataFrame(
+        {"round": rounds["round"].to_numpy(), "start": np.r_[first, ends[:-1]], "end": ends}
+    ).join(rounds[["participants", "late", "dropped"]].reset_index(drop=True))
+    frame = frame if last is None else frame[frame["round"] <= last]
+    chosen = scale(X_AXES["time_s"], float(frame["end"].max()) if len(frame) else 1.0)
+    return Clock(frame, chosen["worth"], chosen["unit"], chosen["title"])
+
+
+def canvas_with_rounds(height: int, clock: Clock) -> go.Figure:
+    """Return a canvas with the server's rounds as a strip above the plot."""
+    figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
+    inside = height - MARGINS
+    split = 1 - STRIP / inside
+    figure.update_layout(
+        yaxis={"domain": [0, split]},
+        yaxis2={
+            "domain": [1 - 18 / inside, 1],
+            "range": [0, 1],
+            "showticklabels": True,
+            "tickvals": [0.5],
+            "ticktext": ["server"],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+            "anchor": "free",
+            "position": 0,
+            "ticks": "",
+            "ticklabelstandoff": 6,
+            "tickfont": {"color": LIGHT["muted"]},
+        },
+    )
+    _strip(figure, clock)
+    figure.update_xaxes(title_text=clock.title, rangemode="tozero")
+    # Round numbers that would have to shrink to fit are left out.
+    figure.update_layout(uniformtext={"mode": "hide", "minsize": 8})
+    return figure
+
+
+def _strip(figure: go.Figure, clock: Clock, most: int = 400) -> None:
+    """Add one block a round, in two greys by turns; many rounds are taken together."""
+    rounds = clock.rounds
+    step = max(1, -(-len(rounds) // most))
+    groups = rounds.groupby(np.arange(len(rounds)) // step)
+    blocks = groups.agg({"round": "first", "start": "first", "end": "last"})
+    counts = groups[["participants", "late", "dropped"]].sum()
+    figure.add_bar(
+        orientation="h",
+        x=((blocks["end"] - blocks["start"]) / clock.worth).to_numpy(float),
+        base=(blocks["start"] / clock.worth).to_numpy(float),
+        y=np.full(len(blocks), 0.5),
+        width=1.0,
+        yaxis="y2",
+        customdata=np.column_stack(
+            [blocks["round"], blocks["end"] - blocks["start"], counts.to_numpy(float)]
+        ),
+        marker={
+            "color": [LIGHT["strip"] if i % 2 else LIGHT["waiting"] for i in range(len(blocks))],
+            "line": {"width": 0},
+        },
+        text=[str(number) for number in blocks["round"]] if step == 1 else None,
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        constraintext="inside",
+        textfont={"color": LIGHT["ink"], "size": 10},
+        hovertemplate="round %{customdata[0]:.0f}: %{customdata[1]:.3~g} s, "
+        "%{customdata[2]:.0f} replies used, %{customdata[3]:.0f} late, "
+        "%{customdata[4]:.0f} dropped<extra></extra>",
+        meta={"part": "server"},
+    )
+
+
+def gaps(taken: pd.DataFrame, clients: pd.Index, end: float) -> pd.DataFrame:
+    """Return the parts of 0..end that no interval of a client takes.
+
+    Parameters
+    ----------
+    taken : DataFrame
+        ``client, start_s, end_s`` in any order; they may overlap.
+    clients : Index
+        Whose gaps are returned; one without an interval has the whole time.
+    end : float
+        Seconds.
+
+    Returns
+    -------
+    DataFrame
+        ``client, start_s, end_s``, by client and time.
+    """
+    last = pd.DataFrame({"client": clients, "start_s": end, "end_s": end})
+    chosen = taken.loc[taken["client"].isin(clients), INTERVAL]
+    ordered = pd.concat([chosen, last]).sort_values(["client", "start_s", "end_s"], kind="stable")
+    ordered["start_s"] = ordered["start_s"].clip(upper=end)
+    # The latest end so far of the intervals before, since a long one may outlast the next.
+    reached = (
+        ordered.groupby("client")["end_s"].cummax().groupby(ordered["client"]).shift(fill_value=0)
+    )
+    free = pd.DataFrame(
+        {"client": ordered["client"], "start_s": reached, "end_s": ordered["start_s"]}
+    )
+    return free[free["end_s"] > free["start_s"]].reset_index(drop=True)
+
+
+def waiting_intervals(
+    run: Run, events: pd.DataFrame, clients: pd.Index, rounds: pd.DataFrame
+) -> pd.DataFrame:
+    """Return when clients were there without computing, and why.
+
+    Where it is not recorded when clients were away, only those who have answered are known to be
+    there.
+
+    Parameters
+    ----------
+    run : Run
+        Says when clients were away.
+    events : DataFrame
+        Its events, or the first of them.
+    clients : Index
+        Who is looked at.
+    rounds : DataFrame
+        ``round`` and ``end`` (seconds) of the rounds that are drawn.
+
+    Returns
+    -------
+    DataFrame
+        ``client, start_s, end_s, status``: "finished" if the client has answered and waits for
+        the end of its round, else "idle", not asked.
+    """
+    finished = _until_the_end(events, rounds)
+    if run.away is None:
+        return finished.assign(status="finished")
+    end = float(rounds["end"].max()) if len(rounds) else 0.0
+    busy = pd.concat([run.away[INTERVAL], events[INTERVAL]])
+    idle = gaps(pd.concat([busy, finished]), clients, end)
+    finished = gaps(pd.concat([busy, idle]), clients, end)  # without new work and absences
+    return pd.concat(
+        [finished.assign(status="finished"), idle.assign(status="idle")], ignore_index=True
+    )
+
+
+def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the time from the last reply of each client in a round to the end of the round."""
+    used = events[events["status"] == "used"]
+    last = used.sort_values("end_s").drop_duplicates(["round", "client"], keep="last")
+    until = rounds.set_index("round")["end"].reindex(last["round"]).to_numpy()
+    free = last.assign(start_s=last["end_s"], end_s=until)[INTERVAL]
+    return free[free["end_s"] > free["start_s"]]
+
+
+def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
+    """Draw shares of clients in bands of equal speed rank and steps of time.
+
+    The more of a band's clients are there the greyer it is; over it lies, the stronger the more,
+    the algorithm's colour for those who compute, orange for the late, red for the dropped.
+
+    Parameters
+    ----------
+    run : Run
+        Its events and, where recorded, when clients were away.
+    clients : DataFrame
+        Its `Run.clients_by_speed`.
+    colour : str
+        The algorithm's colour.
+    """
+    clock = round_clock(run)
+    figure = canvas_with_rounds(HEIGHT, clock)
+    edges = np.linspace(0.0, clock.end, _TIMES + 1)
+    bands = min(_BANDS, len(clients))
+    rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
+    away = away_share(run, rank, edges, bands)
+    status = run.events["status"].astype(str)
+    shares = {s: _share(run.events[status == s], rank, edges) for s in ("used", "late", "dropped")}
+    x = (edges[:-1] + edges[1:]) / 2 / clock.worth
+    y = (np.arange(bands) + 0.5) * 100 / bands
+    if run.away is not None:
+        grid = {"z": 100 - away, "zmin": 0, "zmax": 100, "showscale": False, "hoverinfo": "skip"}
+        figure.add_heatmap(x=x, y=y, colorscale=veil(LIGHT["waiting"]), meta={"part": "there"})
+        figure.data[-1].update(grid)
+    top = max(float(share.max()) for share in shares.values()) or 1.0
+    for part, part_colour in (
+        ("late", LIGHT["late"]),
+        ("dropped", LIGHT["dropped"]),
+        ("used", colour),
+    ):
+        # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
+        figure.add_heatmap(
+            x=x,
+            y=y,
+            z=shares[part].round(4),
+            colorscale=veil(part_colour),
+            zmin=0,
+            zmax=top,
+            showscale=part == "used",
+            colorbar=colorbar("computing (%)"),
+            hoverinfo="skip",
+            meta={"part": part},
+        )
+    customdata = np.dstack([shares["late"], shares["dropped"], away]).round(3)
+    figure.data[-1].update(
+        customdata=customdata,
+        hoverinfo=None,
+        hovertemplate=_density_hover(run, clock.unit),
+        name="",
+    )
+    figure.layout.yaxis.update(
+        title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
+    )
+    note = f"{len(clients):,} clients are drawn as a density, in {bands} bands of equal speed rank."
+    figure.update_layout(meta={"note": note, "whole": clock.end / clock.worth})
+    figure.update_xaxes(range=[0, clock.end / clock.worth])
+    return figure
+
+
+def _density_hover(run: Run, unit: str) -> str:
+    away = "<br>%{customdata[2]:.3~g} % are away" if run.away is not None else ""
+    return (
+        f"the clients around the %{{y:.0f}} % fastest at %{{x:.4~g}} {unit}<br>"
+        "%{z:.3~g} % compute, %{customdata[0]:.3~g} % are late, %{customdata[1]:.3~g} % drop out"
+        f"{away}<extra></extra>"
+    )
+
+
+def away_share(run: Run, rank: pd.Series, edges: Floats, bands: int) -> Floats:
+    """Return the share of clients that are away in each cell, (bands, times), percent.
+
+    Parameters
+    ----------
+    run : Run
+        A run.
+    rank : Series of int
+        The band of each client, by client.
+    edges : (times + 1,) array
+        Seconds.
+    bands : int
+        How many bands there are.
+    """
+    if run.away is None or not len(run.away):
+        return np.zeros((bands, len(edges) - 1))
+    # The clients with the smallest ids are recorded, up to a limit.
+    recorded = rank[rank.index <= run.away["client"].max()]
+    return _share(run.away, recorded, edges, bands)
+
+
+def _share(
+    intervals: pd.DataFrame, rank: pd.Series, edges: Floats, bands: int | None = None
+) -> Floats:
+    """Return the share of each cell that intervals of its clients take, in percent."""
+    bands = bands or int(rank.max()) + 1
+    band = rank.reindex(intervals["client"]).to_numpy(float)
+    known = np.isfinite(band)
+    rows = band[known].astype(int)
+    start, end = (intervals[key].to_numpy(float)[known] for key in INTERVAL[1:])
+    cells = np.empty((bands, len(edges) - 1))
+    for time in range(len(edges) - 1):
+        inside = np.minimum(end, edges[time + 1]) - np.maximum(start, edges[time])
+        cells[:, time] = np.bincount(rows, np.maximum(inside, 0.0), minlength=bands)
+    number = np.maximum(np.bincount(rank.to_numpy(), minlength=bands), 1)
+    return 100 * cells / (number[:, None] * np.diff(edges)[None, :])
+
+
+def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> go.Figure:
+    """Draw what the clients of one run did over simulated time, the fastest at the top.
+
+    A bar reaches from the moment the server asks to the arrival of the reply, network included.
+    Dark grey is a client that has answered and waits for the round to end, light grey one that is
+    there and not asked, blank one that is away. Where it was not recorded who was away, blank is
+    also a client that is not asked.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+    most : int
+        About how many bars are drawn at most; later rounds are left out, which the note says.
+
+    Returns
+    -------
+    Figure
+            ``layout.meta`` holds ``note`` (what was left out, empty if nothing was) and ``blank``
+        (what the blank means).
+    """
+    run = results.run(name, seed)
+    styles = algorithm_styles(results)[name]
+    clients = run.clients_by_speed
+    blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
+    if not len(run.events):
+        figure = canvas(200, meta={"note": "No events are recorded for this run."})
+    elif len(clients) > MOST_ROWS:
+        figure = density(run, clients, styles.light)
+    else:
+        figure = _bars(run, clients, styles.light, most)
+    figure.layout.meta = figure.layout.meta | {"blank": blank}
+    return figure
+
+
+def _bars(run: Run, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
+    events = run.events.assign(status=run.events["status"].astype(str))
+    last = _last_round(run, events, clients.index, most)
+    clock = round_clock(run, last)
+    events = events[events["round"] <= last]
+    figure = canvas_with_rounds(max(220, 20 * len(clients) + MARGINS + STRIP), clock)
+    row = pd.Series(np.arange(len(clients)), index=clients.index)
+    waiting = waiting_intervals(run, events, clients.index, clock.rounds)
+    asks = pd.concat([events, waiting], ignore_index=True)
+    colours = {"used": colour} | _COLOURS
+    for part in _PARTS:
+        chosen = asks[asks["status"] == part]
+        _add_bars(figure, part, chosen, row, clock, colours[part], run)
+    _set_rows(figure, run.called(clients.index))
+    shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
+    view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
+    total = int(run.events["round"].max())
+    note = f"Drawn: rounds 1 to {last} of {total}." if last < total else ""
+    figure.update_xaxes(range=[0, float(view) / clock.worth])
+    whole = clock.end / clock.worth
+    frame = {
+        "color": LIGHT["ink"],
+        "width": 1.5,
+    }  # of the client that a reader of the page asks for
+    meta = {"note": note, "whole": whole, "first": len(shown), "last": last, "frame": frame}
+    figure.update_layout(meta=meta)
+    return figure
+
+
+def _set_rows(figure: go.Figure, clients: list[int | str]) -> None:
+    few = len(clients) <= 30
+    figure.layout.yaxis.update(
+        title_text="client, fastest at the top",
+        range=[len(clients) - 0.4, -0.6],
+        tickvals=list(range(len(clients))) if few else None,
+        ticktext=[str(client) for client in clients] if few else None,
+        showticklabels=few,
+        showgrid=False,
+    )
+
+
+def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
+    """Return the last of as many whole rounds from the start as fit into so many bars."""
+    rounds = round_clock(run).rounds
+    waiting = waiting_intervals(run, events, clients, rounds)
+    starts = np.searchsorted(rounds["end"].to_numpy(float), waiting["start_s"], side="right")
+    bars = np.bincount(np.minimum(starts, len(rounds) - 1), minlength=len(rounds))
+    asked = events.groupby("round").size().reindex(rounds["round"], fill_value=0)
+    fitting = rounds["round"].to_numpy()[np.cumsum(bars + asked.to_numpy()) <= most]
+    return int(fitting.max() if len(fitting) else events["round"].min())
+
+
+def _add_bars(
+    figure: go.Figure,
+    part: str,
+    events: pd.DataFrame,
+    row: pd.Series,
+    clock: Clock,
+    colour: str,
+    run: Run,
+) -> None:
+    start, end = events["start_s"].to_numpy(float), events["end_s"].to_numpy(float)
+    times = np.column_stack([start, end, events["compute_s"].to_numpy(float)]) / clock.worth
+    customdata = np.column_stack([events[["client", "round"]].to_numpy(float), times.round(6)])
+    figure.add_bar(
+        orientation="h",
+        name=_WORDS[part],
+        x=np.round((end - start) / clock.worth, 6),
+        base=np.round(start / clock.worth, 6),
+        y=row.reindex(events["client"]).to_numpy(float),
+        customdata=_named(customdata[:, [0, 2, 3]] if part in _WAITING else customdata, run),
+        width=0.72,
+        marker={
+            "color": colour,
+            "line": {"width": 0},
+            "pattern": {
+                "shape": _PATTERN.get(part, ""),
+                "fillmode": "overlay",
+                "fgcolor": LIGHT["background"],
+                "size": 6,
+                "solidity": 0.25,
+            },
+        },
+        hovertemplate=_hover(part, clock.unit),
+        meta={"part": part},
+    )
+
+
+def _named(customdata: np.ndarray, run: Run) -> np.ndarray:
+    """Return what hovers show, with the names of clients in the first column if they have any."""
+    if not run.client_names:
+        return customdata
+    shown = customdata.astype(object)
+    shown[:, 0] = run.called(customdata[:, 0])
+    return shown
+
+
+def _hover(part: str, unit: str) -> str:
+    if part in _WAITING:
+        return (
+            f"client %{{customdata[0]}}<br>{_WORDS[part]}: %{{customdata[1]:.4~g}} to "
+            f"%{{customdata[2]:.4~g}} {unit}<extra></extra>"
+        )
+    return (
+        "client %{customdata[0]}, round %{customdata[1]:.0f}<br>"
+        f"{_WORDS[part]}: %{{customdata[2]:.4~g}} to %{{customdata[3]:.4~g}} {unit}<br>"
+        f"of it computing %{{customdata[4]:.3~g}} {unit}<extra></extra>"
+    )
+
+
+def title(run: Run) -> str:
+    """Return how long a round took and how much of it clients waited for the slowest."""
+    if not len(run.events) or len(run.rounds) < 2:
+        return "What the clients did was not recorded for this run"
+    ends = run.rounds["time_s"].to_numpy(float)
+    length = float(np.diff(ends).mean())
+    text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"
+    waited = waiting_share(run)
+    if waited >= _NOTABLE:
+        text += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
+    status = run.events["status"].astype(str)
+    late, lost = (float((status == kind).mean()) for kind in ("late", "dropped"))
+    parts = [f"{units.share(late)} of the replies came late"] if late else []
+    if lost:
+        parts.append(f"{units.share(lost)} {'' if late else 'of the replies '}were lost on the way")
+    return text + (f"; {' and '.join(parts)}" if parts else "")
+
+
+def waiting_share(run: Run) -> float:
+    """Return the share of a round that clients who answered spent waiting for its end, 0 to 1."""
+    used = run.events[run.events["status"].astype(str) == "used"]
+    last = used.groupby(["round", "client"], as_index=False)["end_s"].max()
+    rounds = run.rounds.set_index("round")["time_s"].astype(float)
+    end = rounds.reindex(last["round"]).to_numpy()
+    start = rounds.shift(1).reindex(last["round"]).to_numpy()
+    total = float(np.nansum(end - start))
+    return float(np.nansum(end - last["end_s"].to_numpy(float))) / total if total > 0 else math.nan
+
+
+def with_labels(run: Run) -> pd.DataFrame:
+    """Return the clients, fastest first, with the number of their commonest label and its share."""
+    clients, counts = run.clients_by_speed, parts.labels(run)
+    if not len(counts):
+        return clients
+    rows = counts.to_numpy(float)
+    found = pd.DataFrame({"label": rows.argmax(axis=1)}, index=counts.index)
+    found["label_share"] = rows.max(axis=1) / rows.sum(axis=1).clip(min=1)
+    return clients.join(found)
+
+
+def _events(events: pd.DataFrame, most: int) -> dict[str, Any]:
+    kept = events.iloc[:most]
+    return {
+        "round": kept["round"].tolist(),
+        "client": kept["client"].tolist(),
+        "status": kept["status"].astype(str).tolist(),
+        "until": None if len(kept) == len(events) else int(kept["round"].iloc[-1]),
+    }
+
+
+def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
+    step = np.unique(np.linspace(0, len(clients) - 1, min(most, len(clients))).astype(int))
+    kept = clients.iloc[step]
+    columns = {str(name): [short_number(v) for v in kept[name]] for name in kept.columns}
+    return {"client": kept.index.tolist()} | columns
+
+
 class TimelinePanel(RunPanel):
     """The timeline of the chosen run; here the reader chooses the run and asks for a client."""
 
-    name = "timeline"
-    order = 50
-    question = "What did the clients do?"
+    name: ClassVar[str] = "timeline"
+    section = Section.CLIENTS
+    rank = 0
+    draws = (timeline,)
+    words = staticmethod(title)
     clickable = True
-
-    def title(self, run: Run) -> str:
-        """Return how long a round took and how much of it clients waited for the slowest."""
-        return title(run)
 
     def figure(self, run: Run) -> go.Figure:
         """Return `figures.timeline` with this run's share of the bars."""
-        bars = int(np.clip(MOST_BARS // len(self.source.runs), 200, 1500))
+        bars = int(np.clip(EVERY_BAR // len(self.source.runs), 200, 1500))
         return timeline(self.results, run.name, run.seed, bars)
 
     @cached_property
@@ -102,60 +617,3 @@ class TimelinePanel(RunPanel):
             f"The clients of {shown} of {recorded} runs are on this page, the first "
             "seeds of each algorithm, so that it stays small."
         )
-
-
-def title(run: Run) -> str:
-    """Return how long a round took and how much of it clients waited for the slowest."""
-    if not len(run.events) or len(run.rounds) < 2:
-        return "What the clients did was not recorded for this run"
-    ends = run.rounds["time_s"].to_numpy(float)
-    length = float(np.diff(ends).mean())
-    text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"
-    waited = waiting_share(run)
-    if waited >= _NOTABLE:
-        text += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
-    status = run.events["status"].astype(str)
-    late, lost = (float((status == kind).mean()) for kind in ("late", "dropped"))
-    parts = [f"{units.share(late)} of the replies came late"] if late else []
-    if lost:
-        parts.append(f"{units.share(lost)} {'' if late else 'of the replies '}were lost on the way")
-    return text + (f"; {' and '.join(parts)}" if parts else "")
-
-
-def waiting_share(run: Run) -> float:
-    """Return the share of a round that clients who answered spent waiting for its end, 0 to 1."""
-    used = run.events[run.events["status"].astype(str) == "used"]
-    last = used.groupby(["round", "client"], as_index=False)["end_s"].max()
-    rounds = run.rounds.set_index("round")["time_s"].astype(float)
-    end = rounds.reindex(last["round"]).to_numpy()
-    start = rounds.shift(1).reindex(last["round"]).to_numpy()
-    total = float(np.nansum(end - start))
-    return float(np.nansum(end - last["end_s"].to_numpy(float))) / total if total > 0 else math.nan
-
-
-def with_labels(run: Run) -> pd.DataFrame:
-    """Return the clients, fastest first, with the number of their commonest label and its share."""
-    clients, counts = run.clients_by_speed, parts.labels(run)
-    if not len(counts):
-        return clients
-    rows = counts.to_numpy(float)
-    found = pd.DataFrame({"label": rows.argmax(axis=1)}, index=counts.index)
-    found["label_share"] = rows.max(axis=1) / rows.sum(axis=1).clip(min=1)
-    return clients.join(found)
-
-
-def _events(events: pd.DataFrame, most: int) -> dict[str, Any]:
-    kept = events.iloc[:most]
-    return {
-        "round": kept["round"].tolist(),
-        "client": kept["client"].tolist(),
-        "status": kept["status"].astype(str).tolist(),
-        "until": None if len(kept) == len(events) else int(kept["round"].iloc[-1]),
-    }
-
-
-def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
-    step = np.unique(np.linspace(0, len(clients) - 1, min(most, len(clients))).astype(int))
-    kept = clients.iloc[step]
-    columns = {str(name): [short_number(v) for v in kept[name]] for name in kept.columns}
-    return {"client": kept.index.tolist()} | columns

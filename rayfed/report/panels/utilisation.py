@@ -2,80 +2,169 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures import utilisation, utilisation_of_clients
-from rayfed.report.figures.clients import tenths
-from rayfed.report.figures.utilisation import MOST_ROWS, WORDS, algorithm_shares
-from rayfed.report.panels.base import FigurePanel, RunPanel
+from rayfed.report.figures.clients import WORDS, by_name, tenths
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import algorithm_styles, canvas
+from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
-from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, Run
+from rayfed.report.read.usage import STATES
+
+MOST_ROWS = 60  # clients beyond this are taken together
+_LEAST_TEXT = 5.0  # percent of the width from which a part is labelled
+_TEXT = 11
+_ROW, _MARGINS = 30, 64  # pixels
+_TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
 
 
-class UtilisationPanel(FigurePanel):
-    """A bar for each algorithm: the shares of the time of its clients."""
+def utilisation(results: Results) -> go.Figure:
+    """Draw what the clients of each algorithm did with their time, a bar for each.
 
-    name = "utilisation"
-    order = 51
-    question = TimelinePanel.question
-    best_only = True
+    Parameters
+    ----------
+    results : Results
+        A result folder.
 
-    @property
-    def applies(self) -> bool:
-        """Whether any run recorded what its clients did."""
-        return len(algorithm_shares(self.results)) > 0
+    Returns
+    -------
+    Figure
+        Shares of the simulated time of all clients that were asked, means over seeds.
 
-    def title(self) -> str:
-        """Return how much of the time clients computed, waited and were not asked."""
-        return title(self.results)
-
-    def figure(self) -> go.Figure:
-        """Return `figures.utilisation`."""
-        return utilisation(self.results)
-
-    @property
-    def key(self) -> list[tuple[str, str]]:
-        """The key of the bars: the class of each box, and its meaning."""
-        away = algorithm_shares(self.results)["away"].notna().any()
-        words = WORDS | ({} if away else {"idle": f"{WORDS['idle']}, or away"})
-        return [(state, text) for state, text in words.items() if away or state != "away"]
-
-    @property
-    def colour(self) -> str:
-        """The colour of the first algorithm that has a bar, as the style sheet names it."""
-        first = str(algorithm_shares(self.results).index[0])
-        return f"var(--a{self.source.colour_place(first)})"
+    Raises
+    ------
+    ValueError
+        If no run recorded what its clients did.
+    """
+    shares = algorithm_shares(results)
+    if not len(shares):
+        raise ValueError("no run recorded what its clients did")
+    styles = algorithm_styles(results)
+    figure = canvas(_MARGINS + (_ROW + 4) * len(shares), barmode="stack", bargap=0.3)
+    names = [plain(str(name)) for name in shares.index]
+    _stack(figure, names, shares, [styles[str(name)].light for name in shares.index])
+    figure.update_yaxes(type="category", categoryarray=names, categoryorder="array")
+    figure.update_yaxes(autorange="reversed", automargin=True, dtick=1, showgrid=False)
+    return figure
 
 
-class ClientsUtilisationPanel(RunPanel):
-    """A bar for each client of the chosen run, or for each tenth of them by speed."""
+def algorithm_shares(results: Results) -> pd.DataFrame:
+    """Return the share of the clients' time in each state, a row for each algorithm that has it."""
+    shares = by_name(results, lambda usage: usage.shares)
+    return shares.reindex(columns=list(STATES)) if len(shares) else shares
 
-    name = "utilisation-clients"
-    order = 52
-    question = TimelinePanel.question
 
-    @property
-    def applies(self) -> bool:
-        """Whether any run recorded what its clients did."""
-        return any(run.usage.shares is not None for run in self.source.runs)
+def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw what each client of a run did with its time, the fastest at the top.
 
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "The time of each client that was asked, in the colours of the figure above; the "
-            "fastest client is at the top. Shows the run chosen above."
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    Figure
+        A bar for each client; of more than 60 clients a bar for each tenth of them by speed.
+        ``layout.meta["note"]`` says what was not recorded or taken together.
+    """
+    run = results.run(name, seed)
+    seconds = run.usage.activity
+    if seconds is None:
+        return canvas(200, meta={"note": "What the clients did is not recorded for this run."})
+    order = run.clients_by_speed.index
+    seconds = seconds.loc[[client for client in order if client in seconds.index]]
+    many = len(seconds) > MOST_ROWS
+    note = _never_asked(run)
+    if many:
+        text = f"{len(seconds):,} clients are taken together in tenths of equal speed rank. "
+        note, seconds = text + note, tenths(seconds)
+    shares = seconds.div(seconds.sum(axis=1), axis=0)
+    height = _MARGINS + (_ROW if many else 18) * len(shares)
+    figure = canvas(max(200, height), barmode="stack", bargap=0.22)
+    rows = np.arange(len(shares))
+    colours = [algorithm_styles(results)[name].light] * len(shares)
+    _stack(figure, rows, shares, colours, None if many else shares.index.to_numpy())
+    figure.update_yaxes(title_text="client, fastest at the top", showgrid=False)
+    figure.update_yaxes(range=[len(shares) - 0.4, -0.6], showticklabels=many or len(shares) <= 30)
+    labels = _TENTHS if many else [str(client) for client in shares.index]
+    if many or len(shares) <= 30:
+        figure.update_yaxes(tickvals=rows, ticktext=labels)
+    if many:
+        figure.update_yaxes(title_text="", automargin=True)
+    figure.update_layout(meta={"note": note})
+    return figure
+
+
+def _never_asked(run: Run) -> str:
+    """Return how many clients have no bar, where the run says how many there are."""
+    count = ((run.info.get("scenario") or {}).get("clients") or {}).get("count")
+    never = int(count or 0) - run.events["client"].nunique()
+    if never <= 0:
+        return ""
+    return f"{never:,} of {count:,} clients {'was' if never == 1 else 'were'} never asked."
+
+
+def _stack(
+    figure: go.Figure, rows: Any, shares: pd.DataFrame, colours: list[str], ids: Any = None
+) -> None:
+    """Add a bar for each row: its states one after the other, in percent."""
+    away = shares["away"].notna().any()
+    labelled = ids is None  # bars of single clients are too thin
+    for state in STATES if away else STATES[:-1]:
+        words = WORDS[state] if away or state != "idle" else f"{WORDS[state]}, or away"
+        values = 100 * shares[state].fillna(0.0).to_numpy(float)
+        own = state in ("computing", "communicating")
+        marker: dict[str, Any] = {"color": colours, "line": {"width": 0}}
+        if state == "communicating":
+            marker["pattern"] = {
+                "shape": "|",
+                "fillmode": "overlay",
+                "fgcolor": LIGHT["background"],
+                "size": 4,
+                "solidity": 0.5,
+            }
+        elif not own:
+            grey = {"finished": "strip", "idle": "waiting", "away": "background"}[state]
+            marker["color"] = LIGHT[grey]
+            if state == "away":
+                marker["line"] = {"width": 1, "color": LIGHT["waiting"]}
+        text = [f"{v:.0f} %" if v >= _LEAST_TEXT else "" for v in values]
+        bare = state == "communicating" or not labelled  # nothing can be read on its pattern
+        figure.add_bar(
+            orientation="h",
+            name=words,
+            x=values.round(4),
+            y=rows,
+            marker=marker,
+            customdata=ids,
+            text=None if bare else text,
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            constraintext="inside",
+            textfont={
+                "color": LIGHT["background" if state == "computing" else "ink"],
+                "size": _TEXT,
+            },
+            hovertemplate=("client %{customdata}<br>" if ids is not None else "")
+            + f"{words}: %{{x:.3~g}} %<extra></extra>",
+            meta={"part": state},
         )
-
-    def title(self, run: Run) -> str:
-        """Return who computed most and least of the time."""
-        return clients_title(run)
-
-    def figure(self, run: Run) -> go.Figure:
-        """Return `figures.utilisation_of_clients`."""
-        return utilisation_of_clients(self.results, run.name, run.seed)
+    figure.update_xaxes(title_text="share of the simulated time (%)", range=[0, 100])
+    # Numbers that would have to shrink to fit are left out.
+    figure.update_layout(uniformtext={"mode": "hide", "minsize": _TEXT})
 
 
 def title(results: Results) -> str:
@@ -116,3 +205,51 @@ def clients_title(run: Run) -> str:
     if shares[high] == shares[low]:
         return text if len(shares) == 1 else f"{start}all clients computed equally long"
     return f"{text}, most of all, and client {order[low]} least, {units.share(shares[low])}"
+
+
+class UtilisationPanel(FigurePanel):
+    """A bar for each algorithm: the shares of the time of its clients."""
+
+    name: ClassVar[str] = "utilisation"
+    section = Section.CLIENTS
+    rank = 10
+    draws = (utilisation,)
+    words = staticmethod(title)
+    best_only = True
+
+    @property
+    def applies(self) -> bool:
+        """Whether any run recorded what its clients did."""
+        return len(algorithm_shares(self.results)) > 0
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """The key of the bars: the class of each box, and its meaning."""
+        away = algorithm_shares(self.results)["away"].notna().any()
+        words = WORDS | ({} if away else {"idle": f"{WORDS['idle']}, or away"})
+        return [(state, text) for state, text in words.items() if away or state != "away"]
+
+    @property
+    def colour(self) -> str:
+        """The colour of the first algorithm that has a bar, as the style sheet names it."""
+        first = str(algorithm_shares(self.results).index[0])
+        return f"var(--a{self.source.colour_place(first)})"
+
+
+class ClientsUtilisationPanel(RunPanel):
+    """A bar for each client of the chosen run, or for each tenth of them by speed."""
+
+    name: ClassVar[str] = "utilisation-clients"
+    section = Section.CLIENTS
+    rank = 20
+    draws = (utilisation_of_clients,)
+    words = staticmethod(clients_title)
+    how = (
+        "The time of each client that was asked, in the colours of the figure above; the "
+        "fastest client is at the top. Shows the run chosen above."
+    )
+
+    @property
+    def applies(self) -> bool:
+        """Whether any run recorded what its clients did."""
+        return any(run.usage.shares is not None for run in self.source.runs)

@@ -2,25 +2,568 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+import networkx as nx
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import plotly.graph_objects as go
 
-from rayfed.report.figures.distances import model_distances
-from rayfed.report.figures.walk import TRAIL, eigenvalues, visits, walk_canvas, walk_steps
-from rayfed.report.panels.base import Panel, figure_json, keep_units
+from rayfed.core.arrays import Floats, Ints
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.panels.phrases import quoted, times
-from rayfed.report.read import units
-from rayfed.report.read.results import Run
-from rayfed.report.read.walked import disconnected, misplaced, positions
-from rayfed.report.read.walked import visits as count_visits
+from rayfed.report.read import personal, units
+from rayfed.report.read.results import Results, Run
+from rayfed.report.read.series import thin
+from rayfed.report.read.units import count, number, short_number
+from rayfed.report.read.walked import Walked
 
+Steps = Mapping[str, Any]
+ModelDistances = Mapping[str, Any]
+HEIGHT = 520
+TRAIL = 10
+"""Number of rounds of the server's path that are drawn."""
+MOST_NUMBERS = 60_000
+ALL = 10**9
+_BARS = 300
+_MANY, _FEW = (7, 10), (12, 17)  # sizes of a dot, and of one that is asked
 MOST_STEPS = 400_000  # numbers of the steps of all walks together
 MOST_DISTANCES = 150_000  # distances of clients' own models of all walks together
+
+
+def model_distances(run: Run, steps: Steps, most: int) -> ModelDistances | None:
+    """Return how far clients' own models are from the server's at the steps of a walk.
+
+    Parameters
+    ----------
+    run : Run
+        A run whose server walked.
+    steps : mapping
+        What `walk.walk_steps` returned.
+    most : int
+        About how many distances are returned; beyond it evaluations are left out, evenly.
+
+    Returns
+    -------
+    dict or None
+        None where clients have no models of their own beside a global one. ``round`` (E,): rounds
+        of evaluations; ``distance`` (E, K) of the clients of `steps`, None where not evaluated;
+        ``newest``: for each step the newest evaluation at or before it; ``since`` (K,): the round
+        in which each client was asked first, None if never; ``top``: the largest distance that any
+        step shows; ``waiting``: the colour of who was not asked so far.
+    """
+    known = personal.distances(run)
+    if known is None:
+        return None
+    rounds = known.index.to_numpy()
+    chosen = np.unique(_newest(rounds, steps))
+    chosen = thin(chosen, min(len(chosen), max(2, most // max(1, len(steps["clients"])))))
+    newest = _newest(rounds[chosen], steps)
+    distance = known.iloc[chosen].reindex(columns=steps["clients"]).to_numpy(float)
+    distance = np.where(np.isfinite(distance), distance, np.nan)  # of models that diverge
+    since = _first_asked(run).reindex(steps["clients"]).to_numpy(float)
+    asked = since <= np.array(steps["round"])[:, None]
+    return {
+        "round": rounds[chosen].tolist(),
+        "distance": [[short_number(v, 3) for v in row] for row in distance],
+        "newest": newest.tolist(),
+        "since": [None if np.isnan(k) else int(k) for k in since],
+        "top": float(f"{np.nanmax(np.where(asked, distance[newest], 0.0)):.3g}") or 1.0,
+        "waiting": LIGHT["waiting"],
+    }
+
+
+def dot_colours(distances: ModelDistances, steps: Steps, at: int) -> dict[str, list[Any]]:
+    """Return ``color`` and ``text`` of each client's dot at one step."""
+    row = distances["newest"][at]
+    colours, texts = [], []
+    for distance, since in zip(distances["distance"][row], distances["since"], strict=True):
+        if since is None or since > steps["round"][at]:
+            colours.append(distances["waiting"])
+            texts.append("not asked so far")
+        elif distance is None:
+            colours.append(distances["waiting"])
+            texts.append("its own model was not measured")
+        else:
+            colours.append(distance)
+            evaluated = count(distances["round"][row])
+            texts.append(f"its own model {number(distance)} from the server's in round {evaluated}")
+    return {"color": colours, "text": texts}
+
+
+def _newest(rounds: npt.NDArray[Any], steps: Steps) -> npt.NDArray[Any]:
+    """Return for each step which evaluation is the newest; the first one where all came later."""
+    return np.asarray(np.maximum(0, np.searchsorted(rounds, steps["round"], side="right") - 1))
+
+
+def _first_asked(run: Run) -> pd.Series:
+    """Return the round in which each client that was ever asked was asked first."""
+    if not len(run.events):
+        return pd.Series(dtype=float)
+    return run.events.groupby("client")["round"].min()
+
+
+def walk(results: Results, name: str, seed: int, round: int | None = None) -> go.Figure:
+    """Draw the graph in one round: who is linked, where the server is, whom it asks.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+    round : int, optional
+        A recorded round; the last if None.
+
+    Returns
+    -------
+    Figure
+        Dots are filled by how far the client's own model was from the server's when they were
+        evaluated last, where clients have models of their own.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk, or the round is not recorded.
+    """
+    run = results.run(name, seed)
+    steps = walk_steps(run, ALL)
+    distances = model_distances(run, steps, ALL)
+    shown = steps["round"]
+    at = len(shown) - 1 if round is None else shown.index(round)
+    figure = walk_canvas(run, algorithm_styles(results)[name], steps, distances)
+    for trace in figure.data:
+        trace.update(step_traces(steps, at, distances)[trace.meta["part"]])
+    return figure
+
+
+def walk_steps(run: Run, most: int = MOST_NUMBERS) -> Steps:
+    """Return what every recorded round of a walk shows, in few numbers; thinned to about `most`.
+
+    Returns
+    -------
+    dict
+        For each step ``round``, ``time_s``, ``graph``, and as places among ``clients`` ``here`` (of
+        the visited one, a list of one or none), its ``trail`` and the ``asked``, of whom there are
+        ``number`` with those who are not drawn. For each graph ``links`` as a flat list of pairs;
+        ``x`` and ``y`` for each graph, or once where they stay. The ``sizes`` of a dot and of one
+        that is asked.
+    """
+    recorded = _walk_of(run)
+    place = {client: k for k, client in enumerate(recorded.clients.tolist())}
+    visited = positions(run)
+    cohorts: Any = {}
+    if len(run.events):
+        cohorts = run.events.groupby("round")["client"].unique()
+    asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in recorded.round.tolist()]
+    chosen = _thinned(recorded, [len(ids) + TRAIL for ids in asked], most)
+    graphs, graph_of = np.unique(recorded.graph[chosen], return_inverse=True)
+    rounds = recorded.round[chosen].tolist()
+    x, y = _places(recorded, graphs)
+    times = run.rounds.set_index("round")["time_s"]
+    here = [visited.get(k) for k in rounds]
+    return {
+        "clients": recorded.clients.tolist(),
+        "sizes": _FEW if len(recorded.clients) <= NAMED else _MANY,
+        "round": rounds,
+        "time_s": [float(times[k]) for k in rounds],
+        "graph": graph_of.tolist(),
+        "here": [[place[i]] if i in place else [] for i in here],
+        "trail": [[place[i] for i in visited.loc[k - TRAIL + 1 : k] if i in place] for k in rounds],
+        "asked": [asked[k] for k in chosen],
+        "number": [len(cohorts.get(k, ())) for k in rounds],
+        "links": [recorded.links_of(g).ravel().tolist() for g in graphs],
+        "x": x,
+        "y": y,
+    }
+
+
+def step_traces(
+    steps: Steps, at: int, distances: ModelDistances | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return what the traces of `walk_canvas` hold at one step, by their part."""
+    graph = steps["graph"][at]
+    x, y = (steps[axis][min(graph, len(steps[axis]) - 1)] for axis in ("x", "y"))
+    trail, asked = steps["trail"][at], steps["asked"][at]
+    here = steps["here"][at]
+    small, large = steps["sizes"]
+    sizes, rims = [small] * len(x), [1] * len(x)
+    for k in asked:
+        sizes[k], rims[k] = large, 3
+    clients: dict[str, Any] = {"x": x, "y": y}
+    clients["marker"] = {"size": sizes, "line": {"width": rims}}
+    if distances is not None:
+        filled = dot_colours(distances, steps, at)
+        clients["marker"]["color"], clients["hovertext"] = filled["color"], filled["text"]
+    return {
+        "links": _lines(x, y, steps["links"][graph]),
+        "around": _lines(x, y, [k for other in asked for k in (here[0], other)] if here else []),
+        "path": {"x": [x[k] for k in trail], "y": [y[k] for k in trail]},
+        "clients": clients,
+        "here": {"x": [x[k] for k in here], "y": [y[k] for k in here]},
+    }
+
+
+def walk_canvas(
+    run: Run, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
+) -> go.Figure:
+    """Return the figure of a walk whose traces `step_traces` fills."""
+    recorded = _walk_of(run)
+    metres = bool(recorded.places.size)
+    figure = canvas(HEIGHT, hovermode="closest")
+    for part, line in (
+        ("links", {"color": LIGHT["strip"], "width": 1}),
+        ("around", {"color": style.light, "width": 2}),
+        ("path", {"color": LIGHT["ink"], "width": 2, "dash": "2px,3px"}),
+    ):
+        figure.add_scatter(mode="lines", line=line, hoverinfo="skip", meta={"part": part})
+    _add_clients(figure, run, style, distances)
+    figure.add_scatter(
+        mode="markers",
+        marker={
+            "symbol": "circle-open",
+            "size": 12 + steps["sizes"][1],
+            "color": LIGHT["ink"],
+            "line": {"width": 3},
+        },
+        hoverinfo="skip",
+        meta={"part": "here"},
+    )
+    for axis in ("x", "y"):
+        low, high = min(map(min, steps[axis])), max(map(max, steps[axis]))
+        margin = 0.06 * (high - low) or 1.0
+        settings = {"range": [low - margin, high + margin], "showgrid": metres}
+        settings["constrain"] = "domain"  # one scale for both, and no empty ground beside them
+        settings |= {"title_text": f"{axis} (m)"} if metres else {"showticklabels": False}
+        figure.update_layout({f"{axis}axis": settings})
+    figure.update_yaxes(scaleanchor="x", scaleratio=1)
+    return figure
+
+
+def _add_clients(
+    figure: go.Figure, run: Run, style: LineStyle, distances: ModelDistances | None
+) -> None:
+    """Add a dot for each client, filled by how far its own model is from the server's."""
+    clients = _walk_of(run).clients
+    counted = positions(run).value_counts().reindex(clients, fill_value=0)
+    filled: dict[str, Any] = {"color": LIGHT["background"]}
+    hover = "client %{customdata[0]}, visited %{customdata[1]} times"
+    if distances is not None:
+        hover += "<br>%{hovertext}"
+        filled = {
+            "colorscale": fade(style),
+            "cmin": 0,
+            "cmax": distances["top"],
+            "colorbar": colorbar("distance of a client's own model")
+            | {"orientation": "h", "y": -0.16, "yanchor": "top", "len": 0.6},
+        }
+        filled["colorbar"]["title"]["side"] = "top"
+        figure.update_layout(margin_b=124, height=HEIGHT + 72)
+    few = len(clients) <= NAMED
+    figure.add_scatter(
+        mode="markers+text" if few else "markers",
+        text=[str(client) for client in run.called(clients)] if few else None,
+        textposition="top right",
+        textfont={"color": LIGHT["muted"], "size": 11},
+        marker=filled | {"line": {"color": style.light}, "opacity": 1},
+        customdata=list(zip(run.called(clients), counted.tolist(), strict=True)),
+        hovertemplate=f"{hover}<extra></extra>",
+        cliponaxis=False,
+        meta={"part": "clients"},
+    )
+
+
+def visits(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw how often each client was visited against the walk's law in the long run.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+
+    Returns
+    -------
+    Figure
+        With ``layout.meta["note"]``: what was left out, empty if nothing was.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk.
+    """
+    run = results.run(name, seed)
+    _walk_of(run)
+    counts = visit_counts(run)
+    shown = counts.iloc[:_BARS]
+    at = np.arange(len(shown))
+    figure = canvas(300, hovermode="closest", bargap=0.25)
+    known = bool(shown["law"].notna().any())
+    long = ", in the long run %{customdata[2]:.3~g} %" if known else ""
+    figure.add_bar(
+        x=at,
+        y=100 * shown["share"],
+        marker={"color": algorithm_styles(results)[name].light, "line": {"width": 0}},
+        customdata=list(
+            zip(run.called(shown.index), shown["visits"], 100 * shown["law"], strict=True)
+        ),
+        hovertemplate="client %{customdata[0]}<br>visited %{customdata[1]} times, "
+        f"%{{y:.3~g}} %{long}<extra></extra>",
+        meta={"part": "visits"},
+    )
+    if known:
+        figure.add_scatter(
+            x=at,
+            y=100 * shown["law"],
+            mode="lines+markers",
+            line={"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"},
+            marker={"color": LIGHT["ink"], "size": 5 if len(shown) <= NAMED else 1},
+            hoverinfo="skip",
+            meta={"part": "law"},
+        )
+    few = len(shown) <= NAMED
+    figure.update_xaxes(title_text="client, the likeliest in the long run first", showgrid=False)
+    figure.update_xaxes(range=[-0.6, len(shown) - 0.4], showticklabels=few)
+    if few:
+        figure.update_xaxes(tickvals=at, ticktext=[str(c) for c in run.called(shown.index)])
+    figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
+    left_out = len(counts) - len(shown)
+    note = f"Drawn: {len(shown):,} of {len(counts):,} clients." if left_out else ""
+    figure.layout.meta = {"note": note}
+    return figure
+
+
+def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
+    """Draw the second eigenvalue of the walk on the graph of every recorded round.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    name : str
+        The algorithm.
+    seed : int
+        The seed; its run must have a walk.
+
+    Returns
+    -------
+    Figure
+        One line of steps over the rounds.
+
+    Raises
+    ------
+    ValueError
+        If the server of the run did not walk.
+    """
+    recorded = _walk_of(results.run(name, seed))
+    figure = canvas(240, hovermode="x unified")
+    figure.add_scatter(
+        x=recorded.round,
+        y=recorded.lambda_2[recorded.graph],
+        mode="lines",
+        line={"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"},
+        hovertemplate="%{y:.4f}<extra></extra>",
+        meta={"part": "lambda_2"},
+    )
+    figure.update_xaxes(title_text="round", showgrid=False)
+    figure.update_yaxes(title_text="second eigenvalue")
+    figure.update_layout(xaxis_unifiedhovertitle_text="round %{x}")
+    return figure
+
+
+def _walk_of(run: Run) -> Walked:
+    if run.walk is None:
+        raise ValueError(f"the server of {run.name}, seed {run.seed}, did not walk")
+    return run.walk
+
+
+def _lines(x: Sequence[float], y: Sequence[float], ends: Sequence[int]) -> dict[str, Any]:
+    """Return lines between pairs of clients, given one after the other."""
+    pairs = list(zip(ends[::2], ends[1::2], strict=True))
+    return {
+        axis: [value for i, j in pairs for value in (at[i], at[j], None)]
+        for axis, at in (("x", x), ("y", y))
+    }
+
+
+def _thinned(recorded: Walked, weights: Sequence[int], most: int) -> Ints:
+    """Return evenly spaced steps, the last included, that take about so many numbers."""
+    count, each = len(weights), np.asarray(weights)
+    links = 2 * np.diff(recorded.starts) + (
+        2 * len(recorded.clients) if recorded.places.size else 0
+    )
+    shown = count
+    while True:
+        chosen = thin(np.arange(count), shown)
+        total = each[chosen].sum() + links[np.unique(recorded.graph[chosen])].sum()
+        if total <= most or shown <= 2:
+            return chosen
+        shown = max(2, min(shown - 1, int(shown * most / total)))
+
+
+def _places(recorded: Walked, graphs: Ints) -> tuple[list[list[float]], list[list[float]]]:
+    """Return where clients are drawn: in metres, or so that links have one length, about."""
+    if recorded.places.size:
+        where = recorded.places[graphs].round(1)
+    else:
+        where = _laid_out(len(recorded.clients), recorded.links)[None].round(4)
+    return where[..., 0].tolist(), where[..., 1].tolist()
+
+
+def _laid_out(count: int, links: Floats) -> Floats:
+    """Return places (K, 2) by Kamada and Kawai (1989), of all links that there ever were."""
+    graph = nx.Graph()
+    graph.add_nodes_from(range(count))
+    graph.add_edges_from(links.tolist())
+    steps = dict(nx.all_pairs_shortest_path_length(graph))
+    far = 1 + max(max(row.values()) for row in steps.values())  # between parts
+    lengths = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
+    places = nx.kamada_kawai_layout(graph, dist=lengths)
+    return np.array([places[k] for k in range(count)])
+
+
+def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:
+    """Return the place of a path, whose steps name their links and spots by place too."""
+    links = [shared["links"].place(ends) for ends in steps["links"]]
+    spots = [shared["spots"].place(list(xy)) for xy in zip(steps["x"], steps["y"], strict=True)]
+    path = {name: value for name, value in steps.items() if name not in ("x", "y", "graph")}
+    path["links"] = [links[g] for g in steps["graph"]]
+    path["spots"] = [spots[min(g, len(spots) - 1)] for g in steps["graph"]]
+    return shared["paths"].place(path)
+
+
+def positions(run: Run) -> pd.Series:
+    """Return the server's position, indexed by round from 1."""
+    rows = run.rounds[(run.rounds["round"] > 0) & (run.rounds["position"] >= 0)]
+    return rows.set_index("round")["position"].astype(int)
+
+
+def disconnected(run: Run) -> tuple[int, int]:
+    """Return in how many rounds the graph was not connected, and in how many it was repaired.
+
+    Both are 0 if that was not recorded.
+    """
+    rows = run.rounds
+    if not {"connected", "repaired"} <= set(rows):
+        return 0, 0
+    return int((rows["connected"] == 0).sum()), int((rows["repaired"] == 1).sum())
+
+
+def visit_counts(run: Run) -> pd.DataFrame:
+    """Return visits and stationary probability of each client, the most likely first.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by client, with ``visits`` (count), ``share`` and ``law`` (0 to 1; NaN if
+        unknown). The law is the mean over the graphs of the recorded rounds; if unknown, only
+        visited clients have a row.
+    """
+    assert run.walk is not None
+    counted = positions(run).value_counts()
+    law = run.walk.law[run.walk.graph]
+    if law.shape[1]:
+        frame = pd.DataFrame({"law": law.mean(axis=0)})
+        frame["visits"] = counted.reindex(frame.index, fill_value=0)
+    else:
+        frame = pd.DataFrame({"visits": counted, "law": np.nan})
+    frame["share"] = frame["visits"] / max(1, int(counted.sum()))
+    frame.index.name = "client"
+    ordered = frame.assign(close=-frame["law"].round(9), often=-frame["visits"])
+    return ordered.sort_values(["close", "often"], kind="stable")[["visits", "share", "law"]]
+
+
+def misplaced(run: Run) -> float:
+    """Return the total variation distance between visits and stationary law, 0 to 1.
+
+    NaN if the law is unknown.
+    """
+    frame = visit_counts(run)
+    return float((frame["share"] - frame["law"]).abs().sum(skipna=False) / 2)
+
+
+def title(run: Run) -> str:
+    """Return how many clients the server of a run visited, and how many it asked at a time."""
+    visited, name = positions(run), quoted(run.name)
+    total = int(run.info.get("clients") or len(run.clients))
+    number = visited.nunique()
+    clients = f"all {total:,}" if number == total else f"{number:,} of {total:,}"
+    asked = float(run.rounds.loc[run.rounds["round"] > 0, "participants"].mean())
+    return (
+        f"In {len(visited):,} rounds the server of {name} visited {clients} clients, and "
+        f"{units.number(asked, 2)} took part in a round on average"
+    )
+
+
+def note(run: Run, steps: int) -> str:
+    """Return what of a walk is not drawn, and how often its graph was not connected."""
+    assert run.walk is not None
+    rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
+    parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
+    if (drawn := len(run.walk.clients)) < total:
+        parts.append(f"the {drawn:,} most visited of {total:,} clients")
+    drawn_parts = f"Drawn: {' and '.join(parts)}." if parts else ""
+    return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
+
+
+def _apart(run: Run, rounds: int) -> str:
+    """Return in how many rounds the graph was not connected, empty if in none."""
+    apart, repaired = disconnected(run)
+    if not apart:
+        return ""
+    added = {0: "it stayed so", apart: "links were added to connect it"}
+    text = added.get(repaired, f"links were added in {repaired:,} of them")
+    return f"The graph was not connected in {apart:,} of {rounds:,} rounds; {text}."
+
+
+def visits_title(run: Run) -> str:
+    """Return who was visited most and least, and how far that is from the long run."""
+    counts = visit_counts(run)["visits"]
+    most, least = int(counts.max()), int(counts.min())
+    never = int((counts == 0).sum())
+    often, rare = run.called((counts.idxmax(), counts.idxmin()))
+    seldom = f"client {rare} {f'least, {times(least)}' if least else 'never'}"
+    seldom = f"{never:,} clients never" if never > 1 else seldom
+    text = f"Client {often} was visited most, {times(most)}, {seldom}"
+    if most == least:
+        text = f"Every client was visited {times(most)}"
+    elsewhere = misplaced(run)
+    if math.isnan(elsewhere):
+        return text
+    return f"{text}; {units.share(elsewhere)} of the visits would lie elsewhere in the long run"
+
+
+def eigenvalues_title(run: Run) -> str:
+    """Return in how many moves the walk forgets where it began."""
+    assert run.walk is not None
+    known = run.walk.lambda_2[run.walk.graph]
+    low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
+    if math.isnan(middle):
+        return "The second eigenvalue of walks on so large a graph is not known"
+    value = units.number(middle)
+    if low != high:
+        value = f"between {units.number(low)} and {units.number(high)}, mostly near {value}"
+    return f"{_memory(middle)}: its second eigenvalue is {value}"
+
+
+def _memory(eigenvalue: float) -> str:
+    """Return after how many moves a tenth is left of what the position tells of the start."""
+    if eigenvalue >= 1 - 1e-12:
+        return "The walk never forgets where it began"
+    moves = math.ceil(math.log(0.1) / math.log(eigenvalue)) if eigenvalue > 0 else 1
+    return f"The walk forgets nine tenths of where it was in {moves:,} move{'s' * (moves != 1)}"
 
 
 class WalkPanel(Panel):
@@ -29,9 +572,10 @@ class WalkPanel(Panel):
     A run whose server did not walk is no choice here.
     """
 
-    name = "walk"
-    order = 60
-    question = "Where did the server walk?"
+    name: ClassVar[str] = "walk"
+    section = Section.WALK
+    rank = 0
+    draws = (walk, visits, eigenvalues)
     trail = TRAIL
 
     @cached_property
@@ -104,101 +648,3 @@ class WalkPanel(Panel):
         """The first figure of eigenvalues; None where no graph changes."""
         figures = (walk["eigenvalues"] for walk in self.payload["walks"])
         return next((figure for figure in figures if figure), None)
-
-
-class Unique:
-    """Values of which equal ones are kept once."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, value: Any) -> int:
-        """Return the place of an equal value; append the value if there is none."""
-        key = json.dumps(value)
-        if key not in self._places:
-            self._places[key] = len(self.values)
-            self.values.append(value)
-        return self._places[key]
-
-
-def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:
-    """Return the place of a path, whose steps name their links and spots by place too."""
-    links = [shared["links"].place(ends) for ends in steps["links"]]
-    spots = [shared["spots"].place(list(xy)) for xy in zip(steps["x"], steps["y"], strict=True)]
-    path = {name: value for name, value in steps.items() if name not in ("x", "y", "graph")}
-    path["links"] = [links[g] for g in steps["graph"]]
-    path["spots"] = [spots[min(g, len(spots) - 1)] for g in steps["graph"]]
-    return shared["paths"].place(path)
-
-
-def title(run: Run) -> str:
-    """Return how many clients the server of a run visited, and how many it asked at a time."""
-    visited, name = positions(run), quoted(run.name)
-    total = int(run.info.get("clients") or len(run.clients))
-    number = visited.nunique()
-    clients = f"all {total:,}" if number == total else f"{number:,} of {total:,}"
-    asked = float(run.rounds.loc[run.rounds["round"] > 0, "participants"].mean())
-    return (
-        f"In {len(visited):,} rounds the server of {name} visited {clients} clients, and "
-        f"{units.number(asked, 2)} took part in a round on average"
-    )
-
-
-def note(run: Run, steps: int) -> str:
-    """Return what of a walk is not drawn, and how often its graph was not connected."""
-    assert run.walk is not None
-    rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
-    parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
-    if (drawn := len(run.walk.clients)) < total:
-        parts.append(f"the {drawn:,} most visited of {total:,} clients")
-    drawn_parts = f"Drawn: {' and '.join(parts)}." if parts else ""
-    return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
-
-
-def _apart(run: Run, rounds: int) -> str:
-    """Return in how many rounds the graph was not connected, empty if in none."""
-    apart, repaired = disconnected(run)
-    if not apart:
-        return ""
-    added = {0: "it stayed so", apart: "links were added to connect it"}
-    text = added.get(repaired, f"links were added in {repaired:,} of them")
-    return f"The graph was not connected in {apart:,} of {rounds:,} rounds; {text}."
-
-
-def visits_title(run: Run) -> str:
-    """Return who was visited most and least, and how far that is from the long run."""
-    counts = count_visits(run)["visits"]
-    most, least = int(counts.max()), int(counts.min())
-    never = int((counts == 0).sum())
-    often, rare = run.called((counts.idxmax(), counts.idxmin()))
-    seldom = f"client {rare} {f'least, {times(least)}' if least else 'never'}"
-    seldom = f"{never:,} clients never" if never > 1 else seldom
-    text = f"Client {often} was visited most, {times(most)}, {seldom}"
-    if most == least:
-        text = f"Every client was visited {times(most)}"
-    elsewhere = misplaced(run)
-    if math.isnan(elsewhere):
-        return text
-    return f"{text}; {units.share(elsewhere)} of the visits would lie elsewhere in the long run"
-
-
-def eigenvalues_title(run: Run) -> str:
-    """Return in how many moves the walk forgets where it began."""
-    assert run.walk is not None
-    known = run.walk.lambda_2[run.walk.graph]
-    low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
-    if math.isnan(middle):
-        return "The second eigenvalue of walks on so large a graph is not known"
-    value = units.number(middle)
-    if low != high:
-        value = f"between {units.number(low)} and {units.number(high)}, mostly near {value}"
-    return f"{_memory(middle)}: its second eigenvalue is {value}"
-
-
-def _memory(eigenvalue: float) -> str:
-    """Return after how many moves a tenth is left of what the position tells of the start."""
-    if eigenvalue >= 1 - 1e-12:
-        return "The walk never forgets where it began"
-    moves = math.ceil(math.log(0.1) / math.log(eigenvalue)) if eigenvalue > 0 else 1
-    return f"The walk forgets nine tenths of where it was in {moves:,} move{'s' * (moves != 1)}"

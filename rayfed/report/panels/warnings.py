@@ -4,19 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import ClassVar
 
-from rayfed.report.panels.base import Panel
+from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import joined, listed, quoted
 from rayfed.report.read.results import Results, Run
 
 MOST_SHOWN = 5  # warnings beyond these are folded away
 
 
+def warnings(results: Results) -> Iterator[tuple[str, str]]:
+    """Yield who warns, as algorithms with their seeds, and of what; the same warning once."""
+    warning: dict[str, list[Run]] = {}
+    for run in results.runs_found:
+        for text in dict.fromkeys(run.info.get("warnings") or []):
+            warning.setdefault(str(text).removeprefix(f"{run.label}: "), []).append(run)
+    for text, runs in warning.items():
+        yield ("all runs" if len(runs) == len(results.runs_found) > 1 else _who(runs)), text
+
+
+def _who(runs: Sequence[Run]) -> str:
+    """Return runs as a sentence names them: by algorithm, with the seeds of each."""
+    seeds: dict[str, list[str]] = {}
+    for run in runs:
+        seeds.setdefault(run.name, []).append(str(run.seed))
+    return joined(
+        [
+            f"{quoted(name)} (seed{'s' if len(mine) > 1 else ''} {listed(mine)})"
+            for name, mine in seeds.items()
+        ]
+    )
+
+
 class WarningsPanel(Panel):
     """The warnings, where the runs are seen first."""
 
-    name = "warnings"
-    order = 15
+    name: ClassVar[str] = "warnings"
+    section = Section.RESULTS
+    rank = 10
 
     @cached_property
     def warnings(self) -> list[tuple[str, str]]:
@@ -44,26 +69,3 @@ class WarningsPanel(Panel):
     def folded(self) -> list[tuple[str, str]]:
         """The others."""
         return self.warnings[MOST_SHOWN:]
-
-
-def warnings(results: Results) -> Iterator[tuple[str, str]]:
-    """Yield who warns, as algorithms with their seeds, and of what; the same warning once."""
-    warning: dict[str, list[Run]] = {}
-    for run in results.runs_found:
-        for text in dict.fromkeys(run.info.get("warnings") or []):
-            warning.setdefault(str(text).removeprefix(f"{run.label}: "), []).append(run)
-    for text, runs in warning.items():
-        yield ("all runs" if len(runs) == len(results.runs_found) > 1 else _who(runs)), text
-
-
-def _who(runs: Sequence[Run]) -> str:
-    """Return runs as a sentence names them: by algorithm, with the seeds of each."""
-    seeds: dict[str, list[str]] = {}
-    for run in runs:
-        seeds.setdefault(run.name, []).append(str(run.seed))
-    return joined(
-        [
-            f"{quoted(name)} (seed{'s' if len(mine) > 1 else ''} {listed(mine)})"
-            for name, mine in seeds.items()
-        ]
-    )

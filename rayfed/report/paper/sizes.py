@@ -60,7 +60,7 @@ def laid_out(figure: go.Figure, size: str) -> Sheet:
     Parameters
     ----------
     figure : Figure
-        What a function of `rayfed.report.figures` returned; it is not changed.
+        What a function of `rayfed.report.gallery.kinds` returned; it is not changed.
     size : str
         A key of `WIDTHS_IN`.
     """

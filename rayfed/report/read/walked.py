@@ -1,19 +1,15 @@
-"""Walks of a server, as recorded in ``walk.npz``, and its visits."""
+"""Walks of a server, as recorded in ``walk.npz``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from rayfed.core.files import read_arrays, reading
-
-if TYPE_CHECKING:
-    from rayfed.report.read.results import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,53 +62,3 @@ class Walked:
     def changes(self) -> bool:
         """Whether the graph changed."""
         return len(self.lambda_2) > 1
-
-
-def positions(run: Run) -> pd.Series:
-    """Return the server's position, indexed by round from 1."""
-    rows = run.rounds[(run.rounds["round"] > 0) & (run.rounds["position"] >= 0)]
-    return rows.set_index("round")["position"].astype(int)
-
-
-def disconnected(run: Run) -> tuple[int, int]:
-    """Return in how many rounds the graph was not connected, and in how many it was repaired.
-
-    Both are 0 if that was not recorded.
-    """
-    rows = run.rounds
-    if not {"connected", "repaired"} <= set(rows):
-        return 0, 0
-    return int((rows["connected"] == 0).sum()), int((rows["repaired"] == 1).sum())
-
-
-def visits(run: Run) -> pd.DataFrame:
-    """Return visits and stationary probability of each client, the most likely first.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by client, with ``visits`` (count), ``share`` and ``law`` (0 to 1; NaN if
-        unknown). The law is the mean over the graphs of the recorded rounds; if unknown, only
-        visited clients have a row.
-    """
-    assert run.walk is not None
-    counted = positions(run).value_counts()
-    law = run.walk.law[run.walk.graph]
-    if law.shape[1]:
-        frame = pd.DataFrame({"law": law.mean(axis=0)})
-        frame["visits"] = counted.reindex(frame.index, fill_value=0)
-    else:
-        frame = pd.DataFrame({"visits": counted, "law": np.nan})
-    frame["share"] = frame["visits"] / max(1, int(counted.sum()))
-    frame.index.name = "client"
-    ordered = frame.assign(close=-frame["law"].round(9), often=-frame["visits"])
-    return ordered.sort_values(["close", "often"], kind="stable")[["visits", "share", "law"]]
-
-
-def misplaced(run: Run) -> float:
-    """Return the total variation distance between visits and stationary law, 0 to 1.
-
-    NaN if the law is unknown.
-    """
-    frame = visits(run)
-    return float((frame["share"] - frame["law"]).abs().sum(skipna=False) / 2)

@@ -68,7 +68,8 @@ def checks(kind: str) -> dict[str, Check]:
     """
     own = importlib.import_module(f"rayfed.testing.checks.{kind}")
     common = importlib.import_module(__name__)
-    return _found(common) | _found(own)
+    every = _found(common) | _found(own)
+    return {name: check for name, check in every.items() if name not in getattr(own, "EXEMPT", ())}
 
 
 def _found(module: ModuleType) -> dict[str, Check]:

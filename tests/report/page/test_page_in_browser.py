@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 from rayfed.problems.picture import Picture
-from rayfed.report.figures import against, convergence, finals, mixing, walk
 from rayfed.report.figures.palette import DARK, LIGHT
 from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
-from rayfed.report.panels.base import RunPanel, find
+from rayfed.report.panels.against import against
+from rayfed.report.panels.base import RunPanel, Section
+from rayfed.report.panels.convergence import convergence
+from rayfed.report.panels.finals import finals
+from rayfed.report.panels.mixing import mixing
+from rayfed.report.panels.walk import walk
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
@@ -234,7 +238,8 @@ def test_the_reading_on_every_clock(page, x, said):
     clocks = {"round": [0, 1, 2], "time_s": [0, 2, 4]}
     clocks |= {"bytes_up": [0, 100, 200], "updates": [0, 5, 10]}
     runs = [{"name": n, "seed": 0, "data": clocks | {"loss": v}} for n, v in losses.items()]
-    data = {"runs": runs, "columns": {"loss": {"title": "loss", "better": "lower"}}}
+    columns = {"loss": {"title": "loss", "better": "lower", "leaders": list(losses)}}
+    data = {"runs": runs, "columns": columns}
     names = [{"name": name, "family": name, "rival": True} for name in losses]
     view = {"x": x, "y": "loss", "target": 2}
     text = page.execute_script("return curves.reading(...arguments)", data, names, view)
@@ -516,8 +521,8 @@ def elsewhere(page):
     page.switch_to.new_window("tab")
     look(page, 1280, 800)
 
-    def show(folder):
-        report.write(folder)
+    def show(folder, *panels):
+        report.write(folder, panels=panels)
         open_page(page, Results.read(folder))
         return page
 
@@ -622,8 +627,8 @@ class Rounds(RunPanel):
     """A panel that somebody adds, with neither template nor script: the rounds of a run."""
 
     name = "added"
-    order = 52
-    question = "What did the clients do?"
+    section = Section.CLIENTS
+    rank = 15
 
     def title(self, run):
         return f"{run.name} ran {len(run.rounds) - 1} rounds"
@@ -720,9 +725,8 @@ def test_an_address_that_means_nothing_opens_the_first_view(elsewhere, results):
     assert driven.execute_script(SHOWN_VIEW) == first
 
 
-def test_an_added_panel_follows_the_chosen_run(elsewhere, monkeypatch, tmp_path, study_writer):
-    monkeypatch.setattr(report, "find", lambda: [*find()[:6], Rounds, *find()[6:]])
-    driven = elsewhere(study_writer(tmp_path, ["a", "b"], seeds=2, rounds=5))
+def test_an_added_panel_follows_the_chosen_run(elsewhere, tmp_path, study_writer):
+    driven = elsewhere(study_writer(tmp_path, ["a", "b"], seeds=2, rounds=5), Rounds)
     assert title(driven, "added") == "a ran 5 rounds"
     press(driven, "[data-name=b]")
     wait(driven, "document.getElementById('added-title').textContent.startsWith('b ran 5')")

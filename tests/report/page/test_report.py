@@ -11,9 +11,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from rayfed.report.html import environment, keep_units
 from rayfed.report.page import report
-from rayfed.report.page.templates import environment
-from rayfed.report.panels.base import keep_units
 from rayfed.report.read import results
 
 NASTY = "</script><script>alert(1)</script> <!-- ü & \"'"

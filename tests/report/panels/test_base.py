@@ -2,38 +2,20 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
 
+from rayfed.core.errors import ScenarioError
+from rayfed.report import html
 from rayfed.report.figures.style import canvas
-from rayfed.report.page import report, templates
-from rayfed.report.panels import base
-from rayfed.report.panels.base import FigurePanel, RunPanel, find
+from rayfed.report.page import report
+from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, find
 from rayfed.report.read.results import Results
 
-PANELS = Path(base.__file__).parent
 TEMPLATES = Path(report.__file__).parent / "templates" / "panels"
 SCRIPTS = Path(report.__file__).parent / "assets" / "panels"
-
-
-def test_every_file_of_the_folder_with_a_panel_is_found():
-    written = {
-        name
-        for file in PANELS.glob("*.py")
-        for name in re.findall(r'^    name = "([\w-]+)"', file.read_text("utf-8"), re.M)
-    }
-    assert {panel.name for panel in find()} == written
-    assert len(written) >= 14
-
-
-def test_panels_have_different_names_and_places():
-    panels = find()
-    assert len({panel.name for panel in panels}) == len(panels)
-    orders = [panel.order for panel in panels]
-    assert orders == sorted(set(orders))
 
 
 def test_no_template_or_script_is_left_without_its_panel():
@@ -42,18 +24,12 @@ def test_no_template_or_script_is_left_without_its_panel():
     assert {file.stem for file in SCRIPTS.iterdir()} <= names
 
 
-def test_panels_of_one_question_are_neighbours():
-    asked = [panel.question for panel in find() if panel.question]
-    changes = [a for a, b in zip(asked, [*asked[1:], ""], strict=True) if a != b]
-    assert len(changes) == len(set(changes))
-
-
 class OfStudy(FigurePanel):
     """A panel that somebody adds: no template and no script."""
 
     name = "of-study"
-    order = 83
-    question = "Who was left behind?"
+    section = Section.FAIRNESS
+    rank = 35
     how = "Read <it>."
 
     def title(self) -> str:
@@ -69,8 +45,8 @@ class OfRun(RunPanel):
     """A panel with a figure a run."""
 
     name = "of-run"
-    order = 51
-    question = "What did the clients do?"
+    section = Section.CLIENTS
+    rank = 5
 
     def title(self, run) -> str:
         """Return the run."""
@@ -81,26 +57,82 @@ class OfRun(RunPanel):
         return canvas(200, meta={"note": run.name})
 
 
-@pytest.fixture
-def added(monkeypatch) -> Iterator[None]:
-    """Both panels, as if their files were in the folder."""
-    panels = sorted([*find(), OfStudy, OfRun], key=lambda panel: panel.order)
-    monkeypatch.setattr(report, "find", lambda: panels)
+class Words(Panel):
+    """A panel of words alone, in a section of its own."""
+
+    name = "words"
+    section = "What do I make of it?"
+
+    def render(self) -> str:
+        """Return text, which is escaped, since nobody said that it is HTML."""
+        return "1 < 2"
 
 
-def test_an_added_panel_is_on_the_page_with_its_figure(added, tmp_path, study_writer):
-    text = report.page(Results.read(study_writer(tmp_path, seeds=2, rounds=5)))
+def page_of(results, *panels):
+    text = report.page(results, panels=panels)
     body, _, rest = text.partition('<script type="application/json" id="data">')
+    return body, json.loads(rest.partition("</script>")[0])["panels"]
+
+
+def test_an_added_panel_is_on_the_page_with_its_figure(tmp_path, study_writer):
+    results = Results.read(study_writer(tmp_path, seeds=2, rounds=5))
+    body, panels = page_of(results, OfStudy, OfRun)
     assert '<h2 id="of-study-title">A &amp; B took 3\u00a0s</h2>' in body
     assert '<p class="how">Read &lt;it&gt;.</p>' in body
     assert 'id="of-study" style="min-height:123px"' in body
     section = body[body.index("Who was left behind?") :].partition("</section>")[0]
     assert section.index('id="fairness"') < section.index('id="of-study"')
-    panels = json.loads(rest.partition("</script>")[0])["panels"]
     assert panels["of-study"]["figure"]["layout"]["height"] == 123
     runs = panels["of-run"]["runs"]
     assert [run["title"] for run in runs[:2]] == ["fedavg 0", "fedavg 1"]
     assert runs[0]["figure"]["layout"]["meta"]["note"] == "fedavg"
+
+
+def test_a_section_of_ones_own_stands_before_what_was_run(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([2, 1]))
+    body, panels = page_of(Results.read(tmp_path), Words)
+    own = body.index("What do I make of it?")
+    assert body.index('id="results"') < own < body.index("What exactly was run?")
+    assert "1 &lt; 2" in body[own:].partition("</section>")[0]
+    assert panels["words"] is None
+
+
+def of(**members):
+    return type("Other", (FigurePanel,), {"__module__": "somewhere"} | members)
+
+
+def fail(self):
+    """Fail as a mistake of the user's does."""
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("panel", "words"),
+    [
+        (of(name="waste"), "there is a panel 'waste' already"),
+        (of(name="Big Name"), "is no panel with a name"),
+        (of(), "is no panel with a name"),
+        (dict, "is no panel with a name"),
+        ("waste", "write module:Class"),
+        ("pathlib:Path", "of Python's own library"),
+        (of(name="answer", title=lambda self: "", figure=lambda self: canvas(99)), "rename it"),
+        (of(name="mine", title=fail, figure=fail), "cannot be drawn: ZeroDivisionError"),
+        (of(name="mine", payload={"a": float("nan")}), "cannot be drawn: ValueError"),
+        (of(name="mine"), "cannot be drawn: NotImplementedError"),
+    ],
+)
+def test_a_panel_that_cannot_be_shown_is_named(tmp_path, run_writer, rows, panel, words):
+    run_writer(tmp_path, "a", 0, rows([2, 1]))
+    with pytest.raises(ScenarioError) as error:
+        report.page(Results.read(tmp_path), panels=[panel])
+    assert words in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_the_ids_of_the_page_are_of_one_element_each(tmp_path, study_writer):
+    body, _ = page_of(Results.read(study_writer(tmp_path, seeds=2, rounds=5)))
+    ids = re.findall(r'\bid="([^"]+)"', body)
+    assert len(ids) == len(set(ids)) > 20
 
 
 def test_panels_with_nothing_to_show_are_left_out(tmp_path, run_writer, rows):
@@ -112,4 +144,4 @@ def test_panels_with_nothing_to_show_are_left_out(tmp_path, run_writer, rows):
 
 def test_an_unknown_name_in_a_template_is_an_error():
     with pytest.raises(UndefinedError, match="nothing_here"):
-        templates.environment().from_string("{{ nothing_here }}").render()
+        html.environment().from_string("{{ nothing_here }}").render()

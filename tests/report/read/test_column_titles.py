@@ -10,8 +10,8 @@ import rayfed
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.report.best import Aim
-from rayfed.report.figures import convergence
 from rayfed.report.page.report import page
+from rayfed.report.panels.convergence import convergence
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import default_target, first_column, y_columns
 

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from rayfed.report.figures.sweep import sweep_line
-from rayfed.report.panels.sweep import title
+from rayfed.report.panels.sweep import sweep_line, title
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results
 

@@ -1,5 +1,5 @@
 // The convergence figure for any clock, column and target: the traces and their style come from
-// rayfed/report/figures/convergence.py; here they get new numbers.
+// rayfed/report/panels/convergence.py; here they get new numbers.
 const curves = (() => {
   const GAP = 17; // pixels between two labels
   const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
@@ -72,7 +72,7 @@ const curves = (() => {
   // A clock that stands still (a baseline that uploads nothing) becomes a level line.
   function level(c, end) {
     if (c.x.length !== 1) return c;
-    const twice = (values) => [values[0], values[0]];
+    const twice = (values) => values && [values[0], values[0]];
     return { x: [0, end], mean: twice(c.mean), low: twice(c.low), high: twice(c.high) };
   }
 
@@ -112,8 +112,7 @@ const curves = (() => {
   function reading(data, names, view) {
     if (view.target === null) return "";
     const at = crossings(data, view);
-    const lines = new Map(names.map(({ name }) => [name, series.curve(data.runs.filter((run) => run.name === name), view.x, view.y)]));
-    const leading = leaders(data, names, view, lines);
+    const leading = leaders(data, view);
     const having = new Set(data.runs.filter((run) => run.data[view.y]?.some((v) => v !== null)).map((run) => run.name));
     const rows = names.filter(({ name, rival }) => rival && having.has(name) && leading.has(name)).map(({ name }) => {
       const places = at.get(name) ?? [];
@@ -153,18 +152,20 @@ const curves = (() => {
   }
 
   // The names that have their colour: all, or where many settings were swept the best of each
-  // algorithm at the end, or the one that the reader has singled out; see read/series.py.
-  function leaders(data, names, view, lines) {
-    if (names.every(({ name, family }) => name === family)) return new Set(names.map(({ name }) => name));
-    if (view.only) return new Set([view.only]);
-    const sign = data.columns[view.y].better === "higher" ? -1 : 1;
-    const best = new Map();
-    for (const { name, family, failed } of names) {
-      const last = lines.get(name).mean.at(-1);
-      const value = failed || last === undefined ? Infinity : sign * last;
-      if (!best.has(family) || value < best.get(family).value) best.set(family, { name, value });
-    }
-    return new Set([...best.values()].map(({ name }) => name));
+  // algorithm at the end, or the one that the reader has singled out.
+  const leaders = (data, view) => new Set(view.only ? [view.only] : data.columns[view.y].leaders);
+
+  // The mean over seeds of an algorithm with its band.
+  function mean(data, view, name) {
+    const [place, middle, low = middle, high = middle] = data.curves[view.y][view.x][name];
+    return { x: data.grids[place], mean: middle, low, high };
+  }
+
+  // One run: its last value where the clock stands still.
+  function single(run, view) {
+    const { x, y } = series.points(run, view.x, view.y);
+    const kept = [...x.keys()].filter((i) => x[i] !== x[i + 1]);
+    return { x: kept.map((i) => x[i]), mean: kept.map((i) => y[i]) };
   }
 
   // A line in its algorithm's colour, or thin and grey.
@@ -178,10 +179,7 @@ const curves = (() => {
     const made = structuredClone(figure);
     const clock = data.clocks[view.x];
     const visible = names.filter((about) => !view.hidden.has(about.name));
-    const runsOf = (name) => data.runs.filter((run) => run.name === name);
-    const lines = new Map(
-      names.map(({ name }) => [name, series.curve(runsOf(name), view.x, view.y)]),
-    );
+    const lines = new Map(names.map(({ name }) => [name, mean(data, view, name)]));
     const drawn = visible.map(({ name }) => lines.get(name)).filter((c) => c.x.length);
     const end = Math.max(...drawn.map((c) => c.x.at(-1)), 0) / clock.worth || 1;
     // An algorithm of which every run failed has left any scale, so it sets none.
@@ -192,7 +190,7 @@ const curves = (() => {
     const log = positive(scaled) && (view.log ?? helps);
     const range = extent(scaled, log);
     const at = crossings(data, view);
-    const leading = leaders(data, names, view, lines);
+    const leading = leaders(data, view);
     const { others } = figure.layout.meta;
     for (const trace of made.data) {
       const { name, part, seed } = trace.meta;
@@ -200,9 +198,8 @@ const curves = (() => {
       const about = names.find((one) => one.name === name);
       if (others && part === "mean") colourLine(trace, about, leading.has(name), others);
       if (part !== "crossing") {
-        const mine = runsOf(name).filter((run) => run.seed === seed);
-        const single = part === "seed" && series.curve(mine, view.x, view.y);
-        fill(trace, single || lines.get(name), clock.worth, end);
+        const run = part === "seed" && data.runs.find((one) => one.name === name && one.seed === seed);
+        fill(trace, run ? single(run, view) : lines.get(name), clock.worth, end);
         continue;
       }
       const places = about.baseline || !leading.has(name) ? [] : (at.get(name) ?? []).filter((place) => place !== null);

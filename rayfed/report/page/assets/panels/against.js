@@ -1,20 +1,14 @@
-// Two columns against each other: lines and style come from rayfed/report/figures/against.py.
-page.add("against", ({ figure, first }) => {
+// Two columns against each other: lines and style come from rayfed/report/panels/against.py.
+page.add("against", ({ figure, first, means }) => {
   const { data, view } = page;
   const all = data.panels.convergence.curves;
   const chosen = { ...first };
 
-  // Means over seeds of both columns at the rounds in which every seed has both.
+  // The means of both columns at the rounds that have both.
   function path(name, worth) {
-    const runs = all.runs.filter((run) => run.name === name).map((run) => {
-      const [rounds, xs, ys] = ["round", chosen.x, chosen.y].map((column) => run.data[column] ?? []);
-      const known = [...rounds.keys()].filter((i) => (xs[i] ?? null) !== null && (ys[i] ?? null) !== null);
-      return new Map(known.map((i) => [rounds[i], [xs[i] / worth, ys[i]]]));
-    }).filter((pairs) => pairs.size);
-    if (!runs.length) return { rounds: [], x: [], y: [] };
-    const rounds = [...runs[0].keys()].filter((round) => runs.every((pairs) => pairs.has(round)));
-    const [x, y] = [0, 1].map((k) => rounds.map((round) => series.mean(runs.map((pairs) => pairs.get(round)[k]))));
-    return { rounds, x, y };
+    const [rounds, xs, ys] = ["round", chosen.x, chosen.y].map((column) => means[name][column] ?? []);
+    const kept = [...rounds.keys()].filter((i) => (xs[i] ?? null) !== null && (ys[i] ?? null) !== null);
+    return { rounds: kept.map((i) => rounds[i]), x: kept.map((i) => xs[i] / worth), y: kept.map((i) => ys[i]) };
   }
 
   const title = (column) => (all.clocks[column]?.plain ?? all.columns[column].title);

@@ -1,15 +1,12 @@
 // Final values of the column that is chosen to be shown.
 page.add("finals", ({ figure, columns }) => {
-  const mean = (values) => (values.length ? [series.mean(values)] : []);
-
   function draw() {
     const chosen = columns[page.view.y];
     if (!chosen) return Promise.resolve();
     page.say("finals-title", chosen.title);
     const made = structuredClone(figure);
     for (const trace of made.data) {
-      const values = chosen.values[trace.meta.name] ?? [];
-      trace.x = trace.meta.part === "mean" ? mean(values) : values;
+      trace.x = chosen[trace.meta.part][trace.meta.name] ?? [];
       trace.y = trace.x.map(() => trace.y[0]);
     }
     const { title, tickfont, ...axis } = chosen.axis;

@@ -1,4 +1,4 @@
-// The walk: a step of it as rayfed/report/figures/walk.py draws it, a slider, a button that plays.
+// The walk: a step of it as rayfed/report/panels/walk.py draws it, a slider, a button that plays.
 page.add("walk", ({ walks: runs, shared }) => {
   const PAUSE_MS = 280;
   const PHONE = 470; // pixels, as in page.css, so that nothing jumps
@@ -18,7 +18,7 @@ page.add("walk", ({ walks: runs, shared }) => {
     return pairs;
   }
 
-  // Colours and words of rayfed/report/figures/distances.py.
+  // Colours and words of rayfed/report/panels/walk.py.
   function fill(distances, steps, k) {
     const row = distances.newest[k];
     const evaluated = units.count(distances.round[row]);

@@ -1,0 +1,78 @@
+"""HTML of the page by Jinja2, which escapes everything that comes from a user."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from rayfed.report.figures.palette import LineStyle
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))")
+_FOLDER = resources.files("rayfed.report.page")
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates.
+
+    A filter ``keep_units``, a function ``dashes`` and the ``terms`` of the field are added to what
+    Jinja2 has; an unknown name is an error.
+    """
+    made = Environment(
+        loader=PackageLoader("rayfed.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["keep_units"] = keep_units
+    made.globals["dashes"] = dashes
+    made.globals["terms"] = json.loads(asset("terms.json"))
+    made.policies["json.dumps_kwargs"] = {
+        "separators": (",", ":"),
+        "allow_nan": False,
+        "ensure_ascii": False,
+    }
+    return made
+
+
+def asset(name: str) -> str:
+    """Return the text of a file in ``rayfed/report/page/assets``."""
+    return (_FOLDER / "assets" / name).read_text(encoding="utf-8")
+
+
+def scripts() -> str:
+    """Return all scripts of the page: the shared ones, then those of the panels."""
+    shared = _FOLDER / "assets"
+    files = [
+        file
+        for folder in (shared, shared / "panels")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".js")
+    ]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def panel_template(name: str) -> Template:
+    """Return the template of a panel: one of its own, or that of a plain figure."""
+    return environment().select_template([f"panels/{name}.html", "figure.html"])
+
+
+def dashes(style: LineStyle) -> str:
+    """Return a dash pattern as SVG writes it, empty for a solid line."""
+    return "" if style.dash == "solid" else style.dash.replace("px", "")
+
+
+def keep_units(text: str) -> str:
+    r"""Return a sentence in which no line ends between a number and its unit.
+
+    Examples
+    --------
+    >>> keep_units("23 % of 3 h 12 min").split(" ")
+    ['23\xa0%', 'of', '3\xa0h', '12\xa0min']
+    """
+    return _UNIT.sub("\u00a0", text)

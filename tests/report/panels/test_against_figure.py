@@ -1,0 +1,47 @@
+"""Two columns against each other: means over seeds, round by round."""
+
+import pytest
+
+from rayfed.report.gallery import figure as named
+from rayfed.report.panels.against import against, title
+from rayfed.report.read.results import Results
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def results(tmp_path, run_writer, rows):
+    """Two seeds; the second is evaluated in rounds 0 and 2 alone."""
+    run_writer(tmp_path, "a", 0, rows([8, 4, 2], "a", accuracy=[0.1, 0.5, 0.7]))
+    run_writer(tmp_path, "a", 1, rows([6, NAN, 4], "a", 1, accuracy=[0.3, NAN, 0.9]))
+    return Results.read(tmp_path)
+
+
+def line(figure):
+    trace = next(t for t in figure.data if t.meta["part"] == "path")
+    return trace.customdata.tolist(), trace.x.tolist(), trace.y.tolist()
+
+
+def test_means_are_over_the_rounds_that_every_seed_has(results):
+    assert line(against(results, "loss", "accuracy")) == ([0, 2], [7, 3], pytest.approx([0.2, 0.8]))
+
+
+def test_a_clock_is_in_its_unit(results):
+    figure = against(results, "bytes_up", "accuracy")  # 100 bytes a round
+    assert line(figure)[1] == [0, 200]
+    assert figure.layout.xaxis.title.text == "bytes uploaded (B)"
+
+
+def test_the_dot_is_the_last_round(results):
+    end = next(t for t in against(results).data if t.meta["part"] == "end")
+    assert (list(end.x), list(end.y)) == ([3], [pytest.approx(0.8)])
+
+
+def test_it_is_drawn_by_name_for_any_two_columns(results):
+    assert line(named(results, "against", {"x": "accuracy", "y": "loss"}))[2] == [7, 3]
+    assert title(results, "time_s", "accuracy") == "accuracy against simulated time"
+
+
+def test_columns_that_no_round_has_together_are_refused(results):
+    with pytest.raises(ValueError, match="no run has test_loss and loss in the same rounds"):
+        against(results, "test_loss", "loss")

@@ -1,0 +1,105 @@
+"""The convergence figure: numbers, crossings and labels."""
+
+import numpy as np
+import pytest
+
+from rayfed.report.panels.convergence import convergence
+from rayfed.report.read.results import Results
+
+
+@pytest.fixture
+def results(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([8, 6, 4, 2]))
+    run_writer(tmp_path, "fedavg", 1, rows([8, 4, 2, 1]))
+    run_writer(tmp_path, "centralised", 0, rows([8, 1, 1, 1], bytes_up=np.zeros(4, int)))
+    return Results.read(tmp_path)
+
+
+def trace(figure, name, part):
+    return next(t for t in figure.data if t.meta == {"name": name, "part": part})
+
+
+def test_line_and_band_are_mean_and_deviation(results):
+    figure = convergence(results)
+    assert list(trace(figure, "fedavg", "mean").y) == [8, 5, 3, 1.5]
+    band = trace(figure, "fedavg", "band")
+    assert list(band.x) == [0, 1, 2, 3, 3, 2, 1, 0]
+    assert band.y[1] == 6  # of seeds that end at 4 and 6
+    assert band.y[-2] == 4
+
+
+def test_each_run_has_its_crossing_and_baselines_have_none(results):
+    figure = convergence(results, target=2.0)
+    assert sorted(trace(figure, "fedavg", "crossing").x) == [2, 3]
+    assert list(trace(figure, "fedavg", "crossing").y) == [2, 2]
+    assert list(trace(figure, "centralised", "crossing").x) == []
+    line = figure.layout.shapes[0]
+    assert line.y0 == 2.0
+    assert line.label.texttemplate == "target %{y0:.6~g}"  # follows the line where it is moved
+
+
+def test_a_clock_that_stands_still_is_a_level_line(results):
+    figure = convergence(results, x="bytes_up")
+    assert list(trace(figure, "centralised", "mean").y) == [1, 1]
+    assert list(trace(figure, "centralised", "mean").x) == [0, 300]
+    assert figure.layout.xaxis.title.text == "bytes uploaded (B)"
+
+
+def test_single_seeds_are_faint_where_they_are_few(results, tmp_path, run_writer, rows):
+    seeds = [t for t in convergence(results).data if t.meta["part"] == "seed"]
+    mine = {t.meta["seed"]: list(t.y) for t in seeds if t.meta["name"] == "fedavg"}
+    assert mine == {0: [8, 6, 4, 2], 1: [8, 4, 2, 1]}
+    assert all(line.opacity < 0.5 and line.zorder < 0 for line in seeds)
+    for seed in range(6):
+        run_writer(tmp_path / "six", "fedavg", seed, rows([8, 6]))
+    run_writer(tmp_path / "one", "fedavg", 0, rows([8, 6]))
+    for folder in ("six", "one"):
+        parts = {t.meta["part"] for t in convergence(Results.read(tmp_path / folder)).data}
+        assert "seed" not in parts
+
+
+@pytest.mark.parametrize(("end", "scale"), [(0.11, "linear"), (0.09, "log")])
+def test_a_log_axis_from_a_factor_of_ten(tmp_path, run_writer, rows, end, scale):
+    run_writer(tmp_path, "fedavg", 0, rows([1.0, end]))
+    assert convergence(Results.read(tmp_path)).layout.yaxis.type == scale
+
+
+def test_log_only_where_it_helps(results, tmp_path, run_writer, rows):
+    assert convergence(results).layout.yaxis.type == "linear"
+    assert convergence(results, log=True).layout.yaxis.type == "log"
+    run_writer(tmp_path / "deep", "fedavg", 0, rows([1, 1e-3, 1e-9]))
+    deep = convergence(Results.read(tmp_path / "deep"))
+    assert deep.layout.yaxis.type == "log"
+    assert deep.layout.yaxis.dtick == 2
+    assert deep.layout.yaxis.range[0] == pytest.approx(-9 - 0.04 * 9)
+
+
+def test_names_stand_at_line_ends_in_their_colour(results):
+    figure = convergence(results)
+    labels = {label.text: label for label in figure.layout.annotations}
+    assert set(labels) == {"fedavg", "centralised"}
+    assert labels["fedavg"].font.color == trace(figure, "fedavg", "mean").line.color
+
+
+def test_many_algorithms_get_a_legend(tmp_path, run_writer, rows):
+    for i in range(9):
+        run_writer(tmp_path, f"a{i}", 0, rows([2, 1]))
+    figure = convergence(Results.read(tmp_path))
+    assert figure.layout.showlegend
+    assert not figure.layout.annotations
+    assert sum(bool(t.showlegend) for t in figure.data) == 9
+
+
+def test_a_run_that_failed_before_its_first_round_is_a_cross_with_its_reason(
+    results, tmp_path, run_writer, rows
+):
+    reason = "round 1, time 0 s, client 0, 'train' failed: KeyError: '<x>' (own.py:3)"
+    run_writer(tmp_path, "broken", 0, rows([7]), status="failed", reason=reason)
+    figure = convergence(Results.read(tmp_path))
+    parts = {t.meta["part"] for t in figure.data if t.meta["name"] == "broken"}
+    assert parts == {"failed", "crossing"}
+    cross = trace(figure, "broken", "failed")
+    assert (list(cross.x), list(cross.y), cross.marker.symbol) == ([0], [7], "x")
+    assert cross.text[0].replace("<br>", " ") == reason.replace("<x>", "&lt;x&gt;").replace(
+        "'", "&#x27;"
+    )

@@ -1,0 +1,114 @@
+"""Drift by layer, accuracy by class, time by step: dots, and what is said of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rayfed.problems.picture import Picture
+from rayfed.report.panels import classes as classes_panel
+from rayfed.report.panels import layers as layers_panel
+from rayfed.report.panels import profile as profile_panel
+from rayfed.report.panels.base import Source
+from rayfed.report.panels.classes import classes
+from rayfed.report.panels.layers import layers
+from rayfed.report.panels.profile import profile
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import y_columns
+from rayfed.runs.store import publish_npz
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def drifting(tmp_path, run_writer, rows):
+    """FedAvg under two seeds and FedExP under one; the last row was not evaluated."""
+    for label, seed, body, head in (
+        ("fedavg", 0, 0.1, 0.3), ("fedavg", 1, 0.2, 0.5), ("fedexp", 0, 0.05, 0.1),
+    ):  # fmt: skip
+        drift = {
+            "layer_drift.body": [0.9, body, NAN, NAN],
+            "layer_drift.head": [0.9, head, NAN, NAN],
+        }
+        run_writer(tmp_path, label, seed, rows([8, 4, 3, 2], **drift))
+    return Results.read(tmp_path)
+
+
+def dots(figure):
+    return {t.name: dict(zip(t.y, np.round(t.x, 12), strict=True)) for t in figure.data}
+
+
+def test_layers_have_the_last_drift_of_each_algorithm(drifting):
+    expected = {"fedavg": {"body": 0.15, "head": 0.4}, "fedexp": {"body": 0.05, "head": 0.1}}
+    figure = layers(drifting)
+    assert dots(figure) == expected
+    assert list(figure.layout.yaxis.categoryarray) == ["body", "head"]
+    assert layers_panel.title(drifting) == (
+        "Local models of fedavg differ most in layer head, by 40 % of its norm, and least in body, "
+        "by 15 %"
+    )
+
+
+def test_drifts_are_no_choices_of_the_convergence_figure(drifting):
+    assert not [column for column in y_columns(drifting) if "drift" in column]
+
+
+def test_without_drift_there_is_no_panel(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
+    results = Results.read(tmp_path)
+    assert not layers_panel.LayersPanel(Source(results)).applies
+    assert not classes_panel.ClassesPanel(Source(results)).applies
+    with pytest.raises(ValueError, match=r"set evaluate\.layers"):
+        layers(results)
+
+
+@pytest.fixture
+def classified(tmp_path, run_writer, rows):
+    """Two algorithms on six rows of three classes, of which c has none."""
+    y = np.array([0, 0, 0, 0, 1, 1, 3])
+    for label, predicted in (("fedavg", [0, 0, 0, 1, 1, 0, 3]), ("fedexp", [0, 0, 0, 0, 1, 1, 1])):
+        run_writer(tmp_path, label, 0, rows([2, 1]), classes=["a", "b", "c", "d"])
+        picture = Picture.of_classes(y, np.array(predicted))
+        publish_npz(tmp_path / f"{label}-seed0" / "fit.npz", picture.arrays())
+    return Results.read(tmp_path)
+
+
+def test_classes_are_in_order_of_how_hard_they_are(classified):
+    figure = classes(classified)
+    assert dots(figure) == {
+        "fedavg": {"a": 0.75, "b": 0.5, "d": 1.0},
+        "fedexp": {"a": 1.0, "b": 1.0, "d": 0.0},
+    }
+    assert list(figure.layout.yaxis.categoryarray) == ["d", "b", "a"]
+    assert classes_panel.title(classified) == (
+        "Class d is the hardest: 100 % with fedavg and 0 % with fedexp of its rows are right"
+    )
+
+
+@pytest.fixture
+def profiled(tmp_path, run_writer, rows):
+    """FedAvg under two seeds, the second in actors, and FedExP without a profile."""
+    for seed, more in enumerate(({}, {"computing_mean_actor": 0.3})):
+        seconds = {"clock": 0.1, "computing": 0.4 + 0.4 * seed, "records": 0.1}
+        run = run_writer(tmp_path, "fedavg", seed, rows([2, 1]))
+        held = {"rounds": 100, "seconds": seconds} | more
+        (run / "profile.json").write_text(json.dumps(held))
+    run = run_writer(tmp_path, "fedexp", 0, rows([2, 1]))
+    (run / "profile.json").write_text('{"rounds": ')
+    return Results.read(tmp_path)
+
+
+def test_steps_have_milliseconds_of_a_round(profiled):
+    expected = {"clock": 1.0, "computing": 6.0, "mean actor": 3.0, "records": 1.0}
+    figure = profile(profiled)
+    assert dots(figure) == {"fedavg": expected}
+    assert list(figure.layout.yaxis.categoryarray) == list(expected)
+    panel = profile_panel.ProfilePanel(Source(profiled))
+    assert panel.applies
+    assert panel.title() == "A round of fedavg took 8 ms: 75 % computing and 12 % clock"
+
+
+def test_without_a_profile_there_is_no_panel(drifting):
+    assert not profile_panel.ProfilePanel(Source(drifting)).applies
+    with pytest.raises(ValueError, match="run the study with --profile"):
+        profile(drifting)
