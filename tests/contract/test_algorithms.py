@@ -52,7 +52,8 @@ def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(
 
 def events_of(mixed, names, folder, **clients):
     """Return the events of algorithms in one study, one frame each."""
-    made = mixed(algorithms=[{"name": n, "local": dict(LOCAL)} for n in names])
+    algorithms = [{"name": n, "local": dict(LOCAL)} for n in names]
+    made = mixed(algorithms=algorithms, checkpoint={"every_s": 60})
     made["clients"] |= {"network": {}, **clients}
     plan = api.prepare(api.read(made))
     outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)

@@ -88,12 +88,12 @@ STUDIES = {
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_more_rounds_of_a_finished_study(tmp_path, assert_same, name):
-    """Round 100 is evaluated as the last of the first study, and by no cadence in the second."""
-    ran(tmp_path / "short", rounds=100, **STUDIES[name])
-    ran(tmp_path / "long", rounds=200, **STUDIES[name])
+    """Round 40 is evaluated as the last of the first study, and by no cadence in the second."""
+    ran(tmp_path / "short", rounds=40, **STUDIES[name])
+    ran(tmp_path / "long", rounds=80, **STUDIES[name])
     with pytest.raises(AssertionError):
         assert_same(tmp_path / "short", tmp_path / "long")
-    result = extended(tmp_path / "short", {"rounds": 200})
+    result = extended(tmp_path / "short", {"rounds": 80})
     assert set(result.outcome.values()) == {"finished"}
     assert_same(tmp_path / "short", tmp_path / "long")
 
