@@ -23,7 +23,8 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST, RayfedError
 from rayfed.engine.rows import NOT_FINITE
 from rayfed.engine.run import Run
-from rayfed.engine.state import COUNTS, STATUS
+from rayfed.engine.state import COUNTS
+from rayfed.engine.works import STATUS
 from rayfed.runs.records import EVENTS
 from rayfed.study.checks import first_ask
 from rayfed.testing.chaos.hosts import Traffic
@@ -308,7 +309,7 @@ def check_versions(ended: Ended) -> None:
 
 def check_places(ended: Ended) -> None:
     """Check that no more are at work than there are places, and lanes start when all are done."""
-    algorithm, wait_s = ended.run.training.algorithm, ended.run.participation.deadline_s
+    algorithm, wait_s = ended.run.training.algorithm, ended.run.participation.timeout_s
     if not isinstance(algorithm, Asynchronous):
         return
     over_s = ended.events["end_s"]
