@@ -144,7 +144,8 @@ class Waiting:
 
     def _failed(self) -> list[Work]:
         """Move on to the next moment; return what has failed then and may be asked for again."""
-        line, failed = self.line, []
+        line = self.line
+        failed: list[Work] = []
         line.advance(max(line.next_s, line.now_s))
         while (work := line.over()) is not None:
             if work.serial not in self.mine:

@@ -166,10 +166,11 @@ class ArrivalPolicy:
             line.waiting.append(work)
         else:
             closed.failed.append(work)
-            line.forget([work])
             line.fruitless += 1
             if work.attempt < self.rule.retries:
                 line.again.append(work)
+            else:
+                line.forget([work])
         closed.used, line.waiting = self._complete(work)
         if not closed.used and line.fruitless < 2 * self.places:
             return False
@@ -213,7 +214,8 @@ class ArrivalPolicy:
     def _ask_again(self) -> None:
         """Let clients begin anew whose work has failed in this moment, if they are there and idle.
 
-        They keep their places; what others could take is filled afterwards.
+        They keep their places; what others could take is filled afterwards. They start from the
+        newest version, or in a lane from that from which it has started.
         """
         failed, self.line.again = sorted(self.line.again, key=lambda work: work.client), []
         if not failed:
@@ -223,7 +225,9 @@ class ArrivalPolicy:
         there &= ~self.busy[works.client]
         there &= there.cumsum() <= self.places - self.line.taken
         if there.any():
-            self._start(works.client[there], works.attempt[there] + 1)
+            versions = works.version[there] if self.together else None
+            self._start(works.client[there], works.attempt[there] + 1, versions)
+        self.line.forget(failed)
 
     def _free(self) -> Iterator[tuple[int, OfLane | None]]:
         """Yield the free places, and to which clients they belong; to any if None."""
@@ -259,28 +263,35 @@ class ArrivalPolicy:
             cache=self.cache,
         )  # fmt: skip
 
-    def _start(self, ids: Ints, attempts: Ints | None = None) -> None:
-        """Dispatch clients (K,) from the newest version."""
+    def _start(self, ids: Ints, attempts: Ints | None = None, versions: Ints | None = None) -> None:
+        """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
         line = self.line
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
         gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, seen=True)
         weights = self.exchange.weights(ids)
-        attempts = np.zeros_like(ids) if attempts is None else attempts
+        attempts = 0 * ids if attempts is None else attempts
+        versions = line.version + 0 * ids if versions is None else versions
         if self.undisturbed:  # mostly of one client: numbers are faster than arrays
-            works = self._known(ids, draws, gone_s, weights, attempts)
+            works = self._known(ids, draws, gone_s, weights, attempts, versions)
         else:
-            works = self._timed(ids, draws, gone_s, weights, attempts)
+            works = self._timed(ids, draws, gone_s, weights, attempts, versions)
         line.begin(works)
         self.busy[ids] = True
         line.numbers |= zip(ids.tolist(), draws.tolist(), strict=True)
 
     def _known(
-        self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Ints
+        self,
+        ids: Ints,
+        draws: Ints,
+        gone_s: Floats,
+        weights: Floats,
+        attempts: Ints,
+        versions: Ints,
     ) -> list[Work]:
         """Return the works (K,) that begin now, whose ends are known and which nothing breaks."""
         line, limit_s, works = self.line, self.line.now_s + self.timeout_s, []
-        columns = (column.tolist() for column in (ids, draws, gone_s, weights, attempts))
-        for serial, (row, (client, draw, leaves_s, weight, attempt)) in enumerate(
+        columns = (column.tolist() for column in (ids, draws, gone_s, weights, attempts, versions))
+        for serial, (row, (client, draw, leaves_s, weight, attempt, version)) in enumerate(
             zip(self.durations.rows(ids, draws), zip(*columns, strict=True), strict=True),
             line.serial + 1,
         ):
@@ -288,13 +299,19 @@ class ArrivalPolicy:
             end_s = line.now_s + down_s + compute_s + up_s
             status, over_s = fate(end_s, leaves_s, limit_s)
             works.append(Work(
-                over_s, client, serial, status, draw, line.version, 0, attempt, 1, int(steps),
+                over_s, client, serial, status, draw, version, 0, attempt, 1, int(steps),
                 weight, line.now_s, compute_s, end_s, end_s, leaves_s, limit_s,
             ))  # fmt: skip
         return works
 
     def _timed(
-        self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Ints
+        self,
+        ids: Ints,
+        draws: Ints,
+        gone_s: Floats,
+        weights: Floats,
+        attempts: Ints,
+        versions: Ints,
     ) -> list[Work]:
         """Return the works (K,) that begin now, put where their stages are."""
         line, count = self.line, len(ids)
@@ -305,7 +322,7 @@ class ArrivalPolicy:
         limit_s = now + self.timeout_s
         status, over_s = fates(end_s, times.gone_s, limit_s)
         works = Works(
-            over_s, ids, line.serial + one.cumsum(), status, draws, line.version * one, 0 * one,
+            over_s, ids, line.serial + one.cumsum(), status, draws, versions, 0 * one,
             attempts, one, times.steps, weights, now, times.compute_s, end_s, end_s, times.gone_s,
             limit_s,
         )  # fmt: skip

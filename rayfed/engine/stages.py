@@ -12,7 +12,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,27 +37,6 @@ class Moved(NamedTuple):
     arrived: dict[int, float]
     lost: list[int]
     free: list[int]
-
-
-class Stages(Protocol):
-    """Where works are."""
-
-    @property
-    def next_s(self) -> float:
-        """When the next thing happens; inf if nothing will."""
-        ...
-
-    def advance(self, now_s: float) -> Moved:
-        """Move on to a time that is not after `next_s`."""
-        ...
-
-    def leave(self, now_s: float, work: Work) -> bool:
-        """Take away a work that is over; return whether its client is free only now."""
-        ...
-
-    def arrays(self) -> dict[str, Array]:
-        """Return everything as named arrays."""
-        ...
 
 
 @dataclass(slots=True)
@@ -128,6 +107,7 @@ class Transfers:
         self.sending: list[tuple[float, int]] = []
         self.turns: list[tuple[float, int]] = []
         self.absent: dict[int, tuple[int, float]] = {}
+        self._next_s: float | None = None  # unknown since something changed
 
     @classmethod
     def by(cls, server: Server, population: Population | None) -> Transfers:
@@ -138,8 +118,13 @@ class Transfers:
     @property
     def next_s(self) -> float:
         """When the next transfer begins or ends, or a client goes or comes; inf if nothing will."""
-        heaps = [heap[0][0] for heap in (self.sending, self.turns) if heap]
-        return min(self.down.next_s, self.up.next_s, *heaps, math.inf)
+        if self._next_s is None:
+            first = min(self.down.next_s, self.up.next_s)
+            for heap in (self.sending, self.turns):
+                if heap and heap[0][0] < first:
+                    first = heap[0][0]
+            self._next_s = first
+        return self._next_s
 
     def begin(
         self, now_s: float, works: Works, traffic: Traffic, population: Population, away_s: Floats,
@@ -193,6 +178,7 @@ class Transfers:
                 begun.append((client, down, down_cap))
             if self.population is not None and math.isfinite(leaves_s):
                 heapq.heappush(self.turns, (leaves_s, client))
+        self._next_s = None
         self._compute(now_s, self.down.change(now_s, begun))
 
     def advance(self, now_s: float) -> Moved:
@@ -200,6 +186,7 @@ class Transfers:
         arrived: list[int] = []
         lost: list[int] = []
         while self.next_s <= now_s:
+            self._next_s = None
             self._compute(now_s, self.down.change(now_s))
             begun = []
             while self.sending and self.sending[0][0] <= now_s:
@@ -222,11 +209,13 @@ class Transfers:
         client = work.client
         if self.senders.pop(client, None) is None:
             return True
+        self._next_s = None
         if work.status != USED:
             self._take_off(now_s, client)
         self.absent.pop(client, None)
-        self.turns = [entry for entry in self.turns if entry[1] != client]
-        heapq.heapify(self.turns)
+        if self.turns:
+            self.turns = [entry for entry in self.turns if entry[1] != client]
+            heapq.heapify(self.turns)
         return True
 
     def arrays(self) -> dict[str, Array]:

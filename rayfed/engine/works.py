@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,9 +78,8 @@ class Work(NamedTuple):
 
 
 _NAMES = Work._fields
-_TYPES: tuple[Any, ...] = tuple(
-    np.float64 if name.endswith("_s") or name == "weight" else np.int64 for name in _NAMES
-)
+_INTS = slice(_NAMES.index("client"), _NAMES.index("steps") + 1)
+"""The columns of whole numbers; those before and behind hold seconds and weights."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,10 @@ class Works:
     @classmethod
     def of(cls, rows: Iterable[Work]) -> Works:
         """Return rows as a table."""
-        columns = zip(*rows, strict=True)
-        made = [np.array(c, dtype=t) for c, t in zip(columns, _TYPES, strict=False)]
-        return cls(*(made or [np.empty(0, dtype=t) for t in _TYPES]))
+        table = np.array(list(rows), dtype=np.float64).reshape(-1, len(_NAMES))  # exact to 2^53
+        columns = np.ascontiguousarray(table.T)  # sums over strided numbers have other bits
+        first, last = columns[0], columns[_INTS.stop :]
+        return cls(first, *columns[_INTS].astype(np.int64), *last)
 
     def rows(self) -> list[Work]:
         """Return the table as rows."""

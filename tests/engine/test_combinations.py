@@ -245,6 +245,20 @@ class TestAsynchronousRetries:
             (0, 0.0, 1.0, "used"), (1, 0.0, 3.0, "late"), (1, 3.0, 5.0, "used"),
         ]  # fmt: skip
 
+    def test_in_a_tier_it_starts_from_what_the_tier_started_from(self):
+        """Client 0 is a tier of its own: it makes versions 1 to 3 by 3 s, and 4 and 5 by 5 s.
+
+        Client 1, timed out at 3 s, begins anew from version 0, whose model is mixed with its
+        update at 5 s. In the next row it starts from version 6.
+        """
+        how = {"select": "all", "timeout_s": 3.0, "retries": 1}
+        made = scenario([1.0, 9.0], "fedat", participation=how, rounds=9)
+        made["algorithms"][0]["tiers"] = 2
+        events, _ = both_ways(made, self.TAKES)
+        mine = [row[1:] for row in events if row[1] == 1]
+        assert mine[:2] == [(1, 0.0, 3.0, "late", 0, -1), (1, 3.0, 5.0, "used", 0, 5)]
+        assert mine[2][1:6] == (5.0, 7.0, "used", 6, 2)
+
 
 @pytest.mark.parametrize("prefix", ["flight", "pending"])
 def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
