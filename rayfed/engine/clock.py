@@ -1,14 +1,12 @@
-"""The virtual clock: what the work of an Ask takes each client, and who is late.
+"""The virtual clock: what the work of an Ask takes each client, if nothing else is on the link.
 
-Nothing here depends on a number that a client computes. A loop of rounds asks for everything at
-once (`Clock.timing`); one of single arrivals can ask for the pace of a client's next work, for the
-duration of the work, and for when the client leaves, each when it needs to know.
+Nothing here depends on a number that a client computes, and nothing decides what becomes of work.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +15,9 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Draw
 from rayfed.datasets.shards import Shards
 from rayfed.engine.budgets import Budgets
-from rayfed.engine.link import ends_of
 from rayfed.engine.run import Run
-from rayfed.engine.state import DROPPED, LATE, USED, RoundStats
 from rayfed.messages import Ask
 from rayfed.population import Population, Server
-from rayfed.population.server import BYTES_PER_S
 
 MOST_BREAKS = 1000
 """Times that a client comes back to a piece of work; then it gives it up."""
@@ -49,48 +44,22 @@ class Duration:
         """Return when replies (K,) to work that begins at `start_s` are there."""
         return start_s + self.down_s + self.compute_s + self.up_s
 
-    def timing(self, start_s: float | Floats, gone_s: Floats) -> Timing:
-        """Return the timing of work that begins at `start_s`, of clients that leave at `gone_s`.
-
-        Who is not there when it begins does not do work that takes no time either.
-        """
-        away = np.where(gone_s <= start_s, np.nextafter(start_s, np.inf), -np.inf)
-        end_s = np.maximum(self.end_s(start_s), away)
-        return Timing(start_s, self.steps, self.compute_s, end_s, gone_s)
-
-    def overlapping(self, start_s: Floats, asked_s: float, gone_s: Floats) -> Timing:
-        """Return the timing of clients that compute from `start_s` on while a download travels."""
-        free_s = np.maximum(start_s + self.compute_s, asked_s + self.down_s)
-        end_s = free_s + self.up_s
-        return Timing(start_s, self.steps, self.compute_s, end_s, gone_s, free_s)
-
 
 @dataclass(frozen=True)
-class Timing:
-    """When the clients of an Ask begin, when they are done, and when they leave.
+class Times:
+    """What works (K,) take their clients, each as if it had the server for itself; see `Work`.
 
-    Parameters
-    ----------
-    start_s : float or (K,) array of float
-        Virtual time at which they begin.
-    steps : (K,) array of int
-        Local steps; 0 for other work.
-    compute_s : (K,) array of float
-        Virtual seconds of computing.
-    end_s : (K,) array of float
-        Virtual time at which the reply is there.
-    gone_s : (K,) array of float
-        Virtual time at which the client goes away; infinity if it never does.
-    free_s : (K,) array of float, optional
-        Virtual time at which it may compute for the next round, where that overlaps with transfers.
+    `away_s` is when clients go away next, where work stands still then and `gone_s` says only when
+    it is lost.
     """
 
-    start_s: float | Floats
     steps: Ints
+    start_s: Floats
     compute_s: Floats
+    free_s: Floats
     end_s: Floats
     gone_s: Floats
-    free_s: Floats | None = None
+    away_s: Floats
 
 
 class Clock:
@@ -182,116 +151,89 @@ class Clock:
             return gone
         return np.where(self.population.available(ids, time_s, round_number), gone, time_s)
 
-    def timing(
-        self,
-        ask: Ask,
-        traffic: Traffic,
-        stats: RoundStats,
-        ids: Ints,
-        fit_s: float | None = None,
-    ) -> Timing:
-        """Return what an Ask of a round takes each client, all of whom begin together.
-
-        Parameters are those of `alone`.
-        """
-        timing = self.alone(ask, traffic, stats, ids, fit_s)
-        return self.contended(ids, traffic, timing, stats) if self.server.limited else timing
-
-    def alone(
-        self,
-        ask: Ask,
-        traffic: Traffic,
-        stats: RoundStats,
-        ids: Ints,
-        fit_s: float | None = None,
-    ) -> Timing:
-        """Return what an Ask of a round takes each client if it has the server for itself.
+    def begun(
+        self, ask: Ask, traffic: Traffic, ids: Ints, now_s: float, *, round: int, number: int = 0,
+        lengths: Mapping[str, Array], ahead: Mapping[str, Array], fit_s: float | None = None,
+    ) -> Times:  # fmt: skip
+        """Return what works of a round take clients (K,) who are asked now.
 
         Parameters
         ----------
         ask : Ask
         traffic : Traffic
-        stats : RoundStats
-            The round.
         ids : (K,) array of int
+        now_s : float
+        round, number : int
+            The round, and the number of the Ask in it, attempts included.
+        lengths : mapping of str to array
+            State of local work whose length changes.
+        ahead : mapping of str to (K,) array
+            Who need not wait for what it is sent, and since when; see `RunState.ahead`.
         fit_s : float, optional
             The virtual time by which uploads must be there: local work is cut short to fit.
         """
-        pace = self.pace(ids, stats.round, stats.ask)
+        pace = self.pace(ids, round, number)
         if ask.local:
-            steps = self.budgets.steps(ids, pace, stats.round, stats.lengths)
+            steps = self.budgets.steps(ids, pace, round, lengths)
         else:
             steps = np.zeros(len(ids), dtype=np.int64)
         if ask.local and fit_s is not None:
 
             def end_s(taken: Ints) -> Floats:
-                return self.duration(ask, traffic, ids, pace, taken).end_s(stats.time_s)
+                return self.duration(ask, traffic, ids, pace, taken).end_s(now_s)
 
             steps = fitting(steps, pace * ask.each_step, end_s, fit_s)
         duration = self.duration(ask, traffic, ids, pace, steps)
         # Some may have left since the Ask before; nobody looked whether the visited one is there.
-        seen = not (stats.ask or ask.visited)
-        gone = self.leaving(ids, stats.time_s, stats.round, seen=seen)
-        duration, lost = self.mishaps(ids, duration, stats.round, stats.ask)
-        if ask.overlap:
-            timing = duration.overlapping(self.ahead(ids, stats), stats.time_s, gone)
-            timing = undone(timing, stats.time_s)
-            asked = replace(timing, start_s=stats.time_s)  # no connection is used before
-            timing = replace(timing, gone_s=self.cut_off(asked, lost).gone_s)
-        else:
-            timing = undone(duration.timing(stats.time_s, gone), stats.time_s)
-            timing = self.disturbed(ids, timing, lost)
-        return timing
+        away_s = self.leaving(ids, now_s, round, seen=not (number or ask.visited))
+        duration, lost = self.mishaps(ids, duration, round, number)
+        start_s = np.full(len(ids), now_s)
+        if not ask.overlap:
+            return self.alone(ids, duration, start_s, away_s, lost)
+        start_s = self.ahead(ids, start_s, ahead)
+        free_s = np.maximum(start_s + duration.compute_s, now_s + duration.down_s)
+        end_s_ = undone(free_s + duration.up_s, away_s, now_s)
+        gone_s = cut_off(now_s, end_s_, away_s, lost)  # no connection is used before
+        return Times(steps, start_s, duration.compute_s, free_s, end_s_, gone_s, away_s)
 
-    def ahead(self, ids: Ints, stats: RoundStats) -> Floats:
+    def alone(
+        self, ids: Ints, duration: Duration, start_s: Floats, away_s: Floats, lost: Floats | None
+    ) -> Times:
+        """Return the times of works (K,) that begin now and take so long.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+        duration : Duration
+        start_s, away_s : (K,) array of float
+            When they begin, and when their clients go away next.
+        lost : (K,) array of float, optional
+            The share of the work after which it is lost; see `mishaps`.
+        """
+        end_s, gone_s = undone(duration.end_s(start_s), away_s, start_s), away_s
+        if self.resume:
+            end_s, gone_s = self.resumed(ids, end_s, gone_s)
+            if self.server.limited:  # who never comes back is known when it leaves
+                gone_s = np.full(len(ids), math.inf)
+        gone_s = cut_off(start_s, end_s, gone_s, lost)
+        return Times(duration.steps, start_s, duration.compute_s, end_s, end_s, gone_s, away_s)
+
+    def ahead(self, ids: Ints, asked_s: Floats, ahead: Mapping[str, Array]) -> Floats:
         """Return since when clients (K,) compute that need not wait for what they are sent.
 
         It is the time at which they are asked, unless their last reply was used and they have been
         there ever since.
         """
-        starts = np.full(len(ids), stats.time_s)
-        if not stats.ahead:
-            return starts
-        names = ("clients", "free_s")
-        free = dict(zip(*(stats.ahead[name].tolist() for name in names), strict=True))
+        if not ahead:
+            return asked_s
+        names, starts = ("clients", "free_s"), asked_s.copy()
+        free = dict(zip(*(ahead[name].tolist() for name in names), strict=True))
         for k, client in enumerate(ids.tolist()):
-            since = free.get(client, stats.time_s)
+            since = free.get(client, starts[k])
             leaves_s = self.population.next_change(ids[k : k + 1], since)[0]
-            if leaves_s >= stats.time_s:
+            if leaves_s >= starts[k]:
                 starts[k] = since
         return starts
-
-    def contended(self, ids: Ints, traffic: Traffic, timing: Timing, stats: RoundStats) -> Timing:
-        """Return the timing of clients that begin together and share the server's bandwidth.
-
-        Nothing else is on the link: a server that stops waiting breaks off what is under way. So a
-        transfer that would end later does not slow down the next Ask, and `end_s` of its client is
-        when it would have ended. One whose client goes away, or whose connection breaks, occupies
-        the link until then, and its `end_s` is inf.
-
-        Parameters
-        ----------
-        ids : (K,) array of int
-        traffic : Traffic
-            What each of them downloads and uploads.
-        timing : Timing
-            When they begin and leave; the moment at which a connection breaks is a share of the
-            time that the work takes a client which has the server for itself.
-        stats : RoundStats
-            The round.
-        """
-        for_down, for_up = self.server.capacities
-        latency, down, up = self.population.links(ids)
-        asked = np.full(len(ids), stats.time_s)
-        got = ends_of(for_down, asked, traffic.down, down * BYTES_PER_S, timing.gone_s) + latency
-        if timing.free_s is None:
-            done = got + timing.compute_s
-        else:
-            done = np.maximum(timing.start_s + timing.compute_s, got)
-            timing = replace(timing, free_s=done)
-        sending = done + latency
-        end_s = ends_of(for_up, sending, traffic.up, up * BYTES_PER_S, timing.gone_s)
-        return replace(timing, end_s=end_s)
 
     def mishaps(
         self, ids: Ints, duration: Duration, draw: Draw, ask: int = 0
@@ -315,30 +257,16 @@ class Clock:
         until[~crashes.given_up] = np.inf
         return longer, until if lost is None else np.minimum(lost, until)
 
-    def disturbed(self, ids: Ints, timing: Timing, lost: Floats | None) -> Timing:
-        """Return the timing of work (K,) of clients that may come back, or lose it on the way.
-
-        Parameters
-        ----------
-        ids : (K,) array of int
-        timing : Timing
-            As if nothing came in between.
-        lost : (K,) array of float, optional
-            The share of the work after which it is lost; see `mishaps`.
-        """
-        timing = self.resumed(ids, timing) if self.resume else timing
-        return self.cut_off(timing, lost)
-
-    def resumed(self, ids: Ints, timing: Timing) -> Timing:
-        """Return the timing of work that stands still while its client is away, and then goes on.
+    def resumed(self, ids: Ints, end_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
+        """Return when works (K,) end that stand still while clients are away, and who leaves.
 
         A client that does not come back, or comes back `MOST_BREAKS` times and is not done, leaves
         for good when it leaves for the last time.
         """
-        end_s, gone_s = timing.end_s.copy(), timing.gone_s.copy()
+        end_s, gone_s = end_s.copy(), gone_s.copy()
         for k in np.flatnonzero(gone_s < end_s).tolist():
             end_s[k], gone_s[k] = self._later(ids[k : k + 1], end_s[k], gone_s[k])
-        return replace(timing, end_s=end_s, gone_s=gone_s)
+        return end_s, gone_s
 
     def _later(self, client: Ints, end_s: float, gone_s: float) -> tuple[float, float]:
         """Return when a client that leaves before its work is done is done, or leaves for good."""
@@ -352,17 +280,6 @@ class Clock:
                 return back_s + left_s, math.inf
             left_s, away_s = left_s - (leaves_s - back_s), leaves_s
         return away_s + left_s, away_s
-
-    @staticmethod
-    def cut_off(timing: Timing, lost: Floats | None) -> Timing:
-        """Return the timing of work of which some is lost; `lost` is as for `disturbed`."""
-        if lost is None:
-            return timing
-        cut = np.isfinite(lost)
-        share = np.where(cut, lost, 0.0)  # infinity times work that takes no time is no number
-        cut_s = timing.start_s + share * (timing.end_s - timing.start_s)
-        gone_s = np.where(cut, np.minimum(timing.gone_s, cut_s), timing.gone_s)
-        return replace(timing, gone_s=gone_s)
 
     def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Floats:
         """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
@@ -378,14 +295,25 @@ class Clock:
         return cost + passes * self.budgets.reading(ids)
 
 
-def undone(timing: Timing, now_s: float) -> Timing:
-    """Return the timing in which who is away when work begins has not done it at once.
+def undone(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
+    """Return when works (K,) end, so that who is away when they begin has not done them at once.
 
     Work that takes no time would otherwise be over in the moment in which its client is gone.
     """
-    away = timing.gone_s <= now_s
-    later = np.maximum(timing.end_s, np.nextafter(now_s, np.inf))
-    return replace(timing, end_s=np.where(away, later, timing.end_s)) if away.any() else timing
+    away = gone_s <= now_s
+    if not away.any():
+        return end_s
+    return np.where(away, np.maximum(end_s, np.nextafter(now_s, np.inf)), end_s)
+
+
+def cut_off(start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats | None) -> Floats:
+    """Return when clients (K,) go away or lose their work; `lost` is as for `Clock.alone`."""
+    if lost is None:
+        return gone_s
+    cut = np.isfinite(lost)
+    share = np.where(cut, lost, 0.0)  # infinity times work that takes no time is no number
+    cut_s = start_s + share * (end_s - start_s)
+    return np.where(cut, np.minimum(gone_s, cut_s), gone_s)
 
 
 def fitting(
@@ -415,54 +343,3 @@ def fitting(
     most -= (end_s(most) > deadline_s) & (most > 0)  # the division was rounded up
     most += (end_s(most + 1) <= deadline_s) & (most < steps)  # or down
     return np.where((most == 0) | (end_s(most) > deadline_s), steps, most)
-
-
-def settle(
-    ids: Ints,
-    timing: Timing,
-    now_s: float,
-    *,
-    first: int | None = None,
-    deadline_s: float | None = None,
-) -> tuple[Array, float]:
-    """Decide whose replies a server that waits for a cohort uses, and when it stops waiting.
-
-    It waits for all, for the first replies of an over-selected cohort, or until a deadline. It
-    notices at once when a client goes away.
-
-    Parameters
-    ----------
-    ids : (K,) array of int
-        Clients; of equally early ones the lower id comes first.
-    timing : Timing
-        When they are done, and when they leave.
-    now_s : float
-        Virtual time at which they were asked.
-    first : int, optional
-        The number of replies after which the server stops waiting.
-    deadline_s : float, optional
-        The virtual time until which it waits at most.
-
-    Returns
-    -------
-    status : (K,) array of int
-        `USED`, `LATE` or `DROPPED`, each.
-    close_s : float
-        When the server stops waiting.
-    """
-    end, gone = timing.end_s, timing.gone_s
-    left = gone < end
-    leaving = bool(left.any())
-    status = np.where(left, DROPPED, USED)
-    close = float((np.minimum(end, gone) if leaving else end).max(initial=now_s))
-    if first is not None and np.count_nonzero(status == USED) >= first:
-        order = np.lexsort((ids, end))
-        arrived = order[status[order] == USED]
-        status[arrived[first:]] = LATE
-        close = float(end[arrived[first - 1]])
-    if deadline_s is not None:
-        close = max(min(close, deadline_s), now_s)
-        status[(status == USED) & (end > deadline_s)] = LATE
-    if leaving:
-        status[(status == DROPPED) & (gone > close)] = LATE  # it left after the close
-    return status, close

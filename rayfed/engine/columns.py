@@ -268,8 +268,8 @@ EVENTS = (
     Column("compute_s", "computing time", "s", about="Computing time alone, without the network."),
     Column(
         "end_s", "end", "s",
-        about="Simulated time at which the reply arrives, at which the client went away, or at "
-        "which the server gave it up.",
+        about="Simulated time at which the reply arrives (of late work, at which it would have), "
+        "at which the client went away, or at which the work was timed out.",
     ),
     Column(
         "status", dtype="category",

@@ -1,88 +1,55 @@
-"""The exchange of one Ask: what it takes the clients, the request, the reply, and the counts.
+"""The exchange: works are requested from hosts, what comes back is checked, and works are counted.
 
-It knows no loop. What a loop of rounds does in one go (`Exchange.answer`), one of single arrivals
-does in parts: it times work when it is dispatched, asks for it when its model exists, and counts it
-when it arrives.
+It knows no policy. A policy says which works enter an update; only those are computed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from rayfed.clients.request import Request
-from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
-from rayfed.engine.arrivals.replies import Part, reply_of_parts
-from rayfed.engine.arrivals.transfers import Transfers
-from rayfed.engine.attempts import Attempts, Others, Patience, Successors, Timer, attempts
-from rayfed.engine.attempts_on_link import attempts_on_link
 from rayfed.engine.budgets import Budgets
-from rayfed.engine.clock import Clock, Timing, Traffic, settle
+from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.correction import Correction
-from rayfed.engine.drawn import Drawn
-from rayfed.engine.link import Link
-from rayfed.engine.replies import reply_of
+from rayfed.engine.replies import Answer, Sizes
 from rayfed.engine.run import Run
-from rayfed.engine.stale import arrived
-from rayfed.engine.state import LATE, UNFINISHED, USED, RoundStats
+from rayfed.engine.state import Events, RoundStats
+from rayfed.engine.timeline import Timeline
+from rayfed.engine.works import UNFINISHED, USED, Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
-from rayfed.messages import Ask, Reply
+from rayfed.messages import Ask
 
 Asker = Literal["algorithm", "selection"]
 
 
-class NoReply(Exception):
-    """No reply to an Ask can be used."""
-
-
-class NobodyToAsk(NoReply):
-    """There is no client to ask."""
-
-
 @dataclass(frozen=True)
-class Work:
-    """The work that an Ask is for its clients, as known before anything is computed.
+class Asked:
+    """An Ask, and who asks it.
 
     Parameters
     ----------
     ask : Ask
     owner : "algorithm" or "selection"
-        Who asks.
-    clients : Drawn
-        Whom.
     traffic : Traffic
-        What travels.
-    timing : Timing
-        When they begin, when they are done, and when they leave.
-    weights : (K,) array of float, optional
-        Their raw weights in the mean; those of the run if None.
-    number : (K,) array of int, optional
-        Where the server may ask again, which attempt each is; clients may repeat then, in the order
-        in which attempts begin.
+        Bytes that each client downloads and uploads.
     """
 
     ask: Ask
     owner: Asker
-    clients: Drawn
     traffic: Traffic
-    timing: Timing
-    weights: Floats | None = None
-    number: Ints | None = None
-
-    def used(self, status: Ints) -> Ints:
-        """Return the places of the replies that are used, in the order of their clients' ids."""
-        places = np.flatnonzero(status == USED)
-        return places if self.number is None else places[np.argsort(self.clients.ids[places])]
 
 
 class Exchange:
-    """Answers the Asks of one run.
+    """Carries the Asks of one run to its clients.
 
     Parameters
     ----------
@@ -111,200 +78,56 @@ class Exchange:
         self.shards = self.budgets.shards = self.clock.shards = self.correction.shards = shards
         return changed
 
+    def asked(self, ask: Ask, owner: Asker) -> Asked:
+        """Return an Ask with what travels for it."""
+        return Asked(ask, owner, self.traffic(ask, owner))
+
+    # -- computing -------------------------------------------------------------------------
+
     def answer(
-        self,
-        ask: Ask,
-        owner: Asker,
-        drawn: Ints,
-        stats: RoundStats,
-        first: int | None = None,
-        others: Others | None = None,
-    ) -> Reply:
-        """Answer an Ask of a round, whose clock moves on to when the server stops waiting.
+        self, asked: Asked, works: Works, send: Mapping[str, Array], when: str, newest: int
+    ) -> Answer:
+        """Compute works of one version and Ask of rounds.
 
         Parameters
         ----------
-        ask : Ask
-        owner : "algorithm" or "selection"
-            Who asks.
-        drawn : (K,) array of int
-            The clients, in any order; repeats count.
-        stats : RoundStats
-            The round, to which the exchange is added.
-        first : int, optional
-            How many replies the server waits for; all of them if None.
-        others : callable, optional
-            Selects clients in the place of those that fail; the same are asked again if None.
-
-        Raises
-        ------
-        NoReply
-            If no reply can be used; it is counted all the same.
-        NobodyToAsk
-            If no clients are drawn.
-        RunFailed
-            If the Ask is not allowed, or a client half raises.
+        asked : Asked
+        works : Works
+            At least one; distinct clients, ascending.
+        send : mapping of str to array
+            What they download.
+        when : str
+            For messages.
+        newest : int
+            Version of the model. The weights of works that began from earlier ones are discounted,
+            and the mean divides by what they make.
         """
-        self._check(ask, owner)
-        clients = Drawn.of(drawn)
-        if not len(clients.ids):
-            raise NobodyToAsk
-        work, status, close_s = self._begun(ask, owner, clients, stats, first, others)
-        clients, timing, used = work.clients, work.timing, work.used(status)
-        fresh = self._used(work, used, stats)
-        stays = stats.pending is not None and owner == "algorithm" and ask.local
-        over = status != LATE if stays else None
-        self.count(work, status, fresh, stats, over)
-        parts = arrived(self, work, stats, close_s) if stays else []
-        if stats.pending is not None:
-            assert work.weights is not None
-            goes_on = np.zeros(len(status), dtype=np.bool_) if over is None else ~over
-            stats.pending = stats.pending.plus(work, work.weights, goes_on, stats.round, stats.ask)
-        if timing.free_s is not None:
-            stats.ahead = {"clients": clients.ids[used], "free_s": timing.free_s[used]}
-        stats.answered = clients.ids[used].repeat(clients.counts[used])
-        stats.time_s = close_s
-        stats.ask += 1 if work.number is None else 1 + int(work.number.max())
-        reply = self._reply(fresh, parts, stats)
-        if self.listened(ask, owner):
-            own = [] if fresh is None else [self._told(fresh) if parts else reply]
-            stats.heard += [*map(self._told, parts), *own]
-        return reply
+        version, weights = int(works.version[0]), works.weight
+        staleness = np.full(len(works), newest - version)
+        if version != newest:
+            weights = weights * self.run.participation.staleness.factor(staleness)
+        request = self.request(asked, works, version + 1, weights)
+        gathered = self.compute(request, send, when)
+        return Answer.to(request, gathered, works.seconds, staleness)
 
-    def _begun(
-        self, ask: Ask, owner: Asker, clients: Drawn, stats: RoundStats, first: int | None,
-        others: Others | None,
-    ) -> tuple[Work, Ints, float]:  # fmt: skip
-        """Return the work of an Ask, what becomes of it, and when the server stops waiting."""
-        traffic, participation = self.traffic(ask, owner), self.run.participation
-        wait_s = participation.deadline_s
-        deadline_s = None if wait_s is None else stats.start_s + wait_s
-        fit_s = deadline_s if participation.late == "partial" else None
-        asked = clients.ids
-
-        def timer(ids: Ints, now_s: float, number: int) -> Timing:
-            begun, of_these = stats, ask
-            if number or now_s != stats.time_s:
-                begun = replace(stats, time_s=now_s, ask=stats.ask + number)
-            if number and isinstance(ask.cost, np.ndarray):
-                of_these = replace(ask, cost=ask.cost[np.searchsorted(asked, ids)])
-            time = self.clock.alone if participation.asks_again else self.clock.timing
-            return time(of_these, traffic, begun, ids, fit_s)
-
-        def successors(failed: Drawn, now_s: float, asked: Ints) -> Drawn:
-            if others is not None:
-                return others(int(failed.counts.sum()), now_s, asked)
-            population = self.run.federation.population
-            return failed.part(population.available(failed.ids, now_s, stats.round))
-
-        corrected = stats.corrected if owner == "algorithm" else None
-        if participation.asks_again:
-            patience = Patience.of(participation, first, deadline_s)
-            made, close_s = self._attempts(clients, stats, patience, timer, successors, traffic)
-            if corrected is not None:
-                corrected = corrected[np.searchsorted(clients.ids, made.clients.ids)]
-            clients, timing, status, number = made.clients, made.timing, made.status, made.number
-        else:
-            timing, number = timer(clients.ids, stats.time_s, 0), None
-            status, close_s = settle(
-                clients.ids, timing, stats.time_s, first=first, deadline_s=deadline_s
-            )
-        weights = clients.counts * self.weights(clients.ids) if corrected is None else corrected
-        return Work(ask, owner, clients, traffic, timing, weights, number), status, close_s
-
-    def _attempts(
-        self, clients: Drawn, stats: RoundStats, patience: Patience, timer: Timer,
-        successors: Successors, traffic: Traffic,
-    ) -> tuple[Attempts, float]:  # fmt: skip
-        """Return the attempts at an Ask, and when the server stops waiting."""
-        server, population = self.clock.server, self.run.federation.population
-        if not server.limited:
-            return attempts(clients, stats.time_s, patience, timer, successors)
-        transfers = Transfers(*map(Link, server.capacities))
-
-        def begin(now_s: float, ids: Ints, compute_s: Floats) -> None:
-            transfers.begin_all(now_s, population, ids, compute_s, traffic.down, traffic.up)
-
-        return attempts_on_link(
-            clients, stats.time_s, patience, timer, successors, transfers, begin
-        )
-
-    def _used(self, work: Work, used: Ints, stats: RoundStats) -> Part | None:
-        """Return the replies at some places of a work, computed now; None without any."""
-        if not len(used):
-            return None
-        request = self.request(
-            work, round_number=stats.round, draw=stats.round, ask_number=stats.ask
-        )
-        if len(used) < len(work.clients.ids) or work.number is not None:
-            request = request.part(used)
-        when = f"round {stats.round}, time {stats.time_s:.6g} s"
-        gathered = self.compute(request, work.ask.send, when)
-        now = np.zeros(len(request.ids), dtype=np.int64)
-        seconds = (work.timing.end_s - work.timing.start_s)[used]
-        weights = request.weights
-        return Part(request.ids, request.steps, now, weights, weights, gathered, seconds, request)
-
-    def _reply(self, fresh: Part | None, late: list[Part], stats: RoundStats) -> Reply:
-        """Return the reply to an Ask: of its own clients, and of those that began earlier.
-
-        Raises
-        ------
-        NoReply
-            If there is none.
-        """
-        count = self.run.federation.population.count
-        parts = [*([] if fresh is None else [fresh]), *late]
-        if not parts:
-            raise NoReply
-        if stats.pending is not None:
-            stats.staleness = np.concatenate([part.staleness for part in parts])
-        if late:
-            request = parts[0].request
-            assert request is not None  # that of a round's work always is there
-            return reply_of_parts(parts, request.up, count, stats.round, {})
-        total = None if stats.corrected is None else self.correction.total
-        assert fresh is not None
-        assert fresh.request is not None
-        reply = reply_of(fresh.request, fresh.gathered, count, total, fresh.seconds)
-        return reply if self.growth == 1.0 else replace(reply, growth=self.growth)
-
-    def _told(self, part: Part) -> Reply:
-        """Return the scalars of some replies, for those that learn from losses."""
-        request, each = part.request, part.gathered.each
-        assert request is not None
-        count = self.run.federation.population.count
-        return Reply(
-            request.ids, request.weights, {}, each, request.steps, count,
-            round=request.round, staleness=part.staleness, seconds=part.seconds,
-        )  # fmt: skip
-
-    def request(self, work: Work, *, round_number: int, draw: Draw, ask_number: int = 0) -> Request:
-        """Return work as hosts get it.
+    def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:
+        """Return works of distinct clients as hosts get them.
 
         Parameters
         ----------
-        work : Work
-        round_number : int
-            The round that schedules go by.
+        asked : Asked
+        works : Works
+            The Ask and the version are those of the first.
         draw : int or (K,) array of int
-            Coordinate of keyed draws: the round, or the number of each client's work.
-        ask_number : int
-            Number of the Ask within the round.
+            Coordinate of keyed draws: one for all, or one for each.
+        weights : (K,) array of float
         """
-        federation, ask, clients = self.run.federation, work.ask, work.clients
-        weights = work.weights
-        if weights is None:
-            weights = clients.counts * self.weights(clients.ids)
+        ask, groups = asked.ask, self.run.federation.population.group_of(works.client)
         return Request(
-            work.owner, ask.work, ask.up, clients.ids, weights, work.timing.steps,
-            federation.population.group_of(clients.ids), round_number, ask_number,
-            vectors=ask.vectors, sleep_s=self.sleep_s(work.timing), plain=ask.plain, draw=draw,
+            asked.owner, ask.work, ask.up, works.client, weights, works.steps, groups,
+            int(works.version[0]) + 1, int(works.ask[0]), vectors=ask.vectors,
+            sleep_s=self.sleep_s(works), plain=ask.plain, draw=draw,
         )  # fmt: skip
-
-    def weights(self, ids: Ints) -> Floats:
-        """Return the raw weights (K,) of clients that are drawn once."""
-        return self.shards.mass(ids) if self.run.training.weights == "size" else np.ones(len(ids))
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
         """Run the client halves of a request.
@@ -322,6 +145,75 @@ class Exchange:
             who = f"{when}, {called(np.array([failed.client]), names)}, '{request.work}'"
             raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
 
+    def sleep_s(self, works: Works) -> Floats | None:
+        """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
+        if self.run.wall_scale is None:
+            return None
+        unknown = np.isinf(works.end_s)  # on a link that is shared, for works computed ahead
+        return np.where(unknown, works.compute_s, works.seconds) * self.run.wall_scale
+
+    def sizes(self, ask: Ask, total: float | None = None) -> Sizes:
+        """Return what the mean of an Ask is formed of."""
+        count = self.run.federation.population.count
+        return Sizes(ask.up, count, ask.plain, total, self.growth)
+
+    # -- counting --------------------------------------------------------------------------
+
+    def count(
+        self,
+        asked: Asked,
+        works: Works,
+        stats: RoundStats,
+        losses: Floats,
+        newest: int,
+        numbers: Ints | None = None,
+        *,
+        sent: int | None = None,
+        participants: bool = True,
+    ) -> None:
+        """Add works that are over to the counts and the events of a row; no other place does.
+
+        Downloads count when works begin; see `began`.
+
+        Parameters
+        ----------
+        asked : Asked
+        works : Works
+            What became of them is their `status`.
+        stats : RoundStats
+            Of the row.
+        losses : (K,) array of float
+            Mean losses over the local steps; NaN where nothing was computed.
+        newest : int
+            Version of the model, by which replies are stale.
+        numbers : (K,) array of int, optional
+            What events call the Ask; how often the client has come before in the row if None.
+        sent : int, optional
+            Uploads that have come; those used and late if None.
+        participants : bool
+            Whether clients whose replies are used count as participants.
+        """
+        status, counts, traffic = works.status, stats.counts, asked.traffic
+        used, late, dropped, _ = np.bincount(status, minlength=UNFINISHED + 1).tolist()
+        counts["participants"] += used if participants else 0
+        counts["late"] += late
+        counts["dropped"] += dropped
+        counts["bytes_up"] += traffic.up * (used + late if sent is None else sent)
+        counts["bytes_wasted"] += traffic.down * (late + dropped) + traffic.up * late
+        steps = works.steps if used == len(status) else works.steps[status == USED]
+        counts["local_steps"] += int(steps.sum())
+        stats.events.append(events_of(self.run, works, stats.round, losses, newest, numbers))
+
+    def began(self, asked: Asked, number: int, stats: RoundStats) -> None:
+        """Count the downloads of works that have begun."""
+        stats.counts["bytes_down"] += asked.traffic.down * number
+
+    # -- what an Ask is --------------------------------------------------------------------
+
+    def weights(self, ids: Ints) -> Floats:
+        """Return the raw weights (K,) of clients that are drawn once."""
+        return self.shards.mass(ids) if self.run.training.weights == "size" else np.ones(len(ids))
+
     def listened(self, ask: Ask, owner: Asker) -> bool:
         """Whether anything learns from the losses of an Ask's local steps."""
         return self.listens and owner == "algorithm" and ask.local
@@ -333,75 +225,13 @@ class Exchange:
         up = ask.bytes_up(self.run.training.dtype.itemsize)
         return Traffic(ask.bytes_down, up + 8 * self.listened(ask, owner))
 
-    def count(
-        self,
-        work: Work,
-        status: Array,
-        part: Part | None,
-        stats: RoundStats,
-        over: Bools | None = None,
-    ) -> None:
-        """Add work to the counts and the events of a round.
+    def check(self, ask: Ask, owner: Asker) -> None:
+        """Refuse an Ask for a client half that does not exist, or for vectors it may not see.
 
-        Parameters
-        ----------
-        work : Work
-        status : (K,) array of int
-            What became of it at each client: `USED`, `LATE` or `DROPPED`.
-        part : Part, optional
-            The replies of the clients whose work was used; None without any.
-        stats : RoundStats
-        over : (K,) array of bool, optional
-            Whose work is over; that of the others is counted in a later round. All if None.
+        Raises
+        ------
+        RunFailed
         """
-        ids, timing = work.clients.ids, work.timing
-        places = work.used(status)
-        all_used = work.number is None and len(places) == len(ids)
-        used = slice(None) if all_used else places
-        answered, late, dropped = np.bincount(
-            status if over is None else status[over], minlength=UNFINISHED
-        ).tolist()
-        counts = stats.counts
-        if work.owner == "algorithm" and work.ask.clients is None:
-            counts["participants"] = answered
-        counts["late"] += late
-        counts["dropped"] += dropped
-        counts["bytes_down"] += work.traffic.down * len(ids)
-        counts["bytes_up"] += work.traffic.up * (answered + late)
-        counts["bytes_wasted"] += work.traffic.down * (late + dropped) + work.traffic.up * late
-        counts["local_steps"] += int(timing.steps[used].sum())
-        loss = np.empty(len(ids))
-        loss.fill(np.nan)
-        if part is not None and "loss" in part.gathered.each:
-            loss[used] = part.gathered.each["loss"]
-        events = {
-            "round": np.full(len(ids), stats.round),
-            "ask": np.full(len(ids), stats.ask) + (0 if work.number is None else work.number),
-            "client": ids,
-            "start_s": np.full(len(ids), timing.start_s),
-            "compute_s": timing.compute_s,
-            "end_s": np.minimum(timing.end_s, timing.gone_s),
-            "status": status,
-            "loss": loss,
-            "steps": timing.steps,
-        }
-        if self.run.participation.selection.repeats:
-            events["draws"] = work.clients.counts
-        if stats.pending is not None:
-            events["version"] = np.full(len(ids), stats.round - 1)
-            events["staleness"] = np.where(status == USED, 0, -1)
-        if over is not None:
-            events = {name: column[over] for name, column in events.items()}
-        stats.events.append(events)
-
-    def sleep_s(self, timing: Timing) -> Floats | None:
-        """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
-        if self.run.wall_scale is None:
-            return None
-        return (timing.end_s - timing.start_s) * self.run.wall_scale
-
-    def _check(self, ask: Ask, owner: Asker) -> None:
-        """Refuse an Ask for a client half that does not exist, or for vectors it may not see."""
         asker = self.owners[owner]
         if not callable(getattr(asker, ask.work, None)):
             raise RunFailed(
@@ -409,3 +239,45 @@ class Exchange:
             )
         if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
             raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
+
+
+def events_of(
+    run: Run, works: Works, round: int, losses: Floats, newest: int, numbers: Ints | None = None
+) -> Events:
+    """Return works as rows of ``events``; parameters are those of `Exchange.count`."""
+    count = len(works)
+    events = {
+        "round": np.full(count, round),
+        "ask": _again(works.client) if numbers is None else numbers,
+        "client": works.client,
+        "start_s": works.start_s,
+        "compute_s": works.compute_s,
+        "end_s": works.over_s,
+        "status": works.status,
+        "loss": losses,
+        "steps": works.steps,
+    }
+    if run.overlaps:
+        events["version"] = works.version
+        events["staleness"] = np.where(works.status == USED, newest - works.version, -1)
+    if run.participation.selection.repeats and not run.training.algorithm.asynchronous:
+        events["draws"] = works.drawn
+    return events
+
+
+def unfinished_events(run: Run, timeline: Timeline) -> Events:
+    """Return the works that a run leaves behind as rows of ``events``, which no round counts."""
+    works = timeline.unfinished(in_time=run.training.algorithm.asynchronous)
+    return events_of(run, works, -1, np.full(len(works), np.nan), timeline.version)
+
+
+def _again(clients: Ints) -> Ints:
+    """Return how often each client (K,) has come before: a row may hold several of its works."""
+    if len(clients) == 1:
+        return np.zeros(1, dtype=np.int64)
+    seen: Counter[int] = Counter()
+    again = []
+    for client in clients.tolist():
+        again.append(seen[client])
+        seen[client] += 1
+    return np.array(again, dtype=np.int64)

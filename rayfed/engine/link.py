@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Floats
+from rayfed.core.arrays import Array
 
 
 @dataclass(slots=True)
@@ -95,7 +95,9 @@ class Link:
         list of int
             The keys of transfers that end now, ascending.
         """
-        ended = self._over(now_s)
+        ended, begin = self._over(now_s), list(begin)
+        if not (ended or begin):
+            return []  # a link's clock moves with its own transfers: one order of additions
         self._pass(now_s)
         for key in ended:
             self._remove(key)
@@ -107,14 +109,16 @@ class Link:
         self._level()
         return sorted(ended)
 
-    def leave(self, now_s: float, keys: Iterable[int]) -> None:
-        """Break off transfers, where they are under way; those that end now do so in `change`."""
-        leaving = [key for key in keys if key in self.transfers]
-        if leaving:
-            self._pass(now_s)
-            for key in leaving:
-                self._remove(key)
-            self._level()
+    def leave(self, now_s: float, key: int) -> float | None:
+        """Break off a transfer; return the bytes that it had left, None if it is not under way."""
+        transfer = self.transfers.get(key)
+        if transfer is None:
+            return None
+        self._pass(now_s)
+        left = self._left(transfer)
+        self._remove(key)
+        self._level()
+        return left
 
     def arrays(self) -> dict[str, Array]:
         """Return everything as named arrays."""
@@ -214,56 +218,16 @@ class Link:
         if self._limited == most:
             self.served = 0.0  # it would lose digits if it grew for ever
 
+    def _left(self, transfer: Transfer) -> float:
+        """Return the bytes that a transfer has left now."""
+        if transfer.shares:
+            return transfer.mark - self.served
+        return transfer.left - (self.now_s - transfer.since_s) * transfer.cap
+
     def _move(self, key: int, *, shares: bool) -> None:
         transfer = self.transfers[key]
-        if shares:
-            left = transfer.left - (self.now_s - transfer.since_s) * transfer.cap
-            mark = self.served + left
-        else:
-            left = transfer.mark - self.served
-            mark = self.now_s + left / transfer.cap
+        left = self._left(transfer)
+        mark = self.served + left if shares else self.now_s + left / transfer.cap
         transfer.shares, transfer.mark = shares, mark
         transfer.left, transfer.since_s = left, self.now_s
         heappush(self._ends[shares], (mark, key))
-
-
-def ends_of(capacity: float, start_s: Floats, size: float, cap: Floats, stop_s: Floats) -> Floats:
-    """Return when transfers end that share a link which nothing else uses.
-
-    Parameters
-    ----------
-    capacity : float
-        Bytes/s.
-    start_s : (K,) array of float
-        When each begins; inf if it never does.
-    size : float
-        Bytes of each.
-    cap : (K,) array of float
-        The most that each can use, bytes/s.
-    stop_s : (K,) array of float
-        When each is broken off, unless it ends until then.
-
-    Returns
-    -------
-    (K,) array of float
-        inf for those that are broken off.
-    """
-    if not size or math.isinf(capacity):
-        end_s = start_s + size / cap
-        return np.where(end_s <= stop_s, end_s, math.inf)
-    link, ends = Link(capacity), np.full(len(start_s), math.inf)
-    starts = [(t, k) for k, t in enumerate(start_s.tolist()) if t < stop_s[k]]
-    stops = [(t, k) for k, t in enumerate(stop_s.tolist()) if t < math.inf]
-    caps = cap.tolist()
-    heapify(starts)
-    heapify(stops)
-    while starts or link.transfers:
-        moments = [link.next_s, *(heap[0][0] for heap in (starts, stops) if heap)]
-        now_s, begin = min(moments), []
-        while starts and starts[0][0] <= now_s:
-            k = heappop(starts)[1]
-            begin.append((k, size, caps[k]))
-        ends[link.change(now_s, begin)] = now_s
-        while stops and stops[0][0] <= now_s:
-            link.leave(now_s, [heappop(stops)[1]])
-    return ends

@@ -11,7 +11,6 @@ from dataclasses import replace
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measures.measures import Measures
-from rayfed.engine.pending import Pending
 from rayfed.engine.returned import ServerHalf
 from rayfed.engine.rows import Rows
 from rayfed.engine.run import Run
@@ -56,7 +55,6 @@ class Loop:
             0, 0.0, state, selection, self.budgets.init(), (state["x"],),
             examined=examiner.init() if examiner else {},
             correction=self.exchange.correction.init(),
-            pending=Pending.of_run(self.run) if self.run.participation.late == "stale" else None,
         )  # fmt: skip
 
     def step(self, before: RunState) -> tuple[RunState, Row, list[Events]]:
@@ -127,8 +125,6 @@ class Loop:
         """Measure the steps of rounds from now on."""
         profile.watch(self, "step", "other", opens=True)
         profile.watch(self, "_round", "algorithm")
-        profile.watch(self.exchange, "answer", "clock")
-        profile.watch(self.exchange, "_reply", "adding up")
         profile.watch(self.rows, "row", "evaluation", whole=True)
         profile.watch(self, "close", "evaluation", opens=True, whole=True)
 
@@ -150,10 +146,11 @@ class Loop:
         selection: State,
         lengths: State,
     ) -> RunState:
-        """Return the state after a round, not yet evaluated; a flight goes on in place."""
+        """Return the state after a round, not yet evaluated."""
+        line = before.timeline if stats.timeline is None else stats.timeline
         window = (*before.window, state["x"])[-self.run.training.algorithm.evaluate_last :]
         return replace(
             before, round=stats.round, time_s=stats.time_s, state=state, selection=selection,
             lengths=lengths, window=window, updates=before.updates + stats.counts["participants"],
-            pending=stats.pending, ahead=stats.ahead,
+            timeline=line, ahead=stats.ahead,
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayfed.engine.arrivals.loop import ArrivalLoop
+from rayfed.engine.arrivals import ArrivalLoop
 from rayfed.engine.loop import Loop
 from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.run import Run

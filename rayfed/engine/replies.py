@@ -2,76 +2,187 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rayfed.clients.request import GROUP, Request, group_name
-from rayfed.core.arrays import Array, Floats
-from rayfed.core.tree import tree_sum
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.tree import Sums, add, tree_sum
 from rayfed.executors.base import Gathered
-from rayfed.messages import Groups, Reply
+from rayfed.messages import Groups, Reply, State
+
+_NONE = np.empty(0, dtype=np.int64)
 
 
-def reply_of(
-    request: Request,
-    gathered: Gathered,
-    population: int,
-    total: float | None = None,
-    seconds: Floats | None = None,
-) -> Reply:
-    """Return the reply to a request: means of vectors, and scalars as they are.
+@dataclass(frozen=True)
+class Answer:
+    """What some works of distinct clients sent, added up in one go.
 
     Parameters
     ----------
+    ids, steps, staleness : (K,) array of int
+    raw, weights : (K,) array of float
+        What the mean divides by, and with which weights the sums were formed.
+    seconds : (K,) array of float
+        Virtual seconds that each took.
+    gathered : Gathered
+    round : int
+        The round, from 1, by whose schedules they worked.
+    """
+
+    ids: Ints
+    steps: Ints
+    staleness: Ints
+    raw: Floats
+    weights: Floats
+    seconds: Floats
+    gathered: Gathered
+    round: int
+
+    @classmethod
+    def to(
+        cls, request: Request, gathered: Gathered, seconds: Floats | None = None,
+        staleness: Ints | None = None,
+    ) -> Answer:  # fmt: skip
+        """Return the answer to one request, whose weights have no discounts."""
+        return cls(
+            request.ids, request.steps, _NONE if staleness is None else staleness, request.weights,
+            request.weights, np.empty(0) if seconds is None else seconds, gathered, request.round,
+        )  # fmt: skip
+
+    @property
+    def losses(self) -> Floats:
+        """Mean losses over the local steps (K,); NaN where none are told."""
+        loss = self.gathered.each.get("loss")
+        return np.full(len(self.ids), np.nan) if loss is None else loss
+
+    def told(self, population: int) -> Reply:
+        """Return the scalars alone, for those that learn from losses."""
+        return Reply(
+            self.ids, self.weights, {}, self.gathered.each, self.steps, population,
+            round=self.round, staleness=self.staleness, seconds=self.seconds,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a mean is formed of beside the answers.
+
+    Parameters
+    ----------
+    up : mapping of str to int
+        What clients upload.
+    plain : tuple of str
+        Vectors that are added up without weights.
     population : int
         Number N of clients.
     total : float, optional
-        What weighted sums are divided by; the sum of the weights if None.
-    seconds : (K,) array of float, optional
-        Virtual seconds from the Ask to each reply.
+        What weighted sums are divided by; the sum of the raw weights if None.
+    growth : float
+        See `Reply`.
     """
-    each, weights = gathered.each, request.weights
-    total = float(weights.sum()) if total is None else total
-    vectors = [name for name in request.up if name in gathered.sums]
+
+    up: Mapping[str, int]
+    population: int
+    plain: tuple[str, ...] = ()
+    total: float | None = None
+    growth: float = 1.0
+
+
+def reply_of(
+    answers: Sequence[Answer],
+    sizes: Sizes,
+    round_number: int,
+    sent: State | None = None,
+    *,
+    stale: bool = False,
+) -> Reply:
+    """Return the reply that several answers make: means of vectors, and scalars as they are.
+
+    Within an answer the sum has its fixed shape over the clients' ids; answers are added in their
+    order, which the timeline alone decides.
+
+    Parameters
+    ----------
+    answers : sequence of Answer
+        At least one.
+    sizes : Sizes
+    round_number : int
+        Number of the round or update, from 1, by which schedules go.
+    sent : mapping of str to array, optional
+        What all clients downloaded, if they got the same and the server half may know.
+    stale : bool
+        Whether the reply says how stale each is.
+    """
+    sums: Sums = {}
+    for answer in answers:
+        found = _sums(answer, sizes.up)
+        sums = add(sums, found) if sums else found
+    raw = _together([answer.raw for answer in answers])
+    total = float(raw.sum()) if sizes.total is None else sizes.total
     mean: dict[str, Any] = {
-        name: _divided(request, name, gathered.sums[name], len(weights), total) for name in vectors
+        name: _divided(sums[name], len(raw) if name in sizes.plain else total)
+        for name in sizes.up
+        if name in sums
     }
-    for name, rows in each.items():
-        if rows.ndim == 1 and name in request.up and name != GROUP:
-            mean[name] = tree_sum(request.ids, rows * weights) / total
-    groups = _groups(request, gathered, vectors) if GROUP in request.up else Groups.nobody()
+    each = {
+        name: _together([answer.gathered.each[name] for answer in answers])
+        for name in answers[0].gathered.each
+    }
+    ids, steps, seconds = (
+        _together([getattr(answer, name) for answer in answers])
+        for name in ("ids", "steps", "seconds")
+    )
+    late = _together([answer.staleness for answer in answers]) if stale else _NONE
+    groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.nobody()
     return Reply(
-        request.ids, weights, mean, each, request.steps, population, groups, request.round,
-        seconds=np.empty(0) if seconds is None else seconds,
+        ids, raw, mean, each, steps, sizes.population, groups, round_number, late, seconds,
+        sent or {}, sizes.growth,
     )  # fmt: skip
 
 
-def _groups(request: Request, gathered: Gathered, vectors: list[str]) -> Groups:
-    """Return the means of the vectors, group by group."""
-    labels, place = np.unique(gathered.each[GROUP], return_inverse=True)
-    counts = np.bincount(place)
-    weights = np.bincount(place, request.weights).astype(np.float64)
+def _together(arrays: Sequence[Array]) -> Array:
+    """Return arrays (K, ...) one after the other."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _sums(answer: Answer, up: Mapping[str, int]) -> dict[str, Array]:
+    """Return the sums of the vectors and of the scalars that are uploaded."""
+    sums = dict(answer.gathered.sums)
+    for name, rows in answer.gathered.each.items():
+        if rows.ndim == 1 and name in up and name != GROUP:
+            sums[name] = tree_sum(answer.ids, rows * answer.weights)
+    return sums
+
+
+def _groups(answer: Answer, sizes: Sizes) -> Groups:
+    """Return the means of the vectors, group by group; late replies have none."""
+    labels, place = np.unique(answer.gathered.each[GROUP], return_inverse=True)
+    counts, sums = np.bincount(place), answer.gathered.sums
+    weights = np.bincount(place, answer.weights).astype(np.float64)
     mean = {
         name: np.stack(
             [
-                _divided(request, name, gathered.sums[group_name(name, label)], count, weight)
+                _divided(sums[group_name(name, label)], count if name in sizes.plain else weight)
                 for label, count, weight in zip(
                     labels.tolist(), counts.tolist(), weights.tolist(), strict=True
                 )
             ]
         )
-        for name in vectors
+        for name in sizes.up
+        if name in sums
     }
     return Groups(labels, counts, weights, mean)
 
 
-def _divided(request: Request, name: str, rows: Array, count: int, weight: float) -> Array:
-    """Divide by the number of clients or by their weights, which entered in the vectors' type.
+def _divided(rows: Array, by: float) -> Array:
+    """Divide by a number of clients or by their weights, which entered in the vectors' type.
 
     The sums are nobody else's: they are divided in place, unless they lie in Ray's object store.
     """
-    by = rows.dtype.type(count if name in request.plain else weight)
-    own = rows.flags.writeable and rows.dtype.kind == "f"
-    divided: Array = np.divide(rows, by, out=rows if own else None)
+    own = rows.ndim and rows.flags.writeable and rows.dtype.kind == "f"
+    divided: Array = np.divide(rows, rows.dtype.type(by), out=rows if own else None)
     return divided

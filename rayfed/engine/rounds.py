@@ -12,12 +12,12 @@ import numpy as np
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
-from rayfed.engine.attempts import Others
-from rayfed.engine.drawn import Drawn
-from rayfed.engine.exchange import Asker, NobodyToAsk, NoReply
+from rayfed.engine.cohort import NobodyToAsk, NoReply, Others, RoundPolicy
+from rayfed.engine.exchange import Asker
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.engine.state import USED, RoundStats, RunState
+from rayfed.engine.state import RoundStats, RunState
+from rayfed.engine.works import USED, distinct
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
@@ -45,14 +45,22 @@ class RoundLoop(Loop):
 
     def __init__(self, run: Run, executor: Executor) -> None:
         super().__init__(run, executor)
+        self.policy = RoundPolicy(run, self.exchange)
         self.cache: dict[str, Any] = {}
 
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
         super().profile(profile)
+        profile.watch(self.policy, "answer", "clock")
+        profile.watch(self.policy, "_reply", "adding up")
         for method in ("_select", "_corrected", "_learn"):
             profile.watch(self, method, "selection")
         profile.watch(self, "_skew", "evaluation", whole=True)
+
+    def first(self) -> RunState:
+        """Return the state before the first round, not yet evaluated."""
+        stays = self.run.participation.late == "stale"
+        return replace(super().first(), timeline=self.policy.timeline() if stays else None)
 
     # -- a round ---------------------------------------------------------------------------
 
@@ -62,6 +70,8 @@ class RoundLoop(Loop):
         """Return the state after a round, columns of its row, and whether anybody answered."""
         rule, algorithm = self.run.participation.selection, self.run.training.algorithm
         state, selection = before.state, before.selection
+        if before.timeline is not None:
+            stats.timeline = self.policy.timeline(before.timeline)
         if self.exchange.look_at(stats.round):
             self.cache.clear()  # of sums over the sizes of all clients
         diagnostics: Diagnostics = {}
@@ -112,11 +122,8 @@ class RoundLoop(Loop):
 
     def _corrected(self, before: RunState, ids: Ints, stats: RoundStats) -> Floats:
         """Return the weights (K,) of the distinct clients of a cohort."""
-        view, drawn = self._selection_view(before.state["x"], stats), Drawn.of(ids)
-        correction = self.exchange.correction
-        return correction.weights(
-            view, before.selection, before.correction, drawn.ids, drawn.counts
-        )
+        view, correction = self._selection_view(before.state["x"], stats), self.exchange.correction
+        return correction.weights(view, before.selection, before.correction, *distinct(ids))
 
     # -- selection -------------------------------------------------------------------------
 
@@ -184,23 +191,24 @@ class RoundLoop(Loop):
         if rule.retry != "other" or not rule.retries:
             return None
 
-        def others(count: int, now_s: float, asked: Ints) -> Drawn:
+        def others(count: int, now_s: float, asked: Ints) -> Ints:
             view = self._selection_view(before.state["x"], replace(stats, time_s=now_s))
 
             def idle(ids: Ints) -> Bools:
                 return view.available(ids) & ~np.isin(ids, asked)
 
             found = replace(view, wanted=min(count, view.count), available=idle)
-            return Drawn.of(rule.selection.at_once(found, before.selection)[:count])
+            return rule.selection.at_once(found, before.selection)[:count]
 
         return others
 
     def _free(self, ids: Ints, stats: RoundStats) -> Bools:
         """Return who of some clients (K,) is there, and not at work for an earlier round."""
         there = self.run.federation.population.available(ids, stats.time_s, stats.round)
-        if stats.pending is None:
+        if stats.timeline is None:
             return there
-        return there & ~stats.pending.busy(ids, stats.time_s)
+        self.policy.catch_up(stats)
+        return there & ~np.isin(ids, stats.timeline.at_work)
 
     def _enough(self, stats: RoundStats) -> bool:
         """Whether as many clients are there as a round needs; it looks at no more than it has to.
@@ -232,8 +240,9 @@ class RoundLoop(Loop):
         awaited = self.run.participation.selection.awaited(view, selection)
         ids = np.arange(population.count) if awaited is None else awaited
         change = float(np.min(population.next_change(ids, stats.time_s), initial=math.inf))
-        if stats.pending is not None:
-            change = min(change, stats.pending.next_s(stats.time_s))
+        if stats.timeline is not None:
+            self.policy.catch_up(stats)
+            change = min(change, stats.timeline.next_over_s())
         if not math.isfinite(min(change, latest_s)):
             graphs = self.run.participation.selection.needs_graphs
             if self.run.ending.rounds == ENDLESS and not (population.by_round or graphs):
@@ -274,7 +283,7 @@ class RoundLoop(Loop):
                 to_cohort = ask.clients is None
                 first = self.run.participation.cohort if to_cohort and whole else None
                 others = self._others(before, stats) if to_cohort and whole else None
-                reply = self.exchange.answer(ask, owner, ids, stats, first, others)
+                reply = self.policy.answer(ask, owner, ids, stats, first, others)
                 if to_cohort:
                     whole, cohort = False, stats.answered
         except StopIteration as end:
@@ -286,9 +295,9 @@ class RoundLoop(Loop):
 
 def _lateness(stats: RoundStats) -> dict[str, float]:
     """Return the columns about late replies of a row, where they are used."""
-    if stats.pending is None:
+    if stats.timeline is None:
         return {}
-    values = {"in_flight": float(len(stats.pending))}
+    values = {"in_flight": float(len(stats.timeline))}
     if len(stats.staleness):
         values["staleness_mean"] = float(stats.staleness.mean())
         values["staleness_max"] = float(stats.staleness.max())

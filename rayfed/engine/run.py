@@ -124,7 +124,7 @@ class Participation:
     over_select : float
         Factor on the cohort: so many are asked, and the first replies are taken.
     deadline_s : float, optional
-        Virtual seconds from the start of training to the end of the round.
+        Virtual seconds from the start of training to the end of the round; None without rounds.
     interrupted : "drop" or "resume"
         What becomes of work whose client goes away.
     late : "drop", "partial" or "stale"

@@ -11,22 +11,14 @@ import numpy as np
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.engine import columns
-from rayfed.engine.arrivals.flight import Flight
-from rayfed.engine.pending import Pending
 from rayfed.engine.stopping import LastEvaluation
+from rayfed.engine.timeline import Timeline
 from rayfed.messages import Reply
 
 Row = dict[str, Any]
 Events = dict[str, Array]
 
 COUNTS = names(columns.COUNTS)
-
-USED, LATE, DROPPED, UNFINISHED = range(4)
-"""What became of a client's work: its reply was used, it came after the server had stopped waiting,
-the client went away before, or the run ended before the reply entered an update. Plain
-numbers: NumPy compares arrays with an enum's slowly."""
-STATUS = ("used", "late", "dropped", "unfinished")
-"""Their names in files."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +43,9 @@ class RunState:
         What the newest evaluation reported of every client's own model; empty where none are kept.
     updates : int
         Replies of clients that have been used.
-    flight : Flight, optional
-        What is under way in an asynchronous run; it belongs to its newest state alone.
-    pending : Pending, optional
-        Work that goes on after its round, where late replies are used.
+    timeline : Timeline, optional
+        What is under way between two rows, where work may outlast its row. That of an asynchronous
+        run belongs to its newest state alone.
     correction : mapping of str to array
         The state of the correction for who takes part.
     ahead : mapping of str to (K,) array
@@ -71,15 +62,14 @@ class RunState:
     examined: Mapping[str, Array] = field(default_factory=dict)
     personal: Mapping[str, Array] = field(default_factory=dict)
     updates: int = 0
-    flight: Flight | None = None
-    pending: Pending | None = None
+    timeline: Timeline | None = None
     correction: Mapping[str, Array] = field(default_factory=dict)
     ahead: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def nobody(self) -> bool:
         """Whether no row can follow: nobody is at work, and no client will ever come back."""
-        return self.flight is not None and self.flight.nobody
+        return self.timeline is not None and self.timeline.nobody
 
     @property
     def model(self) -> Array:
@@ -117,7 +107,7 @@ class RoundStats:
         Columns of the round's row.
     events : list of dict
         Columns of the round's events, one dict an Ask.
-    pending : Pending, optional
+    timeline : Timeline, optional
         As in `RunState`, on the way to the state after the round.
     staleness : (K,) array of int
         Rounds that each reply is late, where late replies are used.
@@ -138,7 +128,7 @@ class RoundStats:
     heard: list[Reply] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     events: list[Events] = field(default_factory=list)
-    pending: Pending | None = None
+    timeline: Timeline | None = None
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     corrected: Floats | None = None
     ahead: Mapping[str, Array] = field(default_factory=dict)
@@ -148,7 +138,4 @@ class RoundStats:
     def after(cls, run_state: RunState) -> RoundStats:
         """Return the empty statistics of the round after a state."""
         now = run_state.time_s
-        return cls(
-            run_state.round + 1, now, now, run_state.lengths, pending=run_state.pending,
-            ahead=run_state.ahead,
-        )  # fmt: skip
+        return cls(run_state.round + 1, now, now, run_state.lengths, ahead=run_state.ahead)

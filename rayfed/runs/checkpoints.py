@@ -18,11 +18,11 @@ import numpy as np
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.entries import Damaged, Entry, check, described, entries, is_whole, sealed
+from rayfed.core.errors import RunFailed
 from rayfed.core.files import read_json
-from rayfed.engine.arrivals.flight import Flight
-from rayfed.engine.pending import Pending
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import LastEvaluation
+from rayfed.engine.timeline import Timeline
 from rayfed.runs import store
 from rayfed.runs.clientparts import Part, add_parts, live_rows, read_parts
 
@@ -30,6 +30,10 @@ MANIFESTS = ("manifest.json", "previous.json")
 """The manifest of the newest checkpoint and of the one before."""
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Entry]]
+_OLDER = ("flight.", "pending.")
+_OTHER_WORKS = (
+    "the checkpoint holds work under way as earlier versions of rayfed wrote it; run the study anew"
+)
 
 
 @dataclass(frozen=True)
@@ -246,11 +250,9 @@ def _arrays(moment: RunState) -> dict[str, Array]:
     # the newest iterate is the model itself, which is not written twice
     arrays |= {f"window.{k}": v for k, v in enumerate(moment.window) if v is not moment.state["x"]}
     arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
-    if moment.flight is not None:
-        arrays |= {f"flight.{k}": v for k, v in moment.flight.arrays().items()}
     arrays |= {f"correction.{k}": v for k, v in moment.correction.items()}
-    if moment.pending is not None:
-        arrays |= {f"pending.{k}": v for k, v in moment.pending.arrays().items()}
+    if moment.timeline is not None:
+        arrays |= {f"timeline.{k}": v for k, v in moment.timeline.arrays().items()}
     arrays |= {f"ahead.{k}": v for k, v in moment.ahead.items()}
     return arrays | {f"examined.{k}": v for k, v in moment.examined.items()}
 
@@ -258,7 +260,9 @@ def _arrays(moment: RunState) -> dict[str, Array]:
 def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunState:
     state, window = _with_prefix(server, "state."), _with_prefix(server, "window.")
     iterates = manifest.get("window", len(window))  # earlier versions wrote all of them
-    flight, pending = _with_prefix(server, "flight."), _with_prefix(server, "pending.")
+    timeline = _with_prefix(server, "timeline.")
+    if any(name.startswith(_OLDER) for name in server):
+        raise RunFailed(f"round {manifest['round']}: {_OTHER_WORKS}")
     return RunState(
         round=manifest["round"],
         time_s=manifest["time_s"],
@@ -270,9 +274,8 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
         personal=_with_prefix(server, "own."),
         examined=_with_prefix(server, "examined."),
         updates=manifest["updates"],
-        flight=Flight.of(flight) if flight else None,
+        timeline=Timeline.of(timeline) if timeline else None,
         correction=_with_prefix(server, "correction."),
-        pending=Pending.of(pending) if pending else None,
         ahead=_with_prefix(server, "ahead."),
     )
 

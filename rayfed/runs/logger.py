@@ -14,7 +14,8 @@ import numpy as np
 
 from rayfed.core.names import called
 from rayfed.engine.run import Run
-from rayfed.engine.state import STATUS, Events, Row
+from rayfed.engine.state import Events, Row
+from rayfed.engine.works import STATUS
 
 logger = logging.getLogger("rayfed")
 logger.addHandler(logging.NullHandler())

@@ -10,12 +10,13 @@ import pyarrow as pa
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
-from rayfed.engine import columns, stale
-from rayfed.engine.arrivals.events import unfinished_events
+from rayfed.engine import columns
 from rayfed.engine.budgets import Budgets
+from rayfed.engine.exchange import unfinished_events
 from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
-from rayfed.engine.state import USED, Events, Row, RunState
+from rayfed.engine.state import Events, Row, RunState
+from rayfed.engine.works import USED
 from rayfed.runs.away import AWAY_CLIENTS, away
 from rayfed.runs.continued import told
 from rayfed.runs.forecast import WHY_EMPTY
@@ -47,17 +48,15 @@ def write_outputs(
     """
     server = {f"state.{name}": value for name, value in last.state.items()}
     publish_npz(records.folder / "model.npz", {"x": last.model, **server})
-    records.finish(rows, last.personal, _unfinished(last))
+    records.finish(rows, last.personal, _unfinished(run, last))
     write_parquet(clients_table(run, records, measures, last), records.folder / "clients.parquet")
     write_parquet(away_table(run, records), records.folder / "away.parquet")
     write_walk(run, records)
 
 
-def _unfinished(last: RunState) -> Events | None:
+def _unfinished(run: Run, last: RunState) -> Events | None:
     """Return the works that a run leaves behind; None if it cannot leave any."""
-    if last.pending is not None:
-        return stale.unfinished_events(last.pending, last.time_s)
-    return None if last.flight is None else unfinished_events(last.flight)
+    return None if last.timeline is None else unfinished_events(run, last.timeline)
 
 
 def run_warnings(run: Run, records: Records) -> list[str]:

@@ -27,7 +27,8 @@ from rayfed.core.columns import Column, by_name
 from rayfed.core.entries import Damaged, Entry, check, sealed
 from rayfed.engine import columns
 from rayfed.engine.measures.personal import Thinning
-from rayfed.engine.state import STATUS, UNFINISHED, Events, Row, RunState
+from rayfed.engine.state import Events, Row, RunState
+from rayfed.engine.works import STATUS, UNFINISHED
 from rayfed.executors.profile import Profile
 from rayfed.runs import store
 from rayfed.runs.checkpoints import MANIFESTS, Checkpoints

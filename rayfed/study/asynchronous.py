@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.run import Run
+from rayfed.engine.run import Participation, Run
 from rayfed.messages import Ask
 from rayfed.selection import All
 
@@ -72,6 +72,21 @@ def _check_overlap(place: str, run: Run, algorithm: Asynchronous) -> None:
         raise ScenarioError(place, f"found true, but {text}; leave it out")
 
 
+def _of_rounds(participation: Participation) -> Iterator[tuple[str, str]]:
+    """Yield the settings that say when a round begins and ends."""
+    if participation.over_select != 1.0:
+        yield "participation.over_select", f"found {participation.over_select:g}; use 1"
+    plain = {"late": "drop", "minimum": 1, "patience_s": None, "correct": None}
+    for key, meaningless in plain.items():
+        if (found := getattr(participation, key)) != meaningless:
+            yield f"participation.{key}", f"found {found}; leave it out"
+    if participation.deadline_s is not None:
+        found = f"found {participation.deadline_s:g}; give timeout_s, which limits a piece of work"
+        yield "participation.deadline_s", found
+    if participation.retries and participation.retry == "other":
+        yield "participation.retry", "found other, which the selection does; leave retries out"
+
+
 def _misfits(index: int, run: Run) -> Iterator[tuple[str, str]]:
     """Yield the settings that do not fit: their place, what was found and what to do."""
     participation, selection = run.participation, run.participation.selection
@@ -80,15 +95,7 @@ def _misfits(index: int, run: Run) -> Iterator[tuple[str, str]]:
         place = f"algorithms.{index}.select"
     if selection.asks or selection.listens or selection.needs_graphs:
         yield place, f"found '{selection.name}'; use uniform, weighted or all"
-    if participation.over_select != 1.0:
-        yield "participation.over_select", f"found {participation.over_select:g}; use 1"
-    if participation.timeout_s is not None:
-        found = f"found {participation.timeout_s:g}; give deadline_s, which times out single works"
-        yield "participation.timeout_s", found
-    plain = {"late": "drop", "minimum": 1, "patience_s": None, "correct": None, "retries": 0}
-    for key, meaningless in plain.items():
-        if (found := getattr(participation, key)) != meaningless:
-            yield f"participation.{key}", f"found {found}; leave it out"
+    yield from _of_rounds(participation)
     if run.federation.population.by_round:
         text = "goes by rounds; give it a period_s"
         yield "clients.availability", f"'{run.federation.population.availability.name}' {text}"

@@ -142,11 +142,6 @@ def _check_retries(run: Run) -> None:
     participation, rule = run.participation, run.participation.selection
     if not participation.asks_again or run.training.algorithm.asynchronous:
         return
-    place = "timeout_s" if participation.timeout_s is not None else "retries"
-    found = f"found {getattr(participation, place):g}"
-    if participation.late == "stale":
-        text = f"{found}, but late: stale uses replies that come after; give another late"
-        raise ScenarioError(f"participation.{place}", text)
     if participation.retry == "same":
         return
     why = ""
@@ -169,13 +164,11 @@ def _check_statistics(run: Run) -> None:
 
 
 def _check_server(run: Run) -> None:
-    """Refuse transfers that stand still on a link which others share."""
-    if run.federation.server.limited and run.participation.interrupted == "resume":
-        text = "found resume; transfers that share the server's bandwidth cannot stand still"
-        raise ScenarioError("participation.interrupted", f"{text}, use drop or leave server out")
-    if run.federation.server.limited and run.participation.late != "drop":
-        text = f"found {run.participation.late}; a link that clients share is free after a round"
-        raise ScenarioError("participation.late", f"{text}, use drop or leave server out")
+    """Refuse work that is cut short for an upload of which nobody knows how long it will take."""
+    if run.federation.server.limited and run.participation.late == "partial":
+        text = "found partial; how long an upload takes that shares the server's bandwidth is known"
+        ways = "only when it has come, use drop or stale, or leave server out"
+        raise ScenarioError("participation.late", f"{text} {ways}")
 
 
 def _check_overlap(run: Run, ask: Ask) -> None:
@@ -183,10 +176,6 @@ def _check_overlap(run: Run, ask: Ask) -> None:
     if ask.overlap and run.participation.interrupted == "resume":
         text = f"found resume, but '{run.label}' computes while it sends; use drop"
         raise ScenarioError("participation.interrupted", text)
-    if ask.overlap and run.participation.asks_again:
-        key = "timeout_s" if run.participation.timeout_s is not None else "retries"
-        text = f"cannot be had where clients compute while they send, as '{run.label}' does"
-        raise ScenarioError(f"participation.{key}", f"{text}; leave it out")
     if ask.overlap and run.participation.late != "drop":
         text = (
             f"found {run.participation.late}, but '{run.label}' computes while it sends; use drop"

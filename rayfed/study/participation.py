@@ -34,16 +34,17 @@ class Participation(Settings):
     over_select : float
         Factor on the cohort; the server takes the first replies and drops the others.
     deadline_s : float, optional
-        Virtual seconds after which a round ends without those who are late.
+        Virtual seconds after which a round ends without those who are late. Asynchronous methods
+        have no rounds; they take `timeout_s`.
     timeout_s : float, optional
-        Virtual seconds after which the server gives up a piece of work and asks again, if `retries`
-        are left; it waits on if null.
+        Virtual seconds after which the server gives up a piece of work, in rounds and in
+        asynchronous runs, and asks again, if `retries` are left; it waits on if null.
     retries : int
         How often it asks again in the place of a client whose work is timed out, or lost because
         the client goes away, gives up or loses its connection.
     retry : "same" or "other"
         Whom it asks then: the client itself, if it is there, or another one that it has not asked
-        in the round.
+        in the round. In asynchronous runs the selection fills places, so there it is "same".
     interrupted : "drop" or "resume"
         What becomes of work whose client goes away: it is dropped, or it stands still and goes on
         when the client is back.

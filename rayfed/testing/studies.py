@@ -62,7 +62,7 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
     if cls.asynchronous:
         scenario["rounds"] *= 4
         scenario["clients"] |= {"availability": {"name": "cyclic", "groups": 3, "period_s": 20}}
-        scenario["participation"] |= {"over_select": 1.0, "deadline_s": 30}
+        scenario["participation"] |= {"over_select": 1.0, "deadline_s": None, "timeout_s": 30}
     if cls.keeps_statistics:
         model = "rayfed.testing.modules:Normed"
         scenario["problem"] |= {"name": "network", "model": model, "l2": 0}

@@ -6,7 +6,7 @@ import pytest
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loops import loop_of
-from rayfed.engine.state import DROPPED
+from rayfed.engine.works import DROPPED
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.checkpoints import MANIFESTS, Checkpoints
 
@@ -175,3 +175,36 @@ def test_a_checkpoint_holds_since_when_clients_are_free(tmp_path):
     held = checkpoints.read(MANIFESTS[0], tmp_path)
     assert held.moment.ahead["clients"].tolist() == [0, 1, 2]
     assert held.moment.ahead["free_s"].tolist() == [8.0] * 3  # and the round ends at 9 s
+
+
+def test_time_outs_count_from_the_ask_and_stop_who_is_late():
+    """Clients 0 and 1 need 4 s and a second to send; client 2 needs 8 s and is stopped after 6 s.
+
+    In round 2, from 6 s on, the first two have computed since 4 s; in round 3, from 12 s on, since
+    8 s: 4 s before they are asked, which do not count.
+    """
+    slow = {"ids": [2], "local": {"steps": 8}}
+    clients = {**LINE["clients"], "groups": [slow], "network": network(0.0, 1.0)}
+    states, events, _ = steps_of(made(clients=clients, participation={"timeout_s": 6.0}))
+    assert [state.time_s for state in states[1:4]] == [6.0, 12.0, 18.0]
+    assert [part["start_s"].tolist() for part in events[:3]] == [
+        [0.0, 0.0, 0.0], [4.0, 4.0, 6.0], [8.0, 8.0, 12.0],
+    ]  # fmt: skip
+    assert [part["end_s"].tolist() for part in events[:3]] == [
+        [5.0, 5.0, 6.0], [9.0, 9.0, 12.0], [13.0, 13.0, 18.0],
+    ]  # fmt: skip
+
+
+def test_who_is_asked_again_has_no_head_start():
+    """Client 2 is stopped at 6 s and at 12 s; in round 2 the others send from 12 s on."""
+    slow = {"ids": [2], "local": {"steps": 8}}
+    clients = {**LINE["clients"], "groups": [slow], "network": network(0.0, 1.0)}
+    how = {"timeout_s": 6.0, "retries": 1}
+    states, events, _ = steps_of(made(clients=clients, participation=how))
+    assert [state.time_s for state in states[1:3]] == [12.0, 24.0]
+    assert [part["start_s"].tolist() for part in events[:2]] == [
+        [0.0, 0.0, 0.0, 6.0], [4.0, 4.0, 12.0, 18.0],
+    ]  # fmt: skip
+    assert [part["end_s"].tolist() for part in events[:2]] == [
+        [5.0, 5.0, 6.0, 12.0], [13.0, 13.0, 18.0, 24.0],
+    ]  # fmt: skip

@@ -128,7 +128,7 @@ def arrivals(study):
     made["rounds"] = 40
     made["algorithms"] = [{"name": name, "local": LOCAL} for name in found]
     made["clients"]["availability"] = {"name": "cyclic", "groups": 2, "period_s": 30}
-    made["participation"] = {"cohort": 4, "deadline_s": 60}
+    made["participation"] = {"cohort": 4, "timeout_s": 60}
     made["evaluate"] = {"every": 4, "clients": 6}
     return made
 

@@ -1,6 +1,7 @@
 """Time-outs and retries: who is asked again, when, and what becomes of every attempt."""
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.attempts import Patience, attempts
-from rayfed.engine.clock import Timing
-from rayfed.engine.drawn import Drawn
+from rayfed.engine.cohort import Waiting
+from rayfed.engine.timeline import Timeline, fate, settled
+from rayfed.engine.works import Work
 from rayfed.testing.chaos.case import Case, run_case
 from rayfed.testing.chaos.faults import Fault
 
@@ -20,17 +21,22 @@ USED, LATE, DROPPED = range(3)
 NAMES = ("used", "late", "dropped")
 
 
-def drawn(*ids):
-    return Drawn(np.array(ids), np.ones(len(ids), dtype=int))
+@dataclass
+class Patience:
+    """How long the server waits for a client, and how often it asks again."""
+
+    timeout_s: float
+    retries: int
+    first: int | None = None
+    deadline_s: float = math.inf
 
 
 def timer(durations, gone=()):
     """Durations by client and number of the attempt; those who leave, and when."""
 
-    def timing(ids, now_s, number):
-        takes = np.array([durations[i][min(number, len(durations[i]) - 1)] for i in ids.tolist()])
-        leaves = np.array([dict(gone).get(i, math.inf) for i in ids.tolist()])
-        return Timing(now_s, np.ones(len(ids), dtype=int), takes, now_s + takes, leaves)
+    def timing(client, now_s, number):
+        takes = durations[client][min(number, len(durations[client]) - 1)]
+        return takes, dict(gone).get(client, math.inf)
 
     return timing
 
@@ -39,10 +45,40 @@ def same(failed, now_s, asked):
     return failed
 
 
-def rows(found):
-    timing = found.timing
-    columns = (found.clients.ids, found.number, timing.start_s, timing.end_s, found.status)
-    return [(c, n, s, e, NAMES[w]) for c, n, s, e, w in zip(*map(list, columns), strict=True)]
+def attempts(ids, now_s, how, takes, successors):
+    """Wait for clients on a timeline; return rows of attempts, and when the server stops waiting.
+
+    `takes(client, now_s, number)` gives the seconds of an attempt, and when its client leaves.
+    """
+    line = Timeline()
+    line.now_s = now_s
+
+    def begin(ids, drawn, attempt):
+        works = []
+        for serial, client in enumerate(ids.tolist(), line.serial + 1):
+            seconds, gone_s = takes(client, line.now_s, attempt)
+            status, over_s = fate(line.now_s + seconds, gone_s, line.now_s + how.timeout_s)
+            works.append(Work(*[0] * len(Work._fields))._replace(
+                over_s=over_s, client=client, serial=serial, status=status, attempt=attempt,
+                start_s=line.now_s,
+            ))  # fmt: skip
+        line.begin(works)
+        return works
+
+    def others(failed, now_s, asked):
+        ids = np.array(successors(failed.client.tolist(), now_s, asked.tolist()), dtype=int)
+        return ids, np.ones_like(ids)
+
+    waiting = Waiting(line, how.first, how.deadline_s)
+    waiting.run(np.array(ids), np.ones(len(ids), dtype=int), begin, others, how.retries)
+    waiting.break_off()
+    assert not line.open
+    works = waiting.works()
+    status, close_s = settled(works, now_s, how.first, how.deadline_s)
+    assert line.now_s == close_s or close_s == how.deadline_s
+    columns = (works.client, works.attempt, works.start_s, works.over_s)
+    words = [NAMES[word] for word in status.tolist()]
+    return list(zip(*(column.tolist() for column in columns), words, strict=True)), close_s
 
 
 class TestByHand:
@@ -52,8 +88,8 @@ class TestByHand:
         """Client 1 needs 4 s, and 2.5 s at the second attempt; client 2 always needs 9 s."""
         how = Patience(timeout_s=3.0, retries=2)
         takes = timer({0: [1.5], 1: [4.0, 2.5], 2: [9.0]})
-        found, close_s = attempts(drawn(0, 1, 2), 100.0, how, takes, same)
-        assert rows(found) == [
+        found, close_s = attempts([0, 1, 2], 100.0, how, takes, same)
+        assert found == [
             (0, 0, 100.0, 101.5, "used"),
             (1, 0, 100.0, 103.0, "late"),
             (2, 0, 100.0, 103.0, "late"),
@@ -68,14 +104,14 @@ class TestByHand:
         line, seen = iter([5, 6]), []
 
         def other(failed, now_s, asked):
-            seen.append((failed.ids.tolist(), now_s, asked.tolist()))
-            return drawn(next(line))
+            seen.append((failed, now_s, asked))
+            return [next(line)]
 
         takes = timer({0: [1.0], 1: [8.0], 2: [2.0], 5: [2.0], 6: [2.5]}, gone=[(2, 101.25)])
         how = Patience(timeout_s=3.0, retries=1)
-        found, close_s = attempts(drawn(0, 1, 2), 100.0, how, takes, other)
+        found, close_s = attempts([0, 1, 2], 100.0, how, takes, other)
         assert seen == [([2], 101.25, [0, 1, 2]), ([1], 103.0, [0, 1, 2, 5])]
-        assert rows(found)[1:] == [
+        assert found[1:] == [
             (1, 0, 100.0, 103.0, "late"),
             (2, 0, 100.0, 101.25, "dropped"),
             (5, 1, 101.25, 103.25, "used"),
@@ -87,20 +123,20 @@ class TestByHand:
         """Two replies are there at 102 s; client 2 works on, client 3 is timed out too late."""
         takes = timer({0: [1.0], 1: [2.0], 2: [2.5], 3: [9.0]})
         how = Patience(timeout_s=2.75, retries=5, first=2)
-        found, close_s = attempts(drawn(0, 1, 2, 3), 100.0, how, takes, same)
-        assert [row[4] for row in rows(found)] == ["used", "used", "late", "late"]
+        found, close_s = attempts([0, 1, 2, 3], 100.0, how, takes, same)
+        assert [row[4] for row in found] == ["used", "used", "late", "late"]
         assert close_s == 102.0
 
     def test_nor_after_the_deadline(self):
         """The time-outs are at 103, 106 and 109 s; nothing begins at 106 s or later."""
         how = Patience(timeout_s=3.0, retries=5, deadline_s=106.0)
-        found, close_s = attempts(drawn(0), 100.0, how, timer({0: [9.0]}), same)
-        assert [row[1:4] for row in rows(found)] == [(0, 100.0, 103.0), (1, 103.0, 106.0)]
+        found, close_s = attempts([0], 100.0, how, timer({0: [9.0]}), same)
+        assert [row[1:4] for row in found] == [(0, 100.0, 103.0), (1, 103.0, 106.0)]
         assert close_s == 106.0
 
     def test_a_reply_at_the_time_out_is_in_time(self):
-        found, _ = attempts(drawn(0), 100.0, Patience(3.0, 1), timer({0: [3.0]}), same)
-        assert rows(found) == [(0, 0, 100.0, 103.0, "used")]
+        found, _ = attempts([0], 100.0, Patience(3.0, 1), timer({0: [3.0]}), same)
+        assert found == [(0, 0, 100.0, 103.0, "used")]
 
 
 def chain(takes, leaves, timeout_s):
@@ -126,10 +162,8 @@ def test_agrees_with_a_simulation_client_by_client():
         limit = float(rng.integers(1, 20)) if rng.random() < 0.5 else math.inf
         how = Patience(float(rng.integers(1, 8)), retries, first, limit)
 
-        def timing(ids, now_s, number, takes=takes, leaves=leaves):
-            mine = takes[ids, number]
-            out = now_s + leaves[ids, number]
-            return Timing(now_s, np.ones(len(ids), dtype=int), mine, now_s + mine, out)
+        def timing(client, now_s, number, takes=takes, leaves=leaves):
+            return takes[client, number], now_s + leaves[client, number]
 
         expected = [
             (client, *one)
@@ -149,9 +183,9 @@ def test_agrees_with_a_simulation_client_by_client():
             for row in expected
             if row[1] == 0 or row[2] < close
         ]
-        found, close_s = attempts(drawn(*range(count)), 0.0, how, timing, same)
+        found, close_s = attempts(range(count), 0.0, how, timing, same)
         assert close_s == close
-        assert sorted(rows(found)) == sorted(expected)
+        assert sorted(found) == sorted(expected)
 
 
 # -- runs ----------------------------------------------------------------------------------
@@ -244,12 +278,11 @@ def test_polls_are_asked_again_too(mixed, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "place", "text"),
     [
-        ({"late": "stale", "deadline_s": 9.0}, "timeout_s", "late: stale uses replies"),
         ({"retry": "other", "select": "oort"}, "retry", "'oort' draws whole cohorts"),
         ({"retry": "other", "correct": "intervals"}, "retry", "knows the clients of the cohort"),
         ({"correct": "known"}, "correct", "time-outs and retries change it"),
-        ({"algorithm": "fedasync"}, "timeout_s", "give deadline_s"),
-        ({"algorithm": "overlap-sgd"}, "timeout_s", "compute while they send"),
+        ({"algorithm": "fedasync", "deadline_s": 9.0}, "deadline_s", "give timeout_s"),
+        ({"algorithm": "fedasync", "retry": "other"}, "retry", "which the selection does"),
     ],
 )
 def test_what_cannot_be_is_refused(mixed, changes, place, text):

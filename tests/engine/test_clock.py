@@ -5,63 +5,74 @@ import pytest
 
 from rayfed import api
 from rayfed.engine.budgets import Budgets
-from rayfed.engine.clock import Clock, Duration, Timing, Traffic, settle
-from rayfed.engine.state import DROPPED, LATE, STATUS, USED, RoundStats
+from rayfed.engine.clock import Clock, Traffic, undone
+from rayfed.engine.timeline import fates, settled
+from rayfed.engine.works import DROPPED, LATE, STATUS, USED, Work, Works
 from rayfed.messages import Ask
 
 INF = float("inf")
 
 
-def settled(end, gone, first=None, deadline_s=None, start=10.0):
-    nothing = np.zeros(len(end))
-    timing = Timing(start, nothing.astype(int), nothing, np.array(end), np.array(gone))
-    ids = np.arange(len(end))
-    status, close = settle(ids, timing, start, first=first, deadline_s=deadline_s)
+def works_of(end, gone):
+    """Works of clients 0, 1, ... that are over as `fates` says."""
+    status, over = fates(np.array(end), np.array(gone), np.full(len(end), INF))
+    blank = Work(*[0] * len(Work._fields))
+    rows = zip(over.tolist(), status.tolist(), strict=True)
+    return Works.of([blank._replace(client=k, over_s=o, status=w) for k, (o, w) in enumerate(rows)])
+
+
+def ends(end, gone, first=None, deadline_s=INF, start=10.0):
+    status, close = settled(works_of(end, gone), start, first, deadline_s)
     return status.tolist(), close
 
 
 def test_without_deadline_the_server_waits_for_all():
-    assert settled([12.0, 30.0], [INF, INF]) == ([USED, USED], 30.0)
+    assert ends([12.0, 30.0], [INF, INF]) == ([USED, USED], 30.0)
 
 
 def test_who_goes_away_in_the_middle_is_dropped_and_noticed_then():
-    assert settled([12.0, 30.0], [INF, 20.0]) == ([USED, DROPPED], 20.0)
+    assert ends([12.0, 30.0], [INF, 20.0]) == ([USED, DROPPED], 20.0)
 
 
 def test_who_leaves_at_the_very_end_of_the_work_is_used():
-    assert settled([12.0, 30.0], [12.0, 30.0]) == ([USED, USED], 30.0)
+    assert ends([12.0, 30.0], [12.0, 30.0]) == ([USED, USED], 30.0)
 
 
 def test_past_the_deadline_is_late_and_the_round_ends_there():
-    assert settled([12.0, 30.0], [INF, INF], deadline_s=15.0) == ([USED, LATE], 15.0)
+    assert ends([12.0, 30.0], [INF, INF], deadline_s=15.0) == ([USED, LATE], 15.0)
 
 
 def test_who_leaves_after_the_deadline_is_late_not_dropped():
-    assert settled([12.0, 30.0], [INF, 20.0], deadline_s=15.0) == ([USED, LATE], 15.0)
+    assert ends([12.0, 30.0], [INF, 20.0], deadline_s=15.0) == ([USED, LATE], 15.0)
 
 
 def test_with_enough_replies_nobody_waits_for_one_who_leaves_later():
-    assert settled([12.0, 13.0, 30.0], [INF, INF, 20.0], first=2) == ([USED, USED, LATE], 13.0)
-    assert settled([12.0, 13.0, 30.0], [INF, INF, 12.5], first=2) == ([USED, USED, DROPPED], 13.0)
-    assert settled([12.0, 13.0, 30.0], [INF, INF, 20.0], first=3) == ([USED, USED, DROPPED], 20.0)
+    assert ends([12.0, 13.0, 30.0], [INF, INF, 20.0], first=2) == ([USED, USED, LATE], 13.0)
+    assert ends([12.0, 13.0, 30.0], [INF, INF, 12.5], first=2) == ([USED, USED, DROPPED], 13.0)
+    assert ends([12.0, 13.0, 30.0], [INF, INF, 20.0], first=3) == ([USED, USED, DROPPED], 20.0)
 
 
 def test_an_over_selected_cohort_takes_the_first_and_ties_go_to_the_lower_id():
-    status, close = settled([14.0, 12.0, 14.0, 11.0], [INF] * 4, first=3)
+    status, close = ends([14.0, 12.0, 14.0, 11.0], [INF] * 4, first=3)
     assert (status, close) == ([USED, USED, LATE, USED], 14.0)
 
 
 def test_who_is_away_does_no_work_that_takes_no_time():
     """The first is there until 12 s, the second is away when the work begins."""
-    nothing = np.zeros(2)
-    duration = Duration(nothing.astype(int), nothing, nothing, nothing)
-    timing = duration.timing(10.0, np.array([12.0, 10.0]))
-    status, close = settle(np.arange(2), timing, 10.0)
-    assert (status.tolist(), close) == ([USED, DROPPED], 10.0)
+    gone = np.array([12.0, 10.0])
+    end = undone(np.array([10.0, 10.0]), gone, 10.0)
+    assert ends(end, gone) == ([USED, DROPPED], 10.0)
 
 
 def test_nobody_there_ends_at_once():
-    assert settled([], []) == ([], 10.0)
+    assert ends([], []) == ([], 10.0)
+
+
+def begun(clock, ask, ids, number=0):
+    """What an Ask of round 1 takes clients who are asked at 10 s."""
+    return clock.begun(
+        ask, Traffic(0, 0), ids, 10.0, round=1, number=number, lengths={}, ahead={}
+    )  # fmt: skip
 
 
 def clock_of(scenario):
@@ -72,11 +83,11 @@ def clock_of(scenario):
 def test_nobody_looked_whether_the_visited_one_is_there(mixed):
     away = {"name": "cyclic", "groups": 2, "period_s": 50.0}  # client 0 in [0, 50), 1 in [50, 100)
     made = mixed(clients={"count": 2, "availability": away}, participation={"cohort": 1})
-    clock, at_10, both = clock_of(made), RoundStats(1, 10.0, 10.0), np.arange(2)
+    clock, both = clock_of(made), np.arange(2)
     gone = {}
     for whom in (None, "visited"):
         ask = Ask("work", send={}, up={}, cost=1.0, clients=whom)
-        gone[whom] = clock.timing(ask, Traffic(0, 0), at_10, both).gone_s.tolist()
+        gone[whom] = begun(clock, ask, both).gone_s.tolist()
     assert gone["visited"] == [50, 10]
     assert gone[None][0] == 50
 
@@ -107,8 +118,8 @@ class TestSinglePieces:
         work = clock.duration(ask, Traffic(2_000_000, 1_000_000), ids, pace, none)
         parts = (work.down_s, work.compute_s, work.up_s)
         assert [seconds.tolist() for seconds in parts] == [[2.0], [1.5], [2.0]]
-        begun = work.timing(np.array([7.0]), np.array([INF]))
-        assert begun.end_s.tolist() == [12.5]
+        times = clock.alone(ids, work, np.array([7.0]), np.array([INF]), None)
+        assert times.end_s.tolist() == [12.5]
 
     def test_who_is_not_there_leaves_at_once(self, clock):
         ids = np.arange(3)  # one after another for 50 s
@@ -132,9 +143,9 @@ class TestInterruptions:
 
         return made
 
-    def timing(self, clock, seconds, start_s=10.0):
+    def timing(self, clock, seconds):
         ask = Ask("work", send={}, up={}, cost=np.asarray(seconds, dtype=float))
-        return clock.timing(ask, Traffic(0, 0), RoundStats(1, start_s, start_s), np.arange(3))
+        return begun(clock, ask, np.arange(3))
 
     def test_work_stands_still_while_its_client_is_away(self, clock_for):
         """Client 0 works for 40 s, 50 s, 50 s and 10 s."""
@@ -149,9 +160,7 @@ class TestInterruptions:
     def test_who_was_away_from_the_start_begins_when_it_is_back(self, clock_for):
         clock, ids = clock_for(), np.arange(3)
         ask = Ask("work", send={}, up={}, cost=20.0)
-        second = RoundStats(1, 10.0, 10.0)
-        second.ask = 1
-        timing = clock.timing(ask, Traffic(0, 0), second, ids)
+        timing = begun(clock, ask, ids, number=1)
         assert timing.end_s.tolist() == [30.0, 70.0, 120.0]
         assert (timing.gone_s >= timing.end_s).all()
 
@@ -168,7 +177,7 @@ class TestInterruptions:
             clock_for(availability={"name": "trace", "file": str(file)}), [25.0, 16.0, 30.0]
         )
         assert timing.gone_s.tolist()[:2] == [40.0, 25.0]
-        assert settle(np.arange(3), timing, 10.0)[0].tolist() == [DROPPED, DROPPED, USED]
+        assert ends(timing.end_s, timing.gone_s)[0] == [DROPPED, DROPPED, USED]
 
     @pytest.mark.parametrize(
         ("interrupted", "status", "time_s"), [("drop", DROPPED, 50.0), ("resume", USED, 170.0)]

@@ -9,33 +9,34 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.clock import Timing, Traffic
-from rayfed.engine.drawn import Drawn
-from rayfed.engine.exchange import Exchange, NobodyToAsk, NoReply, Work
-from rayfed.engine.state import USED, RoundStats
+from rayfed.engine.clock import Traffic
+from rayfed.engine.cohort import NobodyToAsk, NoReply, RoundPolicy
+from rayfed.engine.exchange import Asked, Exchange
+from rayfed.engine.state import RoundStats
+from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 
 
-def exchange_for(scenario):
+def policy_for(scenario):
     plan = api.prepare(api.read(scenario))
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return Exchange(run, executor)
+    return RoundPolicy(run, Exchange(run, executor))
 
 
 def first_round():
     return RoundStats(1, 0.0, 0.0)
 
 
-def trained(exchange):
-    """The first Ask of the exchange's algorithm, and a function that answers it for some ids."""
-    training = exchange.run.training
+def trained(policy):
+    """The first Ask of the policy's algorithm, and a function that answers it for some ids."""
+    training = policy.run.training
     ask = next(training.algorithm.round(training.algorithm.init(training.x0)))
 
     def delta(*ids):
-        return exchange.answer(ask, "algorithm", np.array(ids), first_round()).mean["delta"]
+        return policy.answer(ask, "algorithm", np.array(ids), first_round()).mean["delta"]
 
     return ask, delta
 
@@ -44,16 +45,16 @@ def test_means_divide_once_by_the_sum_of_raw_weights(mixed):
     scenario = mixed(participation={"cohort": 13})
     scenario["problem"]["dataset"]["samples"] = {"low": 4, "high": 40}
     scenario["clients"] |= {"availability": "always", "groups": []}
-    exchange = exchange_for(scenario)
-    _, delta = trained(exchange)
-    sizes = exchange.run.federation.views.training.shards.sizes(np.arange(13))
+    policy = policy_for(scenario)
+    _, delta = trained(policy)
+    sizes = policy.run.federation.views.training.shards.sizes(np.arange(13))
     assert len(set(sizes.tolist())) > 3
     expected = np.average([delta(i) for i in range(13)], axis=0, weights=sizes)
     np.testing.assert_allclose(delta(*range(13)), expected, rtol=1e-12)
 
 
 def test_a_client_drawn_twice_counts_twice(mixed):
-    _, delta = trained(exchange_for(mixed()))
+    _, delta = trained(policy_for(mixed()))
     np.testing.assert_allclose(delta(0, 0, 1), (2 * delta(0) + delta(1)) / 3, rtol=1e-12)
 
 
@@ -64,11 +65,11 @@ def test_an_exchange_is_counted_and_moves_the_clock(mixed):
         "delay": {"name": "constant", "mean_s": 2.0},
         "network": {"down_mbps": 8.0},
     }
-    exchange = exchange_for(scenario)
-    ask, _ = trained(exchange)
+    policy = policy_for(scenario)
+    ask, _ = trained(policy)
     stats = RoundStats(1, 100.0, 100.0)
-    exchange.answer(ask, "algorithm", np.array([4, 1, 4]), stats)
-    model = exchange.run.training.x0.nbytes
+    policy.answer(ask, "algorithm", np.array([4, 1, 4]), stats)
+    model = policy.run.training.x0.nbytes
     assert stats.counts == {
         "participants": 2, "dropped": 0, "late": 0, "local_steps": 10,
         "bytes_down": 2 * model, "bytes_up": 2 * model, "bytes_wasted": 0,
@@ -82,39 +83,39 @@ def test_an_exchange_is_counted_and_moves_the_clock(mixed):
 
 
 def test_work_that_nobody_uses_is_counted_but_not_computed(mixed):
-    exchange = exchange_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
-    ask, _ = trained(exchange)
+    policy = policy_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
+    ask, _ = trained(policy)
     stats = first_round()
-    exchange.executor.exchange = lambda *_: pytest.fail("nobody should compute")
+    policy.exchange.executor.exchange = lambda *_: pytest.fail("nobody should compute")
     with pytest.raises(NoReply):
-        exchange.answer(ask, "algorithm", np.arange(3), stats)
+        policy.answer(ask, "algorithm", np.arange(3), stats)
     assert (stats.counts["late"], stats.ask, stats.time_s) == (3, 1, 1e-6)
     counts = stats.counts  # the replies of late clients come, and nobody takes them
     assert counts["bytes_wasted"] == counts["bytes_down"] + counts["bytes_up"] > 0
 
 
 def test_nobody_is_no_exchange(mixed):
-    exchange = exchange_for(mixed())
-    ask, _ = trained(exchange)
+    policy = policy_for(mixed())
+    ask, _ = trained(policy)
     stats = first_round()
     with pytest.raises(NobodyToAsk):
-        exchange.answer(ask, "algorithm", np.empty(0, dtype=int), stats)
+        policy.answer(ask, "algorithm", np.empty(0, dtype=int), stats)
     assert not stats.events
 
 
 def test_a_draw_for_each_client_gives_what_the_client_gives_alone(mixed):
     scenario = mixed()
     scenario["clients"]["groups"] = []
-    exchange = exchange_for(scenario)
-    ask, _ = trained(exchange)
+    policy = policy_for(scenario)
+    ask, _ = trained(policy)
 
     def deltas(ids, draw):
-        k = len(ids)
-        timing = Timing(0.0, np.full(k, 5), np.ones(k), np.ones(k), np.ones(k))
+        blank = Work(*[0] * len(Work._fields))._replace(steps=5, version=2, weight=1.0, end_s=1.0)
+        works = Works.of([blank._replace(client=i) for i in ids])
         vectors = Ask(ask.work, ask.send, ask.up, vectors=True)
-        work = Work(vectors, "algorithm", Drawn.of(np.array(ids)), Traffic(0, 0), timing)
-        request = exchange.request(work, round_number=3, draw=draw)
-        return exchange.compute(request, ask.send, "now").each["delta"]
+        asked = Asked(vectors, "algorithm", Traffic(0, 0))
+        request = policy.exchange.request(asked, works, draw, works.weight)
+        return policy.exchange.compute(request, ask.send, "now").each["delta"]
 
     ids, draws = [0, 4, 5, 9], np.array([8, 3, 1, 8])
     together = deltas(ids, draws)
@@ -150,20 +151,20 @@ class Secretive(Curious):
 def test_the_vectors_of_each_client_are_asked_for_and_declared(mixed):
     always = mixed()["clients"] | {"availability": "always"}
     ids, seen = np.array([2, 3]), []
-    exchange = exchange_for(mixed(algorithms=[Curious()], clients=always))
+    policy = policy_for(mixed(algorithms=[Curious()], clients=always))
     for vectors in (False, True):
         ask = Ask("twice", send={}, up={"ids": 2}, vectors=vectors)
-        seen.append(exchange.answer(ask, "algorithm", ids, first_round()))
+        seen.append(policy.answer(ask, "algorithm", ids, first_round()))
     assert not seen[0].each
     assert seen[1].each["ids"].tolist() == [[2.0, 2.0], [3.0, 3.0]]
     np.testing.assert_array_equal(seen[0].mean["ids"], seen[1].mean["ids"])
-    exchange = exchange_for(mixed(algorithms=[Secretive()], clients=always))
+    policy = policy_for(mixed(algorithms=[Secretive()], clients=always))
     with pytest.raises(RunFailed, match="'twice' asks for vectors; declare `sees_vectors`"):
-        exchange.answer(ask, "algorithm", ids, first_round())
+        policy.answer(ask, "algorithm", ids, first_round())
 
 
 def test_a_client_half_that_does_not_exist_is_named(mixed):
-    exchange = exchange_for(mixed(algorithms=[Curious()]))
+    policy = policy_for(mixed(algorithms=[Curious()]))
     ask = Ask("thrice", send={}, up={"ids": 2})
     with pytest.raises(RunFailed, match="Curious has no method 'thrice', which its Ask names"):
-        exchange.answer(ask, "algorithm", np.array([2]), first_round())
+        policy.answer(ask, "algorithm", np.array([2]), first_round())

@@ -16,9 +16,9 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock, Traffic, fitting
-from rayfed.engine.pending import Pending
 from rayfed.engine.rounds import RoundLoop
-from rayfed.engine.state import RoundStats
+from rayfed.engine.timeline import Timeline
+from rayfed.engine.works import Work
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.runs.driver import Driver, Interrupted
@@ -99,7 +99,7 @@ def test_late_replies_are_used_in_the_round_in_which_they_arrive(mixed, deadline
     for (state, row, _), (x, t, used, flying) in zip(walked(loop, 9), expected, strict=True):
         np.testing.assert_allclose(state.state["x"], x, rtol=1e-12)
         assert (row["time_s"], row["participants"], row["in_flight"]) == (t, used, flying)
-        assert len(state.pending) == flying
+        assert len(state.timeline) == flying
 
 
 def test_an_event_is_in_the_round_that_uses_it_and_says_how_old_it_is(mixed):
@@ -158,8 +158,10 @@ class TestCutShort:
         clock = Clock.of(run, Budgets.of(run))
         clock.budgets.reading = lambda ids, rows=None: np.ones(len(ids))
         ask = Ask("train", send={}, up={}, passes=1.0)
-        traffic, begun = Traffic(2_000_000, 2_000_000), RoundStats(1, 100.0, 100.0)
-        timing = clock.timing(ask, traffic, begun, np.arange(4), 130.0)
+        timing = clock.begun(
+            ask, Traffic(2_000_000, 2_000_000), np.arange(4), 100.0, round=1, lengths={}, ahead={},
+            fit_s=130.0,
+        )  # fmt: skip
         assert timing.steps.tolist() == [23, 7, 2, 40]
         assert timing.end_s.tolist() == [130.0, 130.0, 127.0, 100.0 + 6 + 41 * 20.0]
 
@@ -267,24 +269,27 @@ def test_work_under_way_is_resumed_to_the_byte(mixed, tmp_path, assert_same):
     with pytest.raises(Interrupted):
         driver.execute(report=lambda seen: driver.stop() if seen.round == 5 else None)
     held = next(out.glob("*/checkpoint/server-5.npz"))
-    assert len(np.load(held)["pending.work.client"]) > 0
+    assert len(np.load(held)["timeline.works.client"]) > 0
     rayfed.resume(out, page=False)
     assert_same(whole, out)
 
 
-def test_pending_work_is_the_same_after_a_checkpoint():
-    works = {name: np.array([3, 1]) for name in ("client", "round", "ask", "steps")}
-    works |= {
-        name: np.array([1.5, 2.5]) for name in ("weight", "start_s", "compute_s", "end_s", "gone_s")
-    }
-    sends = {3: {"x": np.arange(2.0)}, 1: {"x": np.ones(2)}}
-    again = Pending.of(Pending(works, sends).arrays())
-    assert {k: v.tolist() for k, v in again.works.items()} == {
-        k: v.tolist() for k, v in works.items()
-    }
-    assert again.sends[1]["x"].tolist() == [1.0, 1.0]
-    assert again.sends[3]["x"].tolist() == [0.0, 1.0]
-    assert not len(Pending.of(Pending().arrays()))
+def test_work_under_way_is_the_same_after_a_checkpoint():
+    line, blank = Timeline(), Work(*[0] * len(Work._fields))
+    line.begin([blank._replace(client=3, serial=1, version=2, over_s=2.5, weight=1.5)])
+    line.update(2, {"x": np.arange(2.0)})
+    line.begin([blank._replace(client=1, serial=2, version=4, over_s=1.5)])
+    line.update(4, {"x": np.ones(2)})
+    again = Timeline.of(line.arrays())
+    assert again.open == line.open
+    assert [send["x"].tolist() for send in again.sends.values()] == [[0.0, 1.0], [1.0, 1.0]]
+    assert again.next_s == 1.5
+    again.advance(2.5)
+    over = [again.over(), again.over()]
+    assert [work.client for work in over] == [1, 3]
+    again.forget(over)
+    assert list(again.sends) == [4]  # the newest is what the next one starts from
+    assert not len(Timeline.of(Timeline().arrays()))
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings, wires
     assert [wire is not None for wire in executor.calls.wires] == [wires] * 3
     assert "work_ahead" in [method for actor in executor.pool.actors for method in actor.answered]
     kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.pool.actors]
-    under_way = [*after.flight.queue, *after.flight.buffer]
+    under_way = [*after.timeline.open.values(), *after.timeline.waiting]
     assert sum(kept) <= len(under_way)  # the others were used
 
 

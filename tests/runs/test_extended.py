@@ -65,7 +65,7 @@ def extended(folder, changes):
 
 def arrivals(name, **settings):
     """Return changes of `mixed` for an algorithm without rounds."""
-    part = {"cohort": None, "over_select": 1.0, "deadline_s": 30, "select": "uniform"}
+    part = {"cohort": None, "over_select": 1.0, "timeout_s": 30, "select": "uniform"}
     clients = {**mixed()["clients"], "availability": CYCLIC}
     algorithm = {"name": name, "local": SGD, "concurrency": 5, **settings}
     return {"algorithms": [algorithm], "participation": part, "clients": clients}

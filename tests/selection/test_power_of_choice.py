@@ -233,9 +233,9 @@ def test_participants_count_alike_however_large_they_are(mixed):
     ask = next(engine.run.training.algorithm.round(moment.state))
 
     def delta(*ids):
-        return engine.exchange.answer(
-            ask, "algorithm", np.array(ids), RoundStats(1, 0.0, 0.0)
-        ).mean["delta"]
+        return engine.policy.answer(ask, "algorithm", np.array(ids), RoundStats(1, 0.0, 0.0)).mean[
+            "delta"
+        ]
 
     sizes = engine.run.federation.views.training.shards.sizes(np.arange(2))
     assert sizes[0] != sizes[1]

@@ -19,7 +19,7 @@ from rayfed.core.columns import names
 from rayfed.engine import columns
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.measures.heterogeneity import Heterogeneity, squares
-from rayfed.engine.replies import reply_of
+from rayfed.engine.replies import Answer, Sizes, reply_of
 from rayfed.engine.run import Run
 from rayfed.executors.base import Gathered
 from rayfed.messages import Reply, State, Upload
@@ -206,7 +206,8 @@ class Diagnosis:
         weights = self._weights(ids).astype(np.float64)
         request = Request("heterogeneity", half.__name__, up, ids, weights, steps, groups, round, 0)
         gathered = self.exchange(request, send, when)
-        return reply_of(request, gathered, self.run.federation.clients.count)
+        sizes = Sizes(up, self.run.federation.clients.count)
+        return reply_of([Answer.to(request, gathered)], sizes, round)
 
 
 def _mean(replies: list[Reply], name: str) -> Any:

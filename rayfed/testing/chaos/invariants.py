@@ -23,7 +23,8 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST, RayfedError
 from rayfed.engine.rows import NOT_FINITE
 from rayfed.engine.run import Run
-from rayfed.engine.state import COUNTS, STATUS
+from rayfed.engine.state import COUNTS
+from rayfed.engine.works import STATUS
 from rayfed.runs.records import EVENTS
 from rayfed.study.checks import first_ask
 from rayfed.testing.chaos.hosts import Traffic
@@ -267,11 +268,13 @@ def check_there(ended: Ended) -> None:
 def check_attempts(ended: Ended) -> None:
     """Check that attempts are timed out, and that the server asks again only where one failed."""
     part = ended.run.participation
-    if not (part.asks_again and ended.by_rounds) or ended.run.training.algorithm.pooled:
+    if not part.asks_again or ended.run.training.algorithm.pooled or ended.ahead:
         return
     events, out_s = ended.events, math.inf if part.timeout_s is None else part.timeout_s
     length, status = events["end_s"] - events["start_s"], events["status"]
     require(length[status == "used"] <= out_s * (1 + _SLACK) + _SLACK, "it came after its time-out")
+    if not ended.apart:  # what failed may be in another row
+        return
     for _, asks in events.groupby("round"):
         first = asks["start_s"].groupby(asks["ask"]).min()
         for event in asks[asks["start_s"] > asks["ask"].map(first)].itertuples():
@@ -308,7 +311,7 @@ def check_versions(ended: Ended) -> None:
 
 def check_places(ended: Ended) -> None:
     """Check that no more are at work than there are places, and lanes start when all are done."""
-    algorithm, wait_s = ended.run.training.algorithm, ended.run.participation.deadline_s
+    algorithm, wait_s = ended.run.training.algorithm, ended.run.participation.timeout_s
     if not isinstance(algorithm, Asynchronous):
         return
     over_s = ended.events["end_s"]
@@ -323,7 +326,7 @@ def check_places(ended: Ended) -> None:
         places = ((works["start_s"] <= now) & (works["over_s"] > now)).sum()
         most = max(algorithm.concurrency or 0, algorithm.lanes)
         require(places <= most, f"{places} are at work at {now} s, of {most}")
-    if algorithm.redispatch == "update":
+    if algorithm.redispatch == "update" and not ended.run.participation.retries:
         for lane, those in works.groupby("lane"):
             ends = those.groupby("start_s")["over_s"].max()
             early = ends.index.to_numpy()[1:] < ends.cummax().to_numpy()[:-1]

@@ -268,23 +268,23 @@ class _Drawing:
             asked = math.ceil(given.get("cohort", self.count) * given.get("over_select", 1.0))
             select["d"] = max(select["d"], min(asked, self.count))
         if dice.chance(0.3):
-            given["deadline_s"] = dice.number(0.1, 300.0)
+            ends_rounds = by_rounds != dice.chance(_UNFIT)
+            given["deadline_s" if ends_rounds else "timeout_s"] = dice.number(0.1, 300.0)
         given |= self.lateness(methods)
         if dice.chance(0.3):
             known = ("select", "cohort", "over_select", "deadline_s", "late", *_AGAIN)
             given |= self.settings.rest(Participation, known)
-        fit = by_rounds and given.get("late") != "stale"
-        if dice.chance(0.25 if fit else _UNFIT):
-            given |= self.asking_again(cls)
+        if dice.chance(0.25):
+            given |= self.asking_again(cls, by_rounds)
         return given
 
-    def asking_again(self, select: type[Selection]) -> dict[str, Any]:
+    def asking_again(self, select: type[Selection], by_rounds: bool) -> dict[str, Any]:
         """Return when the server gives up work, and whom it asks then."""
         dice = self.dice
         given: dict[str, Any] = {"retries": dice.whole(0, 3)}
         if dice.chance(0.8):
             given["timeout_s"] = dice.number(0.1, 100.0)
-        plain = not (select.asks or select.listens or select.own_cohort)
+        plain = by_rounds and not (select.asks or select.listens or select.own_cohort)
         if dice.chance(0.5 if plain else _UNFIT):
             given["retry"] = "other"
         return given

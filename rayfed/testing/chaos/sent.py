@@ -66,11 +66,14 @@ def _bytes_in_flight(ended: Ended) -> None:
     updates = (rounds["participants"] > 0).cumsum().to_numpy()
     versions = rounds["round"].to_numpy() if ended.by_rounds else updates
     changes = np.diff(versions, prepend=-1) > 0  # after these rows nobody begins from the version
+    again = ended.run.participation.retries > 0  # in a lane later ones may be of older versions
     for k, now in enumerate(rounds["time_s"]):
-        older = int((events["version"] < versions[k]).sum())
-        same = (events["version"] == versions[k]) & (events["start_s"] <= now)
-        most = older if changes[k] else older + int(same.sum())
-        require(down * older <= begun[k] <= down * most, f"{begun[k]} bytes down by row {k}")
+        older, starts = events["version"] < versions[k], events["start_s"]
+        least = int((older & ((starts < now) | (not again))).sum())
+        most = int((older & ((starts <= now) | (not again))).sum())
+        if not changes[k]:
+            most += int(((events["version"] == versions[k]) & (starts <= now)).sum())
+        require(down * least <= begun[k] <= down * most, f"{begun[k]} bytes down by row {k}")
         least, most = _come(ended, k, now)
         require(up * least <= come[k] <= up * most, f"{come[k]} bytes up by row {k}")
 

@@ -58,7 +58,7 @@ def test_a_run_keeps_no_more_models_than_forecast(algorithm, participation, most
     kept = []
     for _ in range(30):
         state, _, _ = loop.step(state)
-        kept.append(len(state.flight.models))
+        kept.append(len(state.timeline.sends))
     assert max(kept) <= most
     if "tiers" not in algorithm:  # whose clients share the model that they start from
         assert max(kept) >= most - 3

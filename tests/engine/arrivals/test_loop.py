@@ -162,9 +162,9 @@ def test_a_run_ends_where_nobody_will_ever_come_back(tmp_path):
     assert len(result.rounds) == 2
 
 
-def test_a_deadline_times_out_single_works(tmp_path):
+def test_a_time_limit_ends_single_works(tmp_path):
     made = points_study(tmp_path, [{"name": "fedbuff", "buffer": 2}], rounds=5)
-    made["participation"] = {"deadline_s": 3.0}
+    made["participation"] = {"timeout_s": 3.0}
     events = run(made, tmp_path / "out").events
     late = events[events.status == "late"]
     assert set(late.client) == {2}
@@ -216,7 +216,7 @@ def test_availability_by_rounds_is_refused():
 def test_a_resumed_run_is_the_same_to_the_byte(tmp_path, name, rounds, assert_same):
     made = mixed(
         algorithms=[{"name": name, "local": dict(LOCAL)}],
-        participation={"cohort": 5, "deadline_s": 40},
+        participation={"cohort": 5, "timeout_s": 40},
     )
     made["clients"]["availability"] = {"name": "cyclic", "groups": 3, "period_s": 20}
     plan = api.prepare(api.read(made))

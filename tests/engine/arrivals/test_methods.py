@@ -12,7 +12,7 @@ from rayfed import api
 from rayfed.algorithms.fedasync import FedAsync
 from rayfed.algorithms.staleness import Constant
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.arrivals.loop import ArrivalLoop
+from rayfed.engine.arrivals import ArrivalLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
 from rayfed.testing.chaos.case import Case, run_case
@@ -162,7 +162,7 @@ def test_fedat_with_one_tier_is_fedavg_to_the_byte(tmp_path, weights):
         {"name": name, "weights": weights, "local": dict(LOCAL), **more}
         for name, more in (("fedavg", {}), ("fedat", {"tiers": 1}))
     ]
-    made = mixed(algorithms=algorithms, participation={"deadline_s": 15})
+    made = mixed(algorithms=algorithms, participation={"timeout_s": 15})
     made["problem"]["dataset"].pop("samples")
     made["clients"] |= {
         "availability": "always",
@@ -185,7 +185,7 @@ def test_a_tier_begins_only_when_all_of_it_are_done(tmp_path):
     made = mixed(
         rounds=40,
         algorithms=[{"name": "fedat", "tiers": 3, "concurrency": 7, "local": dict(LOCAL)}],
-        participation={"deadline_s": 12},
+        participation={"timeout_s": 12},
     )
     made["clients"] |= {
         "availability": {"name": "cyclic", "groups": 3, "period_s": 20}, "network": {"loss": 0.1},

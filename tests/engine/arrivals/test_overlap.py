@@ -7,11 +7,11 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.arrivals.flight import Flight
-from rayfed.engine.arrivals.loop import ArrivalLoop
-from rayfed.engine.arrivals.overlap import Overlap
+from rayfed.engine.arrivals import ArrivalLoop
 from rayfed.engine.clock import Duration
-from rayfed.engine.state import LATE, USED
+from rayfed.engine.stages import Overlap
+from rayfed.engine.timeline import Timeline
+from rayfed.engine.works import LATE, USED, Work
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing.chaos.case import Case, run_case
 from rayfed.testing.chaos.faults import Fault
@@ -52,9 +52,10 @@ def walked(made, *, anew=False):
     for _ in range(plan.runs[0].ending.rounds):
         state, _, ended = loop.step(state)
         parts += ended
-        free += len(state.flight.overlap.ready) if state.flight.overlap else 0
+        stages = state.timeline.stages
+        free += len(stages.ready) if stages else 0
         if anew:
-            state = replace(state, flight=Flight.of(state.flight.arrays()))
+            state = replace(state, timeline=Timeline.of(state.timeline.arrays()))
     return {
         name: np.concatenate([part[name] for part in parts]).tolist() for name in parts[0]
     }, free
@@ -117,8 +118,12 @@ class TestByHand:
 
     def test_work_that_is_timed_out_frees_the_link(self):
         """Sent from 5 s on, given up at 6 s; the next began at 5 s and is given up at 11 s."""
-        made = scenario(participation={"select": "all", "deadline_s": 6.0}, rounds=1)
+        made = scenario(participation={"select": "all", "timeout_s": 6.0}, rounds=1)
         assert [row[1:3] for row in events(made, LATE)] == [(0.0, 6.0), (5.0, 11.0)]
+
+
+def row(client, serial):
+    return Work(*[0] * len(Work._fields))._replace(client=client, serial=serial)
 
 
 def work(*seconds):
@@ -129,18 +134,20 @@ def work(*seconds):
 @pytest.mark.parametrize(("half", "computed_s"), [(True, 14.0), (False, 11.0)])
 def test_a_download_waits_for_an_upload_that_is_under_way(half, computed_s):
     """Computed at 5 s and sent until 9 s; asked again at 6 s: 2 s to receive, 3 s to compute."""
-    one, halves = np.array([7]), np.array([half])
+    halves = np.array([half])
     overlap = Overlap()
-    overlap.begin(0.0, 1, one, halves, work(2.0, 3.0, 4.0))
+    overlap.begin(0.0, [row(7, 1)], halves, work(2.0, 3.0, 4.0))
     assert overlap.next_s == 5.0
-    assert overlap.advance(5.0) == ([], [7])
+    moved = overlap.advance(5.0)
+    assert (list(moved.arrived), moved.free) == ([], [7])
     overlap.send(5.0)
-    overlap.begin(6.0, 2, one, halves, work(2.0, 3.0, 4.0))
+    overlap.begin(6.0, [row(7, 2)], halves, work(2.0, 3.0, 4.0))
     overlap = Overlap.of(overlap.arrays())
     assert overlap.next_s == 9.0
-    assert overlap.advance(9.0) == ([1], [])
+    moved = overlap.advance(9.0)
+    assert (list(moved.arrived), moved.free) == ([1], [])
     assert overlap.next_s == computed_s
-    assert overlap.leave(7, 2)
+    assert overlap.leave(9.0, row(7, 2))
     assert overlap.next_s == np.inf
 
 

@@ -20,7 +20,7 @@ def drawn(rng):
         groups, period_s = int(rng.integers(1, count + 1)), float(rng.choice([1.0, 2.5, 7.0]))
         availability = {"name": "cyclic", "groups": groups, "period_s": period_s}
     places, buffer = int(rng.integers(1, count + 2)), int(rng.integers(1, 5))
-    deadline_s = float(rng.choice([2.0, 6.0])) if rng.random() < 0.4 else None
+    timeout_s = float(rng.choice([2.0, 6.0])) if rng.random() < 0.4 else None
     steps = int(rng.integers(1, 4))
     return {
         "name": "drawn",
@@ -34,7 +34,7 @@ def drawn(rng):
             "stragglers": {"fraction": 0.3, "slowdown": 4},
             "network": {"latency_s": float(rng.choice([0.0, 0.25]))},
         },
-        "participation": {"deadline_s": deadline_s},
+        "participation": {"timeout_s": timeout_s},
         "algorithms": [{
             "name": "fedbuff", "concurrency": places, "buffer": buffer,
             "local": {"steps": steps, "batch": "full", "lr": 1e-3},
@@ -52,7 +52,7 @@ def simulated(scenario, population):  # noqa: C901 - one loop, to be read from t
     """
     algorithm, rows = scenario["algorithms"][0], scenario["rounds"]
     seed, count = scenario["seeds"][0], population.count
-    wait, steps = scenario["participation"]["deadline_s"], algorithm["local"]["steps"]
+    wait, steps = scenario["participation"]["timeout_s"], algorithm["local"]["steps"]
     places = min(algorithm["concurrency"], count)
     latency = scenario["clients"]["network"]["latency_s"]
     now, version, row, dispatched, fruitless = 0.0, 0, 1, 0, 0

@@ -93,7 +93,7 @@ def test_who_goes_away_in_the_middle_of_a_download_was_sent_it(tmp_path, server)
 def test_work_that_is_timed_out_counts_as_late_replies_do_in_rounds(tmp_path):
     """Client 1 takes 4 s and is given up at 2.5 s, both ways in vain; then it is asked again."""
     made = study(tmp_path, [1.0, 4.0], {"name": "fedasync"}, rounds=3)
-    made["participation"] = {"deadline_s": 2.5}
+    made["participation"] = {"timeout_s": 2.5}
     assert counted(made, tmp_path / "out") == ([0, 2, 1, 2], [0, 1, 1, 2], [0, 0, 0, 2])
     made["algorithms"][0]["name"] = "fedavg"
     assert counted(made, tmp_path / "rounds") == ([0, 2, 2, 2], [0, 2, 2, 2], [0, 2, 2, 2])

@@ -1,0 +1,258 @@
+"""The loop of an asynchronous run: a row for every update of the model."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.clients.request import Request
+from rayfed.core.arrays import Array, Floats
+from rayfed.engine.loop import Loop
+from rayfed.engine.places import ArrivalPolicy, Closed
+from rayfed.engine.replies import Answer, reply_of
+from rayfed.engine.run import Run
+from rayfed.engine.stages import Overlap, Transfers
+from rayfed.engine.state import RoundStats, RunState
+from rayfed.engine.timeline import Send, Timeline
+from rayfed.engine.works import USED, Work, Works
+from rayfed.executors.base import Executor, Gathered, WorksAhead
+from rayfed.executors.profile import Profile
+from rayfed.messages import Reply
+
+_AHEAD = 2**26
+"""Bytes of vectors that are computed before they are needed."""
+
+
+class ArrivalLoop(Loop):
+    """Runs one run of an asynchronous algorithm, update by update.
+
+    A row of ``rounds`` is an update of the model. A row is also closed, with the model unchanged,
+    when so many works in a row have ended without a usable reply as twice the clients that are at
+    work at a time.
+
+    What a client computes depends on the model, the client and the number of its work alone. So
+    replies of which the server sees single vectors are computed for all who are at work at once,
+    when the first of them is needed. State that clients keep is written when it is computed; so
+    where there is any, a reply is computed when it enters an update, and not before.
+
+    Parameters
+    ----------
+    run : Run
+        What to run.
+    executor : Executor
+        Where the clients live; the run is open there under its folder's name.
+    """
+
+    def __init__(self, run: Run, executor: Executor) -> None:
+        super().__init__(run, executor)
+        algorithm = run.training.algorithm
+        assert isinstance(algorithm, Asynchronous)
+        self.algorithm = algorithm
+        self.policy: ArrivalPolicy | None = None
+        self.ahead: dict[int, dict[str, Array]] = {}
+        self.by_version = any(solver.scheduled for solver in run.training.solvers)
+        self.keeps_state = bool(algorithm.client_state(run.training.x0))
+        self.works_ahead = False
+        self.begun = 0  # works up to this number were looked at by `_work_ahead`
+
+    def first(self) -> RunState:
+        """Return the state before anything is dispatched."""
+        first, server = super().first(), self.run.federation.server
+        stages: Transfers | Overlap | None = Transfers.by(server, None) if server.limited else None
+        line = Timeline(Overlap() if self.algorithm.overlap else stages)
+        line.update(0, self.algorithm.ask(first.state).send)
+        return replace(first, timeline=line)
+
+    def _round(
+        self, before: RunState, stats: RoundStats
+    ) -> tuple[RunState, dict[str, float], bool]:
+        """Make an update, or close a row without one."""
+        assert before.timeline is not None
+        begun = before.timeline.serial
+        policy, closed = self._advance(before)
+        line, state = policy.line, before.state
+        stats.time_s = line.now_s
+        self._work_ahead(policy, stats)
+        values: dict[str, float] = {}
+        losses: dict[int, float] = {}
+        if closed.used:
+            reply, losses = self._reply(closed.used, line, stats)
+            returned = self.algorithm.arrival(state, reply)
+            state, diagnostics = self.server_half.result(returned, state, stats.round)
+            values |= diagnostics
+            late = reply.staleness.tolist()
+            values["staleness_mean"] = sum(late) / len(late)
+            values["staleness_max"] = float(max(late))
+        self.exchange.began(policy.asked, line.serial - begun, stats)
+        self._count(closed, policy, losses, stats)
+        if closed.used:
+            line.forget(closed.used)
+            line.update(line.version + 1, self.algorithm.ask(state).send)
+        values["in_flight"] = float(len(line.open))
+        after = self._after(before, stats, state, before.selection, before.lengths)
+        return after, values, bool(closed.used)
+
+    def profile(self, profile: Profile) -> None:
+        """Measure the steps of rounds from now on; selection is part of the clock."""
+        super().profile(profile)
+        for method in ("_advance", "_count"):
+            profile.watch(self, method, "clock")
+        profile.watch(self, "_reply", "adding up")
+
+    def _advance(self, before: RunState) -> tuple[ArrivalPolicy, Closed]:
+        """Run the clock on to the next row, and return the policy and what the clock brought."""
+        policy = self._policy(before)
+        return policy, policy.advance(before.selection)
+
+    def _policy(self, before: RunState) -> ArrivalPolicy:
+        """Return the policy that goes on from a state."""
+        line = before.timeline
+        assert line is not None  # `first` made it, or a checkpoint held it
+        if self.policy is None or self.policy.line is not line:
+            ask = self.algorithm.ask(before.state)
+            self.policy, self.ahead = ArrivalPolicy(self.run, self.exchange, ask, line), {}
+            self.begun = 0
+            self.works_ahead = (
+                isinstance(self.executor, WorksAhead)
+                and self.executor.works_ahead
+                and not (ask.vectors or self.keeps_state)
+                and self.run.wall_scale is None
+                and self.policy.places * self.policy.asked.traffic.up <= _AHEAD
+            )
+        return self.policy
+
+    def _work_ahead(self, policy: ArrivalPolicy, stats: RoundStats) -> None:
+        """Let hosts begin the works that are under way since the last update, and will be used.
+
+        Each is asked for again when it enters an update; see `WorksAhead`.
+        """
+        executor, run, line = self.executor, self.run, policy.line
+        if not (self.works_ahead and isinstance(executor, WorksAhead)):
+            return
+        under_way = (*line.waiting, *line.open.values())
+        works = [w for w in under_way if w.serial > self.begun and w.status == USED]
+        self.begun = line.serial
+        left = (run.ending.rounds - stats.round) * self.algorithm.takes
+        for part in self._by_part(heapq.nsmallest(left, works)):
+            table = Works.of(part)
+            request, send = self._request(table, table.weight, line)
+            executor.prepare(run.folder, replace(request, serials=table.serial), send)
+
+    # -- replies ---------------------------------------------------------------------------
+
+    def _reply(
+        self, used: Sequence[Work], line: Timeline, stats: RoundStats
+    ) -> tuple[Reply, dict[int, float]]:
+        """Return the reply of an update, and the losses of its works by serial number."""
+        assert self.policy is not None
+        ask, answers = self.policy.asked.ask, []
+        losses: dict[int, float] = {}
+        for rows in self._by_part(used):
+            works = Works.of(rows)
+            staleness = line.version - works.version
+            weights = works.weight * self.algorithm.discount(staleness)
+            if ask.vectors:
+                gathered = self._vectors(rows, line, weights, stats)
+            else:
+                request, send = self._request(works, weights, line)
+                serials = works.serial if self.works_ahead else None
+                gathered = self._compute(replace(request, serials=serials), send, stats)
+            answer = Answer(
+                works.client, works.steps, staleness, works.weight, weights, works.seconds,
+                gathered, line.version + 1,
+            )  # fmt: skip
+            answers.append(answer)
+            if "loss" in gathered.each:
+                losses |= zip(works.serial.tolist(), answer.losses.tolist(), strict=True)
+        together = len({work.version for work in used}) == 1
+        sent = line.sends[used[0].version] if together else {}
+        sizes = self.exchange.sizes(ask)
+        return reply_of(answers, sizes, line.version + 1, sent, stale=True), losses
+
+    def _by_part(self, works: Sequence[Work]) -> list[list[Work]]:
+        """Divide works so that no part has a client twice, nor two versions if schedules matter.
+
+        Parts are ordered by how often a client has been in the parts before, then by version;
+        within a part clients are in the order of their ids.
+        """
+        if len(works) == 1:
+            return [list(works)]
+        seen: dict[int, int] = {}
+        parts: dict[tuple[int, int], list[Work]] = {}
+        for work in works:
+            again = seen[work.client] = seen.get(work.client, -1) + 1
+            version = work.version if self.by_version else 0
+            parts.setdefault((again, version), []).append(work)
+        return [sorted(parts[key], key=lambda work: work.client) for key in sorted(parts)]
+
+    def _request(self, works: Works, weights: Floats, line: Timeline) -> tuple[Request, Send]:
+        """Return the request for works of distinct clients, ascending, and what they download."""
+        assert self.policy is not None
+        of_each = works.version.tolist()
+        versions = sorted(set(of_each))
+        request = self.exchange.request(self.policy.asked, works, works.draw, weights)
+        sends = [line.sends[version] for version in versions]
+        if len(sends) == 1:
+            return request, sends[0]
+        send = {name: np.stack([send[name] for send in sends]) for name in sends[0]}
+        rows = np.searchsorted(versions, of_each)
+        return replace(request, rows=rows, round=versions[0] + 1), send
+
+    def _compute(self, request: Request, send: Send, stats: RoundStats) -> Gathered:
+        when = f"round {stats.round}, time {stats.time_s:.6g} s"
+        return self.exchange.compute(request, send, when)
+
+    def _vectors(
+        self, works: Sequence[Work], line: Timeline, weights: Floats, stats: RoundStats
+    ) -> Gathered:
+        """Return the single replies of works, computed with those of others that are at work."""
+        if any(work.serial not in self.ahead for work in works):
+            self._compute_ahead(works, line, stats)
+        rows = [self.ahead.pop(work.serial) for work in works]
+        if len(rows) == 1:
+            each = {name: np.asarray(row)[None] for name, row in rows[0].items()}
+        else:
+            each = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        sums = {}
+        for name, stack in each.items():
+            if stack.ndim > 1:
+                sums[name] = (stack * weights.astype(stack.dtype)[:, None]).sum(axis=0)
+        return Gathered(sums, each)
+
+    def _compute_ahead(self, works: Sequence[Work], line: Timeline, stats: RoundStats) -> None:
+        """Compute works, and, if clients keep no state, others at work that will be used soon."""
+        vector = sum(array.nbytes for array in line.sends[line.version].values())
+        most = max(len(works), _AHEAD // max(vector, 1))
+        clients = {work.client for work in works}
+        wanted = [work for work in works if work.serial not in self.ahead]
+        at_work = line.open.values()
+        soon = at_work if most >= len(at_work) else heapq.nsmallest(most, at_work)
+        for work in () if self.keeps_state else soon:
+            fresh = work.serial not in self.ahead and work.client not in clients
+            if work.status == USED and fresh and len(self.ahead) + len(wanted) < most:
+                wanted.append(work)
+        for part in self._by_part(wanted):
+            table = Works.of(part)
+            request, send = self._request(table, table.weight, line)
+            each = self._compute(replace(request, sums=False), send, stats).each
+            for k, work in enumerate(part):
+                self.ahead[work.serial] = {name: rows[k] for name, rows in each.items()}
+
+    # -- counts ----------------------------------------------------------------------------
+
+    def _count(
+        self, closed: Closed, policy: ArrivalPolicy, losses: dict[int, float], stats: RoundStats
+    ) -> None:
+        """Add what has come and ended since the row before to the counts and events of a row."""
+        rows = sorted([*closed.used, *closed.failed])
+        if not rows:
+            stats.counts["bytes_up"] += policy.asked.traffic.up * closed.sent
+            return
+        found = np.array([losses.get(work.serial, np.nan) for work in rows])
+        self.exchange.count(
+            policy.asked, Works.of(rows), stats, found, policy.line.version, sent=closed.sent
+        )

@@ -1,0 +1,413 @@
+"""The policy of rounds: a cohort begins, and the server stops waiting for it.
+
+It waits until all works are over, for the first replies of an over-selected cohort, or until a
+deadline; a work that fails may be begun again before. What is under way then is broken off, or left
+to enter a later round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeAlias
+
+import numpy as np
+
+from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.engine.exchange import Asked, Asker, Exchange
+from rayfed.engine.replies import Answer, reply_of
+from rayfed.engine.run import Run
+from rayfed.engine.stages import Transfers
+from rayfed.engine.state import RoundStats
+from rayfed.engine.timeline import Timeline, fates, settled
+from rayfed.engine.works import LATE, USED, Work, Works, distinct
+from rayfed.messages import Ask, Reply
+
+Others: TypeAlias = Callable[[int, float, Ints], Ints]
+"""``others(count, now_s, asked)`` draws so many clients that have not been asked."""
+Begin: TypeAlias = Callable[[Ints, Ints, int], list[Work]]
+"""``begin(ids, drawn, attempt)``: clients (K,) begin on the timeline; it returns their works."""
+Successors: TypeAlias = Callable[[Works, float, Ints], tuple[Ints, Ints]]
+"""``successors(failed, now_s, asked)``: whom the server asks now that works have failed."""
+_BY_ATTEMPT = attrgetter("attempt", "client")
+
+
+class NoReply(Exception):
+    """No reply to an Ask can be used."""
+
+
+class NobodyToAsk(NoReply):
+    """There is no client to ask."""
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Who is asked in a round, and how long the server waits.
+
+    Parameters
+    ----------
+    asked : Asked
+    ids, drawn : (K,) array of int
+        Distinct clients, ascending, and how often each was drawn.
+    stats : RoundStats
+        The round.
+    first : int, optional
+        The number of replies after which the server stops waiting.
+    others : callable, optional
+        Selects clients in the place of those that fail; the same are asked again if None.
+    """
+
+    asked: Asked
+    ids: Ints
+    drawn: Ints
+    stats: RoundStats
+    first: int | None = None
+    others: Others | None = None
+
+
+@dataclass
+class Waiting:
+    """A server that waits for works of one Ask, moment by moment.
+
+    Parameters
+    ----------
+    line : Timeline
+        On which works of earlier rounds may be, too.
+    first : int, optional
+        The number of replies after which it stops waiting.
+    deadline_s : float
+        The time until which it waits at most.
+    mine : dict of int to Work
+        The works of the Ask.
+    left, answered : int
+        How many of them are under way, and how many replies are there.
+    """
+
+    line: Timeline
+    first: int | None
+    deadline_s: float
+    mine: dict[int, Work] = field(default_factory=dict)
+    left: int = 0
+    answered: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether the replies are there that it waits for."""
+        return self.first is not None and self.answered >= self.first
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it waits for anything that comes in time."""
+        return self.left > 0 and not self.enough and self.line.next_s <= self.deadline_s
+
+    def run(
+        self, ids: Ints, drawn: Ints, begin: Begin, successors: Successors, retries: int
+    ) -> None:
+        """Let clients (K,) begin, and wait; what fails is begun again, so many times at most.
+
+        At the moment of a failure another attempt begins in its place, unless it was the last or
+        the server has stopped waiting.
+        """
+        self._begin(begin(ids, drawn, 0))
+        while self.goes_on:
+            again = sorted((w for w in self._failed() if w.attempt < retries), key=_BY_ATTEMPT)
+            for attempt, group in groupby(again, attrgetter("attempt")):
+                asked = np.array([work.client for work in self.mine.values()])
+                others, often = successors(Works.of(group), self.line.now_s, asked)
+                if len(others):
+                    self._begin(begin(others, often, attempt + 1))
+
+    def works(self) -> Works:
+        """Return all attempts in the order of their beginnings, then of numbers and clients."""
+        works = Works.of(self.mine.values())
+        return works.part(np.lexsort((works.client, works.attempt, works.start_s)))
+
+    def break_off(self) -> None:
+        """Stop waiting for what is under way.
+
+        On paper it ends when it would have ended if nobody else had been asked.
+        """
+        line, mine = self.line, self.mine
+        under_way = [work for work in mine.values() if work.serial in line.open]
+        if line.stages is not None and under_way:
+            rest = line.copy().all_over(math.inf)
+            mine |= {work.serial: work for work in rest if work.serial in mine}
+        line.break_off(under_way)
+        line.forget(mine.values())
+
+    def _begin(self, rows: list[Work]) -> None:
+        self.mine |= {work.serial: work for work in rows}
+        self.left += len(rows)
+
+    def _failed(self) -> list[Work]:
+        """Move on to the next moment; return what has failed then and may be asked for again."""
+        line = self.line
+        failed: list[Work] = []
+        line.advance(max(line.next_s, line.now_s))
+        while (work := line.over()) is not None:
+            if work.serial not in self.mine:
+                line.waiting.append(work)
+                continue
+            self.mine[work.serial] = work
+            self.left -= 1
+            self.answered += work.status == USED
+            if work.status != USED:
+                failed.append(work)
+        return failed if not self.enough and line.now_s < self.deadline_s else []
+
+
+class RoundPolicy:
+    """Answers the Asks of rounds.
+
+    Parameters
+    ----------
+    run : Run
+    exchange : Exchange
+    """
+
+    def __init__(self, run: Run, exchange: Exchange) -> None:
+        self.run, self.exchange = run, exchange
+        self.rule, self.server = run.participation, run.federation.server
+        self.population = run.federation.population
+        self.known = not (self.rule.retries or self.server.limited)  # all ends, when works begin
+
+    def timeline(self, known: Timeline | None = None) -> Timeline:
+        """Return a timeline on which nothing is under way, or one of its own with what is known."""
+        population = self.population if self.rule.interrupted == "resume" else None
+        if known is None:
+            limited = self.server.limited
+            return Timeline(Transfers.by(self.server, population) if limited else None)
+        if isinstance(known.stages, Transfers):
+            known.stages.population = population
+        return known.copy()
+
+    def catch_up(self, stats: RoundStats) -> None:
+        """Let works of earlier rounds end until now; they wait for the end of the round."""
+        if stats.timeline is not None:
+            stats.timeline.waiting += stats.timeline.all_over(stats.time_s)
+
+    def answer(
+        self,
+        ask: Ask,
+        owner: Asker,
+        drawn: Ints,
+        stats: RoundStats,
+        first: int | None = None,
+        others: Others | None = None,
+    ) -> Reply:
+        """Answer an Ask of a round, whose clock moves on to when the server stops waiting.
+
+        Parameters
+        ----------
+        ask : Ask
+        owner : "algorithm" or "selection"
+            Who asks.
+        drawn : (K,) array of int
+            The clients, in any order; repeats count.
+        stats : RoundStats
+            The round, to which the exchange is added.
+        first : int, optional
+            How many replies the server waits for; all of them if None.
+        others : callable, optional
+            Selects clients in the place of those that fail; the same are asked again if None.
+
+        Raises
+        ------
+        NoReply
+            If no reply can be used; it is counted all the same.
+        NobodyToAsk
+            If no clients are drawn.
+        RunFailed
+            If the Ask is not allowed, or a client half raises.
+        """
+        self.exchange.check(ask, owner)
+        ids, often = distinct(drawn)
+        if not len(ids):
+            raise NobodyToAsk
+        asked = self.exchange.asked(ask, owner)
+        stays = stats.timeline is not None and owner == "algorithm" and ask.local
+        cohort = Cohort(asked, ids, often, stats, first, others)
+        begun, status, close_s, goes_on = self._waited(cohort, stays)
+        works, numbers = replace(begun, status=status), stats.ask + begun.attempt
+        used, newest = works.used(), stats.round - 1
+        when = f"round {stats.round}, time {stats.time_s:.6g} s"
+        fresh, losses = None, np.full(len(works), np.nan)
+        if len(used):
+            whole = len(used) == len(works) and not works.attempt.any()
+            mine = works if whole else works.part(used)
+            fresh = self.exchange.answer(asked, mine, ask.send, when, newest)
+            losses[used] = fresh.losses
+        to_cohort = owner == "algorithm" and ask.clients is None
+        if to_cohort:
+            stats.counts["participants"] = 0
+        self.exchange.began(asked, len(works), stats)
+        over = (works, losses, numbers)
+        if goes_on.any():
+            over = works.part(~goes_on), losses[~goes_on], numbers[~goes_on]
+        self.exchange.count(asked, over[0], stats, over[1], newest, over[2], participants=to_cohort)
+        late: list[Answer] = []
+        if stays:
+            late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
+            self._go_on(begun, goes_on, stats, ask)
+        if ask.overlap:
+            stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
+        stats.answered = works.client[used].repeat(works.drawn[used])
+        stats.time_s, stats.ask = close_s, int(numbers.max()) + 1
+        reply = self._reply(fresh, late, asked, stats)
+        if self.exchange.listened(ask, owner):
+            count = self.population.count
+            own = [] if fresh is None else [fresh.told(count) if late else reply]
+            stats.heard += [*(answer.told(count) for answer in late), *own]
+        return reply
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    def _waited(self, cohort: Cohort, stays: bool) -> tuple[Works, Ints, float, Bools]:
+        """Return the works of a cohort, what becomes of them, and when the server stops waiting.
+
+        Last come those that go on; the works themselves say what becomes of them by themselves.
+        """
+        stats, wait_s = cohort.stats, self.rule.deadline_s
+        deadline_s = math.inf if wait_s is None else stats.start_s + wait_s
+        if self.known:
+            serial = 0 if stats.timeline is None else stats.timeline.serial
+            works, _ = self._begun(cohort, cohort.ids, cohort.drawn, stats.time_s, 0, serial)
+        else:
+            works = self._stepped(cohort, deadline_s, stays)
+        status, close_s = settled(works, stats.time_s, cohort.first, deadline_s)
+        goes_on = np.zeros(len(works), dtype=np.bool_)
+        if stays:
+            goes_on = (status == LATE) & ~((works.status == LATE) & (works.over_s <= close_s))
+        return works, status, close_s, goes_on
+
+    def _begun(
+        self, cohort: Cohort, ids: Ints, drawn: Ints, now_s: float, attempt: int, serial: int
+    ) -> tuple[Works, Floats]:
+        """Return the works that clients (K,) begin now, and when they go away next.
+
+        Where the server's bandwidth is shared no end is known yet.
+        """
+        stats, ask, traffic = cohort.stats, cohort.asked.ask, cohort.asked.traffic
+        rule, fit_s, count = self.rule, None, len(ids)
+        if rule.late == "partial" and rule.deadline_s is not None:
+            fit_s = stats.start_s + rule.deadline_s
+        if attempt and isinstance(ask.cost, np.ndarray):
+            ask = replace(ask, cost=ask.cost[np.searchsorted(cohort.ids, ids)])
+        times = self.exchange.clock.begun(
+            ask, traffic, ids, now_s, round=stats.round, number=stats.ask + attempt,
+            lengths=stats.lengths, ahead={} if attempt else stats.ahead, fit_s=fit_s,
+        )  # fmt: skip
+        if stats.corrected is not None and cohort.asked.owner == "algorithm":
+            at = np.searchsorted(cohort.ids, ids)
+            weights = stats.corrected[at] if attempt else stats.corrected
+        else:
+            weights = drawn * self.exchange.weights(ids)
+        end_s = np.full(count, math.inf) if self.server.limited else times.end_s
+        limit_s = np.full(count, math.inf if rule.timeout_s is None else now_s + rule.timeout_s)
+        status, over_s = fates(end_s, times.gone_s, limit_s)
+        one = np.ones(count, dtype=np.int64)
+        works = Works(
+            over_s, ids, serial + 1 + np.arange(count), status, stats.round * one,
+            (stats.round - 1) * one, stats.ask * one, attempt * one, drawn, times.steps, weights,
+            times.start_s, times.compute_s, times.free_s, end_s, times.gone_s, limit_s,
+        )  # fmt: skip
+        return works, times.away_s
+
+    def _stepped(self, cohort: Cohort, deadline_s: float, stays: bool) -> Works:
+        """Return the works of a cohort, some asked for again, until the server stops waiting.
+
+        What is under way then is left on the timeline if it stays there, and broken off otherwise.
+        """
+        stats = cohort.stats
+        line = self.timeline() if stats.timeline is None else stats.timeline
+        self.catch_up(stats)
+        line.now_s = stats.time_s
+
+        def begin(ids: Ints, drawn: Ints, attempt: int) -> list[Work]:
+            works, away_s = self._begun(cohort, ids, drawn, line.now_s, attempt, line.serial)
+            rows = works.rows()
+            line.begin(rows)
+            if isinstance(line.stages, Transfers):
+                line.stages.begin(
+                    line.now_s, works, cohort.asked.traffic, self.population, away_s,
+                    ahead=cohort.asked.ask.overlap,
+                )  # fmt: skip
+            return rows
+
+        def successors(failed: Works, now_s: float, asked: Ints) -> tuple[Ints, Ints]:
+            if cohort.others is not None:
+                return distinct(cohort.others(int(failed.drawn.sum()), now_s, asked))
+            there = self.population.available(failed.client, now_s, stats.round)
+            return failed.client[there], failed.drawn[there]
+
+        waiting = Waiting(line, cohort.first, deadline_s)
+        waiting.run(cohort.ids, cohort.drawn, begin, successors, self.rule.retries)
+        if not stays:
+            waiting.break_off()
+        return waiting.works()
+
+    # -- what comes of it ------------------------------------------------------------------
+
+    def _late(
+        self, asked: Asked, stats: RoundStats, close_s: float, number: int, when: str
+    ) -> list[Answer]:
+        """Take the works of earlier rounds that are over when a round ends; return their answers.
+
+        They are computed now, in the order of their rounds: until then nobody else changes their
+        clients' state.
+        """
+        line = stats.timeline
+        assert line is not None
+        rows = [*line.waiting, *line.all_over(close_s)]
+        line.waiting = []
+        if not rows:
+            return []
+        works = Works.of(sorted(rows, key=attrgetter("version", "client")))
+        newest, answers, losses = stats.round - 1, [], np.full(len(rows), np.nan)
+        for version in np.unique(works.version):
+            usable = np.flatnonzero((works.version == version) & (works.status == USED))
+            if len(usable):
+                send = line.sends[int(version)]
+                answer = self.exchange.answer(asked, works.part(usable), send, when, newest)
+                losses[usable] = answer.losses
+                answers.append(answer)
+        self.exchange.count(asked, works, stats, losses, newest, np.full(len(rows), number))
+        line.forget(rows)
+        line.release()
+        return answers
+
+    def _go_on(self, works: Works, goes_on: Bools, stats: RoundStats, ask: Ask) -> None:
+        """Leave works on the timeline of the rounds that follow."""
+        line = stats.timeline
+        assert line is not None
+        if goes_on.any():
+            line.update(stats.round - 1, ask.send)
+        if self.known:
+            line.begin(works.part(goes_on).rows())
+            return
+        line.forget(works.part(~goes_on).rows())
+        line.waiting += [
+            work for work in works.part(goes_on).rows() if work.serial not in line.open
+        ]
+
+    def _reply(
+        self, fresh: Answer | None, late: list[Answer], asked: Asked, stats: RoundStats
+    ) -> Reply:
+        """Return the reply to an Ask: of its own clients, and of those that began earlier.
+
+        Raises
+        ------
+        NoReply
+            If there is none.
+        """
+        answers = [*([] if fresh is None else [fresh]), *late]
+        if not answers:
+            raise NoReply
+        if stats.timeline is not None:
+            stats.staleness = np.concatenate([answer.staleness for answer in answers])
+        total = None if stats.corrected is None else self.exchange.correction.total
+        sizes = self.exchange.sizes(asked.ask, total)
+        return reply_of(answers, sizes, stats.round, stale=bool(late))

@@ -1,0 +1,352 @@
+"""The policy of arrivals: free places are filled at once, and a row closes when a buffer is full.
+
+Nothing here depends on a number that a client computes: delays, availability and keyed draws decide
+it all. So the schedule of an update is known before anything of it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.errors import RunFailed
+from rayfed.engine.durations import Durations
+from rayfed.engine.exchange import Exchange
+from rayfed.engine.run import Run
+from rayfed.engine.stages import Overlap, Transfers
+from rayfed.engine.timeline import Timeline, fate, fates
+from rayfed.engine.works import DROPPED, USED, Work, Works
+from rayfed.messages import Ask, State
+from rayfed.selection import View as SelectionView
+
+MOST_WAKES = 100_000
+"""Changes of availability that the server waits for between two ends of works."""
+OfLane: TypeAlias = Callable[[Ints], Bools]
+"""Which clients (K,) are in a lane."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lanes of a run.
+
+    Parameters
+    ----------
+    table : (N,) array of int
+        The lane of every client.
+    places : list of int
+        How many clients of each lane are at work at a time, at least one and at most all.
+    """
+
+    table: Ints
+    places: list[int]
+
+    @classmethod
+    def of(cls, algorithm: Asynchronous, count: int, places: int) -> Lanes:
+        """Divide places among the lanes of so many clients, the first lanes getting what is left.
+
+        Examples
+        --------
+        >>> Lanes.of(Asynchronous(), count=5, places=3).places
+        [3]
+        """
+        lanes, table = algorithm.lanes, algorithm.lane(np.arange(count))
+        sizes = np.bincount(table, minlength=lanes).tolist()
+        even = [places // lanes + (lane < places % lanes) for lane in range(lanes)]
+        return cls(table, [min(max(e, 1), size) for e, size in zip(even, sizes, strict=True)])
+
+    def of_client(self, client: int) -> int:
+        """Return the lane of a client."""
+        return int(self.table[client])
+
+    def members(self, lane: int) -> OfLane:
+        """Return which clients are in a lane, as a function of ids."""
+        return lambda ids: np.asarray(self.table[ids] == lane)
+
+
+@dataclass
+class Closed:
+    """What came to its end since the row before.
+
+    Parameters
+    ----------
+    used : list of Work
+        The replies of the next update, in the order of their arrival; empty if there is none.
+    failed : list of Work
+        The works that ended without a usable reply, in the order in which they were over.
+    sent : int
+        How many uploads have come, those that wait for an update and late ones included.
+    """
+
+    used: list[Work] = field(default_factory=list)
+    failed: list[Work] = field(default_factory=list)
+    sent: int = 0
+
+
+class ArrivalPolicy:
+    """Who works when in one run.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    exchange : Exchange
+        Says how long work takes.
+    ask : Ask
+        What clients are asked; its model does not matter here.
+    line : Timeline
+        What is under way; it is changed in place.
+    """
+
+    def __init__(self, run: Run, exchange: Exchange, ask: Ask, line: Timeline) -> None:
+        self.run, self.exchange, self.line = run, exchange, line
+        self.asked = exchange.asked(ask, "algorithm")
+        self.population, self.rule = run.federation.population, run.participation
+        algorithm = run.training.algorithm
+        assert isinstance(algorithm, Asynchronous)
+        self.algorithm, self.together = algorithm, algorithm.redispatch == "update"
+        count = self.population.count
+        self.places = min(algorithm.concurrency or count, count)
+        self.lanes = Lanes.of(algorithm, count, self.places) if self.together else None
+        self.durations = Durations(exchange, ask)
+        stands_still = exchange.clock.resume
+        self.undisturbed = line.stages is None and not (stands_still or self.durations.may_break)
+        if isinstance(line.stages, Transfers) and stands_still:
+            line.stages.population = self.population
+        timeout_s = self.rule.timeout_s
+        self.timeout_s = math.inf if timeout_s is None else timeout_s
+        self.busy = np.zeros(count, dtype=np.bool_)
+        self.busy[line.at_work] = True
+        self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
+        self.cache: dict[str, Any] = {}
+
+    def advance(self, selection: State) -> Closed:
+        """Run the clock on until an update can be made, or a row is due without one.
+
+        All that is over at one instant is handled, in the order of the clients' ids, before anybody
+        is dispatched at that instant.
+
+        Raises
+        ------
+        RunFailed
+            If `MOST_WAKES` changes of availability brought nobody.
+        """
+        line, closed, wakes = self.line, Closed(), 0
+        while True:
+            if line.next_s <= line.now_s:
+                wakes = 0
+                line.advance(line.now_s)
+            while (work := line.over()) is not None:
+                if self._end(work, closed):
+                    return closed
+            self._dispatch(selection)
+            next_s = min(line.next_s, self.wake_s)
+            if math.isinf(next_s):
+                line.nobody = True
+                return closed
+            wakes += 1
+            if wakes > MOST_WAKES:
+                raise RunFailed(
+                    f"after {MOST_WAKES:,} changes of availability, at {line.now_s:.6g} s, "
+                    "nobody is there to be asked; let clients be available more often"
+                )
+            line.now_s = max(next_s, line.now_s)
+
+    def _end(self, work: Work, closed: Closed) -> bool:
+        """Note that a work is over; return whether the row is complete."""
+        line = self.line
+        closed.sent += work.status != DROPPED
+        if work.status == USED:
+            line.fruitless = 0
+            line.waiting.append(work)
+        else:
+            closed.failed.append(work)
+            line.fruitless += 1
+            if work.attempt < self.rule.retries:
+                line.again.append(work)
+            else:
+                line.forget([work])
+        closed.used, line.waiting = self._complete(work)
+        if not closed.used and line.fruitless < 2 * self.places:
+            return False
+        line.fruitless = 0
+        return True
+
+    def _complete(self, work: Work) -> tuple[list[Work], list[Work]]:
+        """Return the replies that make an update, now that a work is over, and those that wait."""
+        waiting = self.line.waiting
+        if self.lanes is None:
+            return (waiting, []) if len(waiting) >= self.algorithm.takes else ([], waiting)
+        lane = self.lanes.of_client(work.client)
+        if lane in self._working():
+            return [], waiting
+        mine = [w for w in waiting if self.lanes.of_client(w.client) == lane]
+        return mine, [w for w in waiting if self.lanes.of_client(w.client) != lane]
+
+    def _working(self) -> set[int]:
+        """Return the lanes in which works are under way, or asked for again in this moment."""
+        assert self.lanes is not None
+        rows = (*self.line.open.values(), *self.line.again)
+        return {self.lanes.of_client(work.client) for work in rows}
+
+    # -- dispatch --------------------------------------------------------------------------
+
+    def _dispatch(self, selection: State) -> None:
+        """Ask again, and fill the free places, as far as clients are there and idle."""
+        line, missing = self.line, False
+        self.busy[line.freed] = False
+        self._ask_again()
+        for free, of_lane in self._free():
+            ids = self._select(free, selection, of_lane)
+            if len(ids):
+                self._start(ids)
+            missing |= len(ids) < free if of_lane is None else not len(ids)
+        if isinstance(line.stages, Overlap):
+            line.stages.send(line.now_s)
+        self.wake_s = self._next_return() if missing else math.inf
+        line.freed = []
+
+    def _ask_again(self) -> None:
+        """Let clients begin anew whose work has failed in this moment, if they are there and idle.
+
+        They keep their places; what others could take is filled afterwards. They start from the
+        newest version, or in a lane from that from which it has started.
+        """
+        failed, self.line.again = sorted(self.line.again, key=lambda work: work.client), []
+        if not failed:
+            return
+        works = Works.of(failed)
+        there = self.population.available(works.client, self.line.now_s, self.line.serial + 1)
+        there &= ~self.busy[works.client]
+        there &= there.cumsum() <= self.places - self.line.taken
+        if there.any():
+            versions = works.version[there] if self.together else None
+            self._start(works.client[there], works.attempt[there] + 1, versions)
+        self.line.forget(failed)
+
+    def _free(self) -> Iterator[tuple[int, OfLane | None]]:
+        """Yield the free places, and to which clients they belong; to any if None."""
+        if self.lanes is None:
+            if self.line.taken < self.places:
+                yield self.places - self.line.taken, None
+            return
+        working = self._working()
+        for lane, places in enumerate(self.lanes.places):
+            if lane not in working:
+                yield places, self.lanes.members(lane)
+
+    def _select(self, free: int, selection: State, of_lane: OfLane | None) -> Ints:
+        """Return who starts now (K,), ascending; selections that ask or learn are refused."""
+        rule = self.run.participation.selection
+        ids = rule.at_once(self._view(free, of_lane), selection)
+        return ids[:free] if len(ids) < 2 else np.unique(ids)[:free]
+
+    def _view(self, free: int, of_lane: OfLane | None) -> SelectionView:
+        line, federation = self.line, self.run.federation
+        population, places = federation.population, self.places
+        turn = line.serial + 1
+
+        def available(ids: Ints) -> Bools:
+            there = population.available(ids, line.now_s, turn) & ~self.busy[ids]
+            return there if of_lane is None else there & of_lane(ids)
+
+        return SelectionView(
+            count=population.count, round=turn, time_s=line.now_s, wanted=free,
+            seed=self.run.seed, available=available, mass=federation.views.training.shards.mass,
+            steps=self.exchange.budgets.reading, graphs=federation.graphs,
+            idle=np.flatnonzero(~self.busy) if places == population.count else None,
+            cache=self.cache,
+        )  # fmt: skip
+
+    def _start(self, ids: Ints, attempts: Ints | None = None, versions: Ints | None = None) -> None:
+        """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
+        line = self.line
+        draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
+        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, seen=True)
+        weights = self.exchange.weights(ids)
+        attempts = 0 * ids if attempts is None else attempts
+        versions = line.version + 0 * ids if versions is None else versions
+        if self.undisturbed:  # mostly of one client: numbers are faster than arrays
+            works = self._known(ids, draws, gone_s, weights, attempts, versions)
+        else:
+            works = self._timed(ids, draws, gone_s, weights, attempts, versions)
+        line.begin(works)
+        self.busy[ids] = True
+        line.numbers |= zip(ids.tolist(), draws.tolist(), strict=True)
+
+    def _known(
+        self,
+        ids: Ints,
+        draws: Ints,
+        gone_s: Floats,
+        weights: Floats,
+        attempts: Ints,
+        versions: Ints,
+    ) -> list[Work]:
+        """Return the works (K,) that begin now, whose ends are known and which nothing breaks."""
+        line, limit_s, works = self.line, self.line.now_s + self.timeout_s, []
+        columns = (column.tolist() for column in (ids, draws, gone_s, weights, attempts, versions))
+        for serial, (row, (client, draw, leaves_s, weight, attempt, version)) in enumerate(
+            zip(self.durations.rows(ids, draws), zip(*columns, strict=True), strict=True),
+            line.serial + 1,
+        ):
+            steps, down_s, compute_s, up_s, _ = row.tolist()
+            end_s = line.now_s + down_s + compute_s + up_s
+            status, over_s = fate(end_s, leaves_s, limit_s)
+            works.append(Work(
+                over_s, client, serial, status, draw, version, 0, attempt, 1, int(steps),
+                weight, line.now_s, compute_s, end_s, end_s, leaves_s, limit_s,
+            ))  # fmt: skip
+        return works
+
+    def _timed(
+        self,
+        ids: Ints,
+        draws: Ints,
+        gone_s: Floats,
+        weights: Floats,
+        attempts: Ints,
+        versions: Ints,
+    ) -> list[Work]:
+        """Return the works (K,) that begin now, put where their stages are."""
+        line, count = self.line, len(ids)
+        duration, lost = self.durations.of(ids, draws)
+        one, now = np.ones(count, dtype=np.int64), np.full(count, line.now_s)
+        times = self.exchange.clock.alone(ids, duration, now, gone_s, lost)
+        end_s = times.end_s if line.stages is None else np.full(count, math.inf)
+        limit_s = now + self.timeout_s
+        status, over_s = fates(end_s, times.gone_s, limit_s)
+        works = Works(
+            over_s, ids, line.serial + one.cumsum(), status, draws, versions, 0 * one,
+            attempts, one, times.steps, weights, now, times.compute_s, end_s, end_s, times.gone_s,
+            limit_s,
+        )  # fmt: skip
+        rows = works.rows()
+        if isinstance(line.stages, Transfers):
+            traffic = self.asked.traffic
+            line.stages.begin(
+                line.now_s, works, traffic, self.population, times.away_s, ahead=False
+            )
+        elif line.stages is not None:
+            line.stages.begin(line.now_s, rows, self.population.half_duplex(ids), duration)
+        return rows
+
+    def _next_return(self) -> float:
+        """Return when the next idle client may come back.
+
+        A search over all clients is repeated only after the wake that it found: until then nobody
+        comes back but those who have become idle since.
+        """
+        line, population = self.line, self.population
+        if self.wake_s > line.now_s and math.isfinite(self.wake_s):
+            since = np.array(sorted(set(line.freed)), dtype=np.int64)
+            since = since[~self.busy[since]]
+            changes = population.next_change(since, line.now_s)
+            return min(self.wake_s, float(np.min(changes, initial=math.inf)))
+        idle = np.flatnonzero(~self.busy)
+        return float(np.min(population.next_change(idle, line.now_s), initial=math.inf))

@@ -1,0 +1,405 @@
+"""The stages of works whose ends are not known when they begin, as values.
+
+A work downloads, computes and uploads. Where clients share the server's bandwidth (`Transfers`), or
+send while they go on (`Overlap`), when it ends depends on what begins later. Both say when the next
+thing happens, whose replies are there then, whose works are lost, and which clients are free. What
+becomes of a work is not decided here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Bools, Floats
+from rayfed.engine.clock import MOST_BREAKS, Duration, Traffic
+from rayfed.engine.link import Link
+from rayfed.engine.works import USED, Work, Works
+from rayfed.population import Population, Server
+from rayfed.population.server import BYTES_PER_S
+
+_SIDES = ("down", "up")
+_STAGES = ("computing", "ready", "sending")
+
+
+class Moved(NamedTuple):
+    """What has happened by a moment: serial numbers of works that have arrived or are lost.
+
+    Beside the numbers of those that have arrived stands when their clients had computed. `free` are
+    clients that can begin another work before theirs is over.
+    """
+
+    arrived: dict[int, float]
+    lost: list[int]
+    free: list[int]
+
+
+@dataclass(slots=True)
+class Sender:
+    """A client at work on a link that it shares.
+
+    Parameters
+    ----------
+    client, serial : int
+        Who, and the number of the work.
+    down, up : float
+        Bytes of the download and of the upload.
+    down_cap, up_cap : float
+        Bytes/s of its own connection in each direction; inf if unlimited.
+    latency_s, compute_s : float
+        Latency of each transfer, and seconds of computing behind the download.
+    computed_s : float
+        When it has computed what need not wait for the download; -inf if all of it does.
+    free_s : float
+        When it has computed and downloaded; inf until then.
+    breaks : int
+        How often it has gone away.
+    """
+
+    client: int
+    serial: int
+    down: float
+    up: float
+    down_cap: float
+    up_cap: float
+    latency_s: float
+    compute_s: float
+    computed_s: float = -math.inf
+    free_s: float = math.inf
+    breaks: int = 0
+
+
+class Transfers:
+    """Works whose transfers share the server's bandwidth: each downloads, computes and uploads.
+
+    A client that comes back goes on where it stood still, if `population` is given; what it had
+    on the link leaves it meanwhile.
+
+    Parameters
+    ----------
+    down, up : Link
+        The server's bandwidth in each direction.
+    population : Population, optional
+        Who goes away and comes back, where works stand still meanwhile. It is no part of the
+        values: who reads a checkpoint sets it again.
+
+    Attributes
+    ----------
+    senders : dict of int to Sender
+        The works under way, by client.
+    sending : list of (float, int)
+        A heap: when the uploads of clients reach the server's link.
+    turns : list of (float, int)
+        A heap: when clients go away, or come back.
+    absent : dict of int to (int, float)
+        Where clients stood still: 0 while they were downloading, 1 before they sent, 2 while they
+        were uploading; and the bytes, or seconds, that were left.
+    """
+
+    def __init__(self, down: Link, up: Link, population: Population | None = None) -> None:
+        self.down, self.up, self.population = down, up, population
+        self.senders: dict[int, Sender] = {}
+        self.sending: list[tuple[float, int]] = []
+        self.turns: list[tuple[float, int]] = []
+        self.absent: dict[int, tuple[int, float]] = {}
+        self._next_s: float | None = None  # unknown since something changed
+
+    @classmethod
+    def by(cls, server: Server, population: Population | None) -> Transfers:
+        """Return a server's link, on which nothing is under way."""
+        down, up = server.capacities
+        return cls(Link(down), Link(up), population)
+
+    @property
+    def next_s(self) -> float:
+        """When the next transfer begins or ends, or a client goes or comes; inf if nothing will."""
+        if self._next_s is None:
+            first = min(self.down.next_s, self.up.next_s)
+            for heap in (self.sending, self.turns):
+                if heap and heap[0][0] < first:
+                    first = heap[0][0]
+            self._next_s = first
+        return self._next_s
+
+    def begin(
+        self, now_s: float, works: Works, traffic: Traffic, population: Population, away_s: Floats,
+        *, ahead: bool,
+    ) -> None:  # fmt: skip
+        """Let clients begin works (K,) with their downloads.
+
+        Parameters
+        ----------
+        now_s : float
+        works : Works
+            Those who are away when it begins are left out, unless works stand still.
+        traffic : Traffic
+            Bytes that each downloads and uploads.
+        population : Population
+            The clients' own links.
+        away_s : (K,) array of float
+            When each goes away next; looked at where works stand still.
+        ahead : bool
+            Whether computing does not wait for the download.
+        """
+        latency, *mbps = population.links(works.client)
+        down_caps, up_caps = (mb * BYTES_PER_S for mb in mbps)
+        columns = (works.client, works.serial, works.start_s, works.compute_s, works.gone_s, away_s,
+                   latency, down_caps, up_caps)  # fmt: skip
+        down, up = float(traffic.down), float(traffic.up)
+        begun = []
+        for (
+            client,
+            serial,
+            start_s,
+            compute_s,
+            gone_s,
+            leaves_s,
+            latency_s,
+            down_cap,
+            up_cap,
+        ) in zip(*(column.tolist() for column in columns), strict=True):
+            if gone_s <= now_s:
+                continue
+            waits_s, computed_s = (0.0, start_s + compute_s) if ahead else (compute_s, -math.inf)
+            self.senders[client] = Sender(
+                client, serial, down, up, down_cap, up_cap, latency_s, waits_s, computed_s
+            )
+            if self.population is not None and leaves_s <= now_s:
+                back_s = float(population.next_change(np.array([client]), now_s)[0])
+                if math.isfinite(back_s):
+                    self.absent[client] = 0, down
+                    leaves_s = back_s
+            else:
+                begun.append((client, down, down_cap))
+            if self.population is not None and math.isfinite(leaves_s):
+                heapq.heappush(self.turns, (leaves_s, client))
+        self._next_s = None
+        self._compute(now_s, self.down.change(now_s, begun))
+
+    def advance(self, now_s: float) -> Moved:
+        """Move on to a time that is not after `next_s`."""
+        arrived: list[int] = []
+        lost: list[int] = []
+        while self.next_s <= now_s:
+            self._next_s = None
+            self._compute(now_s, self.down.change(now_s))
+            begun = []
+            while self.sending and self.sending[0][0] <= now_s:
+                sender = self.senders[heapq.heappop(self.sending)[1]]
+                begun.append((sender.client, sender.up, sender.up_cap))
+            arrived += self.up.change(now_s, begun)
+            while self.turns and self.turns[0][0] <= now_s:
+                client = heapq.heappop(self.turns)[1]
+                if client in arrived:
+                    continue
+                if client in self.absent:
+                    arrived += self._come_back(now_s, client)
+                elif not self._stand_still(now_s, client):
+                    lost.append(self.senders[client].serial)
+        senders = (self.senders[client] for client in arrived)
+        return Moved({sender.serial: sender.free_s for sender in senders}, lost, [])
+
+    def leave(self, now_s: float, work: Work) -> bool:
+        """Take away a work that is over, which occupies the link no longer."""
+        client = work.client
+        if self.senders.pop(client, None) is None:
+            return True
+        self._next_s = None
+        if work.status != USED:
+            self._take_off(now_s, client)
+        self.absent.pop(client, None)
+        if self.turns:
+            self.turns = [entry for entry in self.turns if entry[1] != client]
+            heapq.heapify(self.turns)
+        return True
+
+    def arrays(self) -> dict[str, Array]:
+        """Return everything as named arrays."""
+        links = {
+            f"{side}.{k}": v for side in _SIDES for k, v in getattr(self, side).arrays().items()
+        }
+        tables: dict[str, tuple[list[tuple[Any, ...]], int]] = {
+            "senders": ([astuple(sender) for sender in self.senders.values()], 11),
+            "sending": (self.sending, 2), "turns": (self.turns, 2),
+            "absent": ([(client, *where) for client, where in self.absent.items()], 3),
+        }  # fmt: skip
+        return links | {
+            name: np.array(rows, dtype=np.float64).reshape(-1, width)
+            for name, (rows, width) in tables.items()
+        }
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Transfers:
+        """Return what `arrays` returned again."""
+        parts: dict[str, dict[str, Array]] = {side: {} for side in _SIDES}
+        for name, values in arrays.items():
+            side, _, column = name.partition(".")
+            if side in parts:
+                parts[side][column] = values
+        made = cls(Link.of(parts["down"]), Link.of(parts["up"]))
+        for row in arrays["senders"].tolist():
+            sender = Sender(*row)
+            sender.client, sender.serial = int(sender.client), int(sender.serial)
+            made.senders[sender.client] = sender
+        made.sending = [(t, int(client)) for t, client in arrays["sending"].tolist()]
+        made.turns = [(t, int(client)) for t, client in arrays["turns"].tolist()]
+        made.absent = {int(c): (int(at), left) for c, at, left in arrays["absent"].tolist()}
+        return made
+
+    def _compute(self, now_s: float, clients: Iterable[int]) -> None:
+        """Let clients compute whose downloads have left the server."""
+        for client in clients:
+            sender = self.senders[client]
+            computed_s = now_s + sender.latency_s + sender.compute_s
+            sender.free_s = max(computed_s, sender.computed_s)
+            heapq.heappush(self.sending, (sender.free_s + sender.latency_s, client))
+
+    def _take_off(self, now_s: float, client: int) -> tuple[int, float]:
+        """Take a client off the link, or from among those who will send; return where it was."""
+        for at, link in ((0, self.down), (2, self.up)):
+            left = link.leave(now_s, client)
+            if left is not None:
+                return at, left
+        sends_s = next((t for t, other in self.sending if other == client), now_s)
+        self.sending = [entry for entry in self.sending if entry[1] != client]
+        heapq.heapify(self.sending)
+        return 1, sends_s - now_s
+
+    def _stand_still(self, now_s: float, client: int) -> bool:
+        """Let a client go away; return whether it comes back to its work."""
+        assert self.population is not None
+        sender = self.senders[client]
+        sender.breaks += 1
+        back_s = float(self.population.next_change(np.array([client]), now_s)[0])
+        if not math.isfinite(back_s) or sender.breaks > MOST_BREAKS:
+            return False
+        self.absent[client] = self._take_off(now_s, client)
+        heapq.heappush(self.turns, (back_s, client))
+        return True
+
+    def _come_back(self, now_s: float, client: int) -> Sequence[int]:
+        """Let a client go on; return whose replies are there at once."""
+        assert self.population is not None
+        leaves_s = float(self.population.next_change(np.array([client]), now_s)[0])
+        if math.isfinite(leaves_s):
+            heapq.heappush(self.turns, (leaves_s, client))
+        (at, left), sender = self.absent.pop(client), self.senders[client]
+        if at == 1:
+            heapq.heappush(self.sending, (now_s + left, client))
+        elif at == 2:
+            return self.up.change(now_s, [(client, left, sender.up_cap)])
+        else:
+            self._compute(now_s, self.down.change(now_s, [(client, left, sender.down_cap)]))
+        return ()
+
+
+@dataclass
+class Overlap:
+    """The works under way: each downloads, computes, and uploads while the next one begins.
+
+    A client is free when it has computed and its upload before has left. So it has one work at a
+    time that is not sent, and one at most that is. Then it sends; if it begins another work at the
+    same moment, the link says what comes first. A full-duplex link carries both. A half-duplex one
+    carries the download first, since computing waits for it, and then the upload; a download that
+    is asked for while an upload is under way waits for it.
+
+    Parameters
+    ----------
+    computing : dict of int to (int, float, float)
+        The work of a client that is not sent: its serial number, when the client has computed it,
+        and the seconds of its upload.
+    ready : dict of int to (int, float)
+        Works that may be sent from now on: serial number and seconds of the upload.
+    sending : dict of int to (int, float)
+        Works that are being sent: serial number, and when they arrive.
+    """
+
+    computing: dict[int, tuple[int, float, float]] = field(default_factory=dict)
+    ready: dict[int, tuple[int, float]] = field(default_factory=dict)
+    sending: dict[int, tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def next_s(self) -> float:
+        """When the next reply arrives or the next client is free; inf if nothing is under way."""
+        arrive_s = min((end_s for _, end_s in self.sending.values()), default=math.inf)
+        free_s = min((self._free_s(client) for client in self.computing), default=math.inf)
+        return min(arrive_s, free_s)
+
+    def advance(self, now_s: float) -> Moved:
+        """Let replies arrive until now, and free the clients that have computed."""
+        over = [client for client, (_, end_s) in self.sending.items() if end_s <= now_s]
+        arrived = [self.sending.pop(client)[0] for client in over]
+        free = sorted(client for client in self.computing if self._free_s(client) <= now_s)
+        for client in free:
+            serial, _, up_s = self.computing.pop(client)
+            if up_s:
+                self.ready[client] = serial, up_s
+            else:  # it arrives before anybody begins anew
+                arrived.append(serial)
+        return Moved(dict.fromkeys(arrived, math.inf), [], free)
+
+    def begin(self, now_s: float, works: Sequence[Work], half: Bools, duration: Duration) -> None:
+        """Let free clients begin works.
+
+        Parameters
+        ----------
+        now_s : float
+            Virtual time.
+        works : sequence of Work
+            The works (K).
+        half : (K,) array of bool
+            Whose links are half-duplex.
+        duration : Duration
+            What each work takes.
+        """
+        times = (duration.down_s, duration.compute_s, duration.up_s)
+        columns = (column.tolist() for column in (half, *times))
+        for work, waits, down_s, compute_s, up_s in zip(works, *columns, strict=True):
+            client = work.client
+            start_s = self.sending[client][1] if waits and client in self.sending else now_s
+            got_s = start_s + down_s
+            self.computing[client] = work.serial, got_s + compute_s, up_s
+            if waits and client in self.ready:
+                sent, seconds = self.ready.pop(client)
+                self.sending[client] = sent, got_s + seconds
+
+    def send(self, now_s: float) -> None:
+        """Send what is ready; its clients do not begin anything now that has to come first."""
+        for client, (serial, up_s) in self.ready.items():
+            self.sending[client] = serial, now_s + up_s
+        self.ready.clear()
+
+    def leave(self, now_s: float, work: Work) -> bool:
+        """Take away a work that is over; return whether it was not yet sent."""
+        client, serial = work.client, work.serial
+        if client in self.computing and self.computing[client][0] == serial:
+            del self.computing[client]
+            return True
+        for stage in (self.ready, self.sending):
+            if client in stage and stage[client][0] == serial:
+                del stage[client]
+        return False
+
+    def _free_s(self, client: int) -> float:
+        """Return when a client has computed, and its upload before has left."""
+        return max(self.computing[client][1], self.sending.get(client, (0, -math.inf))[1])
+
+    def arrays(self) -> dict[str, Array]:
+        """Return everything as named arrays."""
+        return {
+            name: np.array([(k, *v) for k, v in getattr(self, name).items()], dtype=np.float64)
+            for name in _STAGES
+        }
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Overlap:
+        """Return what `arrays` returned again."""
+        return cls(*(
+            {int(client): (int(serial), *times) for client, serial, *times in arrays[name].tolist()}
+            for name in _STAGES
+        ))  # fmt: skip

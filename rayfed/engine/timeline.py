@@ -1,0 +1,329 @@
+"""The timeline: works begin, advance and are over. Here, and only here, it is decided how they end.
+
+A work is over at its reply, at its time-out, or when its client goes away, whichever is first
+(`fates`); a reply that comes when the server has stopped waiting is late (`settled`). Policies say
+who begins, when the server stops waiting, and which replies make an update.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.engine.stages import Overlap, Transfers
+from rayfed.engine.works import DROPPED, LATE, UNFINISHED, USED, Work, Works
+
+Send = Mapping[str, Array]
+"""What a client downloads."""
+_STAGES: Mapping[str, type[Transfers] | type[Overlap]] = {"link": Transfers, "overlap": Overlap}
+
+
+def fates(end_s: Floats, gone_s: Floats, limit_s: Floats) -> tuple[Ints, Floats]:
+    """Return what becomes of works (K,) by themselves, and when they are over.
+
+    Parameters
+    ----------
+    end_s, gone_s, limit_s : (K,) array of float
+        When the reply would be there, when the client goes away, and when the work is timed out. A
+        reply in the moment of either is in time.
+
+    Examples
+    --------
+    >>> end_s, gone_s = np.array([3.0, 3.0, 9.0]), np.array([3.0, 2.0, 7.0])
+    >>> status, over_s = fates(end_s, gone_s, np.full(3, 5.0))
+    >>> status, over_s  # used, dropped, late
+    (array([0, 2, 1]), array([3., 2., 5.]))
+    """
+    over_s = np.minimum(end_s, gone_s)
+    status = np.where(gone_s < end_s, DROPPED, USED)
+    status[over_s > limit_s] = LATE
+    return status, np.minimum(over_s, limit_s)
+
+
+def fate(end_s: float, gone_s: float, limit_s: float) -> tuple[int, float]:
+    """Return what becomes of one work, as `fates` does: numbers are faster than arrays of one."""
+    over_s = end_s if end_s <= gone_s else gone_s
+    if over_s > limit_s:
+        return LATE, limit_s
+    return (DROPPED if gone_s < end_s else USED), over_s
+
+
+def settled(works: Works, now_s: float, first: int | None, deadline_s: float) -> tuple[Ints, float]:
+    """Return what becomes of works whose ends are known, and when the server stops waiting.
+
+    It waits until all are over, for the first replies, or until a deadline. It notices at once when
+    a client goes away.
+
+    Parameters
+    ----------
+    works : Works
+        Those (K,) of one Ask; of equally early ones the lower id comes first.
+    now_s : float
+        When the first began.
+    first : int, optional
+        The number of replies after which the server stops waiting.
+    deadline_s : float
+        The virtual time until which it waits at most; inf if there is none.
+
+    Returns
+    -------
+    status : (K,) array of int
+        `USED`, `LATE` or `DROPPED`, each.
+    close_s : float
+    """
+    status, over_s = works.status, works.over_s
+    close_s = float(over_s.max(initial=now_s))
+    if first is not None and np.count_nonzero(status == USED) >= first:
+        order = np.lexsort((works.client, over_s))
+        arrived = order[status[order] == USED]
+        close_s = float(over_s[arrived[first - 1]])
+        status = status.copy()
+        status[arrived[first:]] = LATE
+    close_s = max(min(close_s, deadline_s), now_s)
+    return np.where(over_s > close_s, LATE, status), close_s
+
+
+class Timeline:
+    """The works that are under way, and those that are over and wait to be taken.
+
+    Policies change it in place; `copy` is what a round begins from, `arrays` are its values for a
+    checkpoint.
+
+    Parameters
+    ----------
+    stages : Transfers or Overlap, optional
+        Where works are whose ends are not known when they begin. Such a work stands on the timeline
+        with the time at which it would be broken off.
+
+    Attributes
+    ----------
+    now_s : float
+        Virtual time.
+    serial : int
+        Works begun so far.
+    open : dict of int to Work
+        The works under way, by serial number.
+    waiting : list of Work
+        Works that are over and have not been taken: replies that wait for others to make an update,
+        or for the end of a round; in asynchronous runs also what is to be asked again (`again`).
+    again : list of Work
+        Works that have failed in this moment and are asked for again in it.
+    freed : list of int
+        Clients that have become free since a policy looked.
+    sends : dict of int to mapping of str to array
+        What clients download, by version, as long as a work that started from it is not done.
+    version : int
+        The newest version of the model; in rounds that of the round before.
+    numbers : dict of int to int
+        How often each client was dispatched, where that keys draws.
+    fruitless : int
+        Works that have ended in a row without a usable reply, where that closes rows.
+    nobody : bool
+        Whether nothing is under way and no client will ever come back.
+    """
+
+    def __init__(self, stages: Transfers | Overlap | None = None) -> None:
+        self.stages = stages
+        self.now_s, self.serial, self.version, self.fruitless = 0.0, 0, 0, 0
+        self.nobody = False
+        self.open: dict[int, Work] = {}
+        self.waiting: list[Work] = []
+        self.again: list[Work] = []
+        self.freed: list[int] = []
+        self.sends: dict[int, Send] = {}
+        self.numbers: dict[int, int] = {}
+        self._ends: list[Work] = []  # a heap; entries that are not `open` any more are skipped
+        self._started: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self.open) + len(self.waiting)
+
+    # -- what happens ----------------------------------------------------------------------
+
+    def begin(self, works: Iterable[Work]) -> None:
+        """Let works begin; where they are at first is the policy's concern."""
+        for work in works:
+            self.open[work.serial] = work
+            heappush(self._ends, work)
+            self._started[work.version] += 1
+            self.serial = work.serial
+
+    @property
+    def next_s(self) -> float:
+        """When the next thing happens; inf if nothing will."""
+        first = self._first()
+        over_s = math.inf if first is None else first.over_s
+        return over_s if self.stages is None else min(over_s, self.stages.next_s)
+
+    def advance(self, now_s: float) -> None:
+        """Move on to a time that is not after `next_s`."""
+        self.now_s = now_s
+        if self.stages is None or self.stages.next_s > now_s:
+            return
+        moved = self.stages.advance(now_s)
+        for serial, free_s in moved.arrived.items():
+            self._ended(self.open[serial]._replace(free_s=free_s, end_s=now_s), USED)
+        for serial in moved.lost:
+            self._ended(self.open[serial]._replace(gone_s=now_s), DROPPED)
+        self.freed += moved.free
+
+    def over(self) -> Work | None:
+        """Take the next work that is over, in the order of time and clients; None if none is."""
+        work = self._first()
+        if work is None or work.over_s > self.now_s:
+            return None
+        heappop(self._ends)
+        del self.open[work.serial]
+        if self.stages is None or self.stages.leave(self.now_s, work):
+            self.freed.append(work.client)
+        return work
+
+    def all_over(self, now_s: float) -> Iterator[Work]:
+        """Move on to a time and take all works that are over by then."""
+        while (next_s := self.next_s) <= now_s and next_s < math.inf:
+            self.advance(max(next_s, self.now_s))
+            while (work := self.over()) is not None:
+                yield work
+        self.now_s = now_s
+
+    def forget(self, works: Iterable[Work]) -> None:
+        """Note that works are done with, and drop what nobody starts from any more."""
+        for work in works:
+            self._started[work.version] -= 1
+            if not self._started[work.version]:
+                del self._started[work.version]
+                if work.version != self.version:
+                    self.sends.pop(work.version, None)
+
+    def release(self) -> None:
+        """Drop all that nobody starts from any more, the newest version too."""
+        self.sends = {v: send for v, send in self.sends.items() if self._started[v]}
+
+    def break_off(self, works: Iterable[Work]) -> None:
+        """Take away works that are under way; nobody waits for them any longer."""
+        for work in works:
+            del self.open[work.serial]
+            if self.stages is not None:
+                self.stages.leave(self.now_s, work._replace(status=LATE))
+
+    def update(self, version: int, send: Send) -> None:
+        """Begin a version of the model, which clients download as `send`."""
+        if not self._started[self.version]:
+            self.sends.pop(self.version, None)
+        self.version = version
+        self.sends[version] = send
+
+    # -- what there is ---------------------------------------------------------------------
+
+    @property
+    def at_work(self) -> list[int]:
+        """The clients that can begin nothing."""
+        if isinstance(self.stages, Overlap):
+            return list(self.stages.computing)
+        return [work.client for work in self.open.values() if work.over_s > self.now_s]
+
+    @property
+    def taken(self) -> int:
+        """How many places are taken: those of clients that only send are free again."""
+        return len(self.stages.computing) if isinstance(self.stages, Overlap) else len(self.open)
+
+    def next_over_s(self) -> float:
+        """Return when the next work is over; inf if none ever is."""
+        if self.stages is None:
+            return self.next_s
+        return next((work.over_s for work in self.copy().all_over(math.inf)), math.inf)
+
+    def unfinished(self, *, in_time: bool) -> Works:
+        """Return the works that a run leaves behind, as they began or as they would be over."""
+        rows = [*self.open.values(), *self.waiting]
+        works = Works.of(sorted(rows) if in_time else sorted(rows, key=lambda work: work.serial))
+        return replace(
+            works, status=np.full(len(works), UNFINISHED),
+            over_s=np.minimum(works.over_s, self.now_s),
+        )  # fmt: skip
+
+    def copy(self) -> Timeline:
+        """Return it with lists of its own; works and what was sent are values."""
+        if isinstance(self.stages, Transfers):
+            return Timeline.of(self.arrays(), self.stages)
+        made = Timeline(self.stages)
+        vars(made).update(vars(self))
+        for name in ("open", "waiting", "again", "freed", "sends", "_ends", "_started"):
+            setattr(made, name, getattr(self, name).copy())
+        return made
+
+    # -- values ----------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Array]:
+        """Return everything as named arrays."""
+        counts = (self.version, self.serial, self.fruitless, int(self.nobody), len(self.open),
+                  len(self.waiting))  # fmt: skip
+        works = Works.of([*self.open.values(), *self.waiting, *self.again])
+        arrays: dict[str, Array] = {
+            "now_s": np.array(self.now_s),
+            "counts": np.array(counts),
+            "clients": np.array(list(self.numbers), dtype=np.int64),
+            "numbers": np.array(list(self.numbers.values()), dtype=np.int64),
+            "versions": np.array(list(self.sends), dtype=np.int64),
+        }
+        arrays |= {f"works.{name}": column for name, column in works.arrays().items()}
+        for name in next(iter(self.sends.values()), {}):
+            stack = np.stack([send[name] for send in self.sends.values()])
+            arrays[f"send.{name}"] = stack
+        for prefix, kind in _STAGES.items():
+            if isinstance(self.stages, kind):
+                arrays |= {f"{prefix}.{k}": v for k, v in self.stages.arrays().items()}
+        return arrays
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array], stages: Transfers | None = None) -> Timeline:
+        """Return what `arrays` returned as a timeline again; its clients are those of `stages`."""
+        made = cls()
+        for prefix, kind in _STAGES.items():
+            if parts := _under(arrays, f"{prefix}."):
+                made.stages = kind.of(parts)
+        if isinstance(made.stages, Transfers) and stages is not None:
+            made.stages.population = stages.population
+        version, serial, fruitless, nobody, begun, waiting = arrays["counts"].tolist()
+        rows = Works.from_arrays(_under(arrays, "works.")).rows()
+        made.open = {work.serial: work for work in rows[:begun]}
+        made.waiting, made.again = rows[begun : begun + waiting], rows[begun + waiting :]
+        made._ends = rows[:begun]
+        heapify(made._ends)
+        made._started = Counter(work.version for work in rows)
+        made.now_s, made.version, made.serial = float(arrays["now_s"]), version, serial
+        made.fruitless, made.nobody = fruitless, bool(nobody)
+        numbers = (arrays["clients"].tolist(), arrays["numbers"].tolist())
+        made.numbers = dict(zip(*numbers, strict=True))
+        stacks = _under(arrays, "send.")
+        made.sends = {
+            v: {name: stack[k] for name, stack in stacks.items()}
+            for k, v in enumerate(arrays["versions"].tolist())
+        }
+        return made
+
+    def _first(self) -> Work | None:
+        """Return the work that is over next, as far as that is known."""
+        while self._ends:
+            work = self._ends[0]
+            if self.open.get(work.serial) is work:
+                return work
+            heappop(self._ends)
+        return None
+
+    def _ended(self, work: Work, status: int) -> None:
+        """Note that a work is over now."""
+        work = work._replace(over_s=self.now_s, status=status)
+        self.open[work.serial] = work
+        heappush(self._ends, work)
+
+
+def _under(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}

@@ -1,0 +1,159 @@
+"""The table of works: one row for each piece of work of a client, and the only type that holds it.
+
+A work is under way from when its client is asked until it is over: at the reply, or when it is
+timed out or its client goes away. Events, counts, requests and checkpoints are views of this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+
+USED, LATE, DROPPED, UNFINISHED = range(4)
+"""What became of a client's work: its reply was used, it came after the server had stopped waiting,
+the client went away before, or the run ended before the reply entered an update. Plain
+numbers: NumPy compares arrays with an enum's slowly."""
+STATUS = ("used", "late", "dropped", "unfinished")
+"""Their names in files."""
+
+
+class Work(NamedTuple):
+    """One row of the table; rows compare by when they are over, then by client, then by serial.
+
+    Parameters
+    ----------
+    over_s : float
+        When it is over: at the reply, at its time-out, or when its client goes away. Where only
+        what breaks it off is known yet, the time of that.
+    client : int
+    serial : int
+        Its number in the run, from 1.
+    status : int
+        `USED`, `LATE` or `DROPPED`: what becomes of it by itself, as far as that is known.
+    draw : int
+        Coordinate of keyed draws: the round, or how often the client has been dispatched.
+    version : int
+        Version of the model that it starts from; schedules go by the round after it.
+    ask, attempt : int
+        Number of the Ask in its round, and 0 for a first attempt, k + 1 for one in the place of an
+        attempt k that failed.
+    drawn : int
+        How often the client was drawn for the Ask.
+    steps : int
+        Local steps; 0 for other work.
+    weight : float
+        Raw weight of the reply.
+    start_s, compute_s : float
+        When it starts, and its seconds of computing.
+    free_s : float
+        When its client may compute for the next Ask, where that overlaps with transfers.
+    end_s : float
+        When the reply is there; inf if that is not known yet, or never.
+    gone_s, limit_s : float
+        When its client goes away or its connection breaks, and when it is timed out; inf if never.
+    """
+
+    over_s: float
+    client: int
+    serial: int
+    status: int
+    draw: int
+    version: int
+    ask: int
+    attempt: int
+    drawn: int
+    steps: int
+    weight: float
+    start_s: float
+    compute_s: float
+    free_s: float
+    end_s: float
+    gone_s: float
+    limit_s: float
+
+
+_NAMES = Work._fields
+_INTS = slice(_NAMES.index("client"), _NAMES.index("steps") + 1)
+"""The columns of whole numbers; those before and behind hold seconds and weights."""
+
+
+@dataclass(frozen=True)
+class Works:
+    """Works as columns (K,), which are named as in `Work`."""
+
+    over_s: Floats
+    client: Ints
+    serial: Ints
+    status: Ints
+    draw: Ints
+    version: Ints
+    ask: Ints
+    attempt: Ints
+    drawn: Ints
+    steps: Ints
+    weight: Floats
+    start_s: Floats
+    compute_s: Floats
+    free_s: Floats
+    end_s: Floats
+    gone_s: Floats
+    limit_s: Floats
+
+    @classmethod
+    def of(cls, rows: Iterable[Work]) -> Works:
+        """Return rows as a table."""
+        table = np.array(list(rows), dtype=np.float64).reshape(-1, len(_NAMES))  # exact to 2^53
+        columns = np.ascontiguousarray(table.T)  # sums over strided numbers have other bits
+        first, last = columns[0], columns[_INTS.stop :]
+        return cls(first, *columns[_INTS].astype(np.int64), *last)
+
+    def rows(self) -> list[Work]:
+        """Return the table as rows."""
+        columns = (getattr(self, name).tolist() for name in _NAMES)
+        return [Work(*row) for row in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+    def part(self, chosen: Bools | Ints) -> Works:
+        """Return some of the works, by a mask or by their places."""
+        return Works(*(getattr(self, name)[chosen] for name in _NAMES))
+
+    def used(self) -> Ints:
+        """Return the places of those whose replies are used, in the order of their clients."""
+        places = np.flatnonzero(self.status == USED)
+        clients = self.client[places]
+        return places if (clients[1:] > clients[:-1]).all() else places[np.argsort(clients)]
+
+    @property
+    def seconds(self) -> Floats:
+        """Virtual seconds from the start of each to its reply."""
+        return np.asarray(self.end_s - self.start_s)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the columns by name."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Works:
+        """Return what `arrays` returned as a table again."""
+        return cls(*(arrays[name] for name in _NAMES))
+
+
+def distinct(drawn: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct ids (K,) among those drawn in any order, ascending, and how often each.
+
+    Examples
+    --------
+    >>> distinct(np.array([7, 2, 7, 5]))
+    (array([2, 5, 7]), array([1, 1, 2]))
+    """
+    if (drawn[1:] > drawn[:-1]).all():
+        return drawn, np.ones(len(drawn), dtype=np.int64)
+    ids, counts = np.unique(drawn, return_counts=True)
+    return ids, counts

@@ -1,0 +1,97 @@
+"""Where all ends are known, one expression does what the timeline does moment by moment."""
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rayfed import api
+from rayfed.engine.cohort import RoundPolicy
+from rayfed.engine.exchange import Exchange
+from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.timeline import fate, fates
+from rayfed.engine.works import Work, Works
+from rayfed.executors.serial import SerialExecutor
+
+COUNT, ROUNDS = 6, 4
+seconds = st.integers(0, 9).map(float)  # whole numbers, so that they tie often
+never = st.one_of(st.just(math.inf), seconds)
+
+
+def test_a_row_has_the_columns_of_the_table():
+    assert Work._fields == tuple(field.name for field in fields(Works))
+    rows = [Work(*range(k, k + len(Work._fields))) for k in (1, 40)]
+    assert Works.of(rows).rows() == rows
+    assert len(Works.of([])) == 0
+
+
+@given(st.lists(st.tuples(never, never, never), max_size=9))
+def test_one_work_ends_as_many_do(works):
+    columns = (np.array([work[k] for work in works], dtype=float) for k in range(3))
+    status, over_s = fates(*columns)
+    assert list(zip(status.tolist(), over_s.tolist(), strict=True)) == [fate(*w) for w in works]
+
+
+@pytest.fixture(scope="module")
+def plan():
+    data = {"name": "quadratic", "clients": COUNT, "features": 2}
+    return api.prepare(api.read({
+        "name": "walked", "rounds": ROUNDS, "problem": {"name": "quadratic", "dataset": data},
+        "clients": {"availability": {"name": "cyclic", "groups": 2, "period_s": 7.0}},
+        "participation": {"select": "weighted", "cohort": 4},
+        "algorithms": [{"name": "fedavg", "local": {"steps": 3, "batch": "full", "lr": 1e-3}}],
+        "executor": "serial",
+    }))  # fmt: skip
+
+
+def walked(plan, paces, how, *, known):
+    """Return the rows, events and models of a run, by one of the two paths."""
+    run = plan.runs[0]
+    run = replace(run, participation=replace(run.participation, **how))
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    loop = RoundLoop(run, executor)
+    assert loop.policy.known
+    loop.policy.known = known
+    loop.exchange.clock.pace = lambda ids, draw, ask=0: np.array([
+        paces[(i + 7 * draw + 5 * ask) % len(paces)] for i in ids.tolist()
+    ])  # fmt: skip
+    state, row = loop.start()
+    found = [repr(row)]
+    for _ in range(ROUNDS):
+        state, row, events = loop.step(state)
+        columns = [{name: column.tolist() for name, column in part.items()} for part in events]
+        flying = [] if state.timeline is None else state.timeline.unfinished(in_time=False).rows()
+        found += [repr(row), repr(columns), state.model.tobytes()]
+        found += [
+            work._replace(serial=0) for work in flying
+        ]  # works that are over have numbers, too
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    paces=st.lists(seconds, min_size=3, max_size=9),
+    late=st.sampled_from(["drop", "partial", "stale"]),
+    cohort=st.integers(1, COUNT),
+    over_select=st.sampled_from([1.0, 1.3, 2.0]),
+    deadline_s=st.one_of(st.none(), st.integers(1, 25).map(float)),
+    timeout_s=st.one_of(st.none(), st.integers(1, 25).map(float)),
+    interrupted=st.sampled_from(["drop", "resume"]),
+)
+def test_both_paths_of_a_round_are_equal_to_the_bit(plan, paces, **how):
+    """A round ends after the first replies, at the deadline or when all are over.
+
+    Attempts are timed out, clients go away, and late ones are dropped, cut short or used later.
+    """
+    assert walked(plan, paces, how, known=True) == walked(plan, paces, how, known=False)
+
+
+def test_the_other_path_is_taken_where_ends_are_not_known(plan):
+    (run,) = plan.runs
+    again = replace(run, participation=replace(run.participation, retries=1))
+    executor = SerialExecutor(plan.tables)
+    assert not RoundPolicy(again, Exchange(again, executor)).known
