@@ -736,11 +736,12 @@ def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> B
 
         workers = cpus() if executor.workers == "auto" else executor.workers
         return WorkersStudy(folder, workers, executor.memory_gb)
-    return _on_ray().RayStudy(
+    backend: Backend = _on_ray().RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
         own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
         executor.hosting_driver,
     )  # fmt: skip
+    return backend
 
 
 def cluster_cpus(address: str) -> list[int]:
@@ -751,7 +752,8 @@ def cluster_cpus(address: str) -> list[int]:
     RayfedError
         If Ray cannot be joined.
     """
-    return _on_ray().cluster_cpus(address)
+    found: list[int] = _on_ray().cluster_cpus(address)
+    return found
 
 
 def _on_ray() -> Any:
