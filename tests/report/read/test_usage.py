@@ -355,7 +355,8 @@ AVAILABILITIES = {
 )  # fmt: skip
 def test_the_seconds_of_each_client_add_up(tmp_path, algorithm, name, interrupted):
     study = scenario(algorithm, rounds=8)
-    study["participation"] = {"cohort": 2, "deadline_s": 8.0, "interrupted": interrupted}
+    limit = "timeout_s" if algorithm == "fedbuff" else "deadline_s"
+    study["participation"] = {"cohort": 2, limit: 8.0, "interrupted": interrupted}
     study["clients"]["availability"] = AVAILABILITIES[name]
     study["clients"]["delay"] = {"name": "exponential", "mean_s": 2.0}
     study["clients"] |= {"count": 6, "groups": []}
