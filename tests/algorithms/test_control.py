@@ -97,7 +97,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("method", PAIRS.values(), ids=PAIRS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_quadratics_with_weights_of_their_own_end_at_the_optimum_of_f(method, seed, tmp_path):
     """Unequal masses p_k, unequal numbers of steps; x* = (sum p_k e_k) / (sum p_k h_k)."""
     data = {"name": "quadratic", "clients": 10, "features": 3, "seed": seed}

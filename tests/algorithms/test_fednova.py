@@ -136,7 +136,7 @@ def test_a_solver_without_a_normaliser_is_refused():
         Study.parse(raw)
 
 
-@pytest.mark.parametrize("rate", [0.03, 0.003])
+@pytest.mark.parametrize("rate", [0.03, pytest.param(0.003, marks=pytest.mark.slow)])
 def test_a_group_with_a_learning_rate_of_its_own_does_not_count_more(line, rate):
     """F = (F_0 + F_1) / 2 is least at 2; FedAvg weighs client 1 by its rate as well."""
     own = {"groups": [{"ids": [1], "local": {"steps": 4, "lr": rate}}]}

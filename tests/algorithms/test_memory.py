@@ -93,9 +93,9 @@ def ends(folder, methods, rounds, weighting, weights, participation):
     ("weighting", "weights", "participation", "by_size"),
     [
         ("size", None, {"select": "all"}, True),
-        ("uniform", None, {"select": "all"}, True),
+        pytest.param("uniform", None, {"select": "all"}, True, marks=pytest.mark.slow),
         ("sum", "uniform", {"cohort": 3}, False),
-        ("size", None, {"cohort": 3}, True),
+        pytest.param("size", None, {"cohort": 3}, True, marks=pytest.mark.slow),
         ("uniform", None, DRAWN, True),
     ],
     ids=lambda v: str(v),

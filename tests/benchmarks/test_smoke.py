@@ -25,7 +25,18 @@ def here(workload):
     return replace(workload, scenario=scenario, processes=0, bare=bare)
 
 
-@pytest.mark.parametrize("make", WORKLOADS, ids=lambda make: make.__name__)
+LONG = ("w4_actors", "w5")  # as long as all others together
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            make, marks=pytest.mark.slow if make.__name__ in LONG else (), id=make.__name__
+        )
+        for make in WORKLOADS
+    ],
+)
 def test_a_small_workload_is_measured_and_judged(make):
     workload = here(make(SMALL))
     cases = measure(workload, repeats=1)

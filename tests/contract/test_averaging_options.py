@@ -32,7 +32,15 @@ OPTIONS = {
     "adam at the client": {"name": "fedavg", "local": {**DRAWN, "name": "adam"}},
     "adagrad at the client": {"name": "fedprox", "local": {**DRAWN, "name": "adagrad", "mu": 0.1}},
 }  # fmt: skip
-each = pytest.mark.parametrize("algorithm", OPTIONS.values(), ids=OPTIONS)
+SELDOM = ("fedvarp, drawn steps", "adam at the client")
+"""What another of them does, too."""
+each = pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(how, marks=pytest.mark.slow if name in SELDOM else (), id=name)
+        for name, how in OPTIONS.items()
+    ],
+)
 
 
 def plan_of(mixed, algorithm):

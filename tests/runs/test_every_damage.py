@@ -141,7 +141,10 @@ def test_of_a_run_that_has_ended(ended, tmp_path, assert_same, how):
 
 @pytest.mark.parametrize(
     "how",
-    [pytest.param(how, marks=pytest.mark.slow if how in SELDOM else ()) for how in DAMAGE],
+    [
+        pytest.param(how, marks=pytest.mark.slow if how in (*SELDOM, "exchanged") else ())
+        for how in DAMAGE
+    ],
 )
 def test_of_a_run_that_was_stopped(stopped, ended, tmp_path, assert_same, how):
     check_every_file(stopped, ended, tmp_path, assert_same, how)

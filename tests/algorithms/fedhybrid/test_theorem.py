@@ -104,7 +104,7 @@ def squares(task, x, dual, x0, mu):
     return delta, np.sum((z0 - z) ** 2), np.sum(slope**2)
 
 
-@pytest.mark.parametrize("mu", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("mu", [0.1, pytest.param(1.0, marks=pytest.mark.slow), 10.0])
 @pytest.mark.parametrize(("share", "bounded"), [(1.0, True), (0.1, False)])
 def test_squared_gradients_add_up_to_no_more_than_the_first_delta(terms, mu, share, bounded):
     """Theorem 4.3: without strong convexity the mean of squared gradients falls as 1 / T.

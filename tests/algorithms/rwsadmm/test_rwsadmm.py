@@ -386,7 +386,7 @@ def test_every_neighbourhood_may_have_a_token_of_its_own(study, room, kappa):
     assert result.rounds.token_distance.iloc[-1] == pytest.approx(apart.mean(), rel=1e-10)
 
 
-@pytest.mark.parametrize("formulation", ["sound", "descent"])
+@pytest.mark.parametrize("formulation", ["sound", pytest.param("descent", marks=pytest.mark.slow)])
 def test_with_a_multiplier_for_each_pair_all_neighbourhoods_agree(study, formulation):
     """One multiplier for each client is driven apart: 9.6 away after 600 moves, 4e20 after 3000."""
     centres, run = study
