@@ -1,7 +1,7 @@
 """The navigation beside a page: sections, and the pages of the section that one is in.
 
-Every page of the site would otherwise list all others, which took half the time of a build. Those of
-a section that has very many, such as the decisions, are listed on the page of the section alone.
+Every page of the site would otherwise list all others, which took half the time of a build. Those
+of a section that has very many, such as the decisions, are listed on the section's page alone.
 """
 
 from __future__ import annotations
