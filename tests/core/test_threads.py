@@ -117,7 +117,9 @@ def here_and_elsewhere():
 """
 
 
-@pytest.mark.parametrize("told", [{}, {"OPENBLAS_NUM_THREADS": "1"}])
+@pytest.mark.parametrize(
+    "told", [{}, pytest.param({"OPENBLAS_NUM_THREADS": "1"}, marks=pytest.mark.slow)]
+)
 def test_what_loads_openmp_inside_keeps_its_threads(told):
     (normal,) = alone(f"{OPENMP}\nprint(here_and_elsewhere())", **told)
     if normal is None:
