@@ -30,10 +30,10 @@ left out.
 _MEASURED = """\
 The table is what it wrote on {ended} (`docs/reproduced.json`, which has digests of the data, too),
 when it ran {ran} of {known} studies: of {claims} claims {holds} hold, {marked} do not, {failed}
-fail unexpectedly and {never} were never run. It took {minutes:.0f} minutes of wall-clock time on
-{cpus} CPUs ({processor}), with rayfed {rayfed} at commit `{commit}`, Python {python} and NumPy
-{numpy}. `seconds` are those of the runs added up, and of their checks; runs share the CPUs. What a
-study without seconds claims was run with earlier versions, which kept no such record.
+fail unexpectedly and {never} were never run. Runs and checks took {minutes:.0f} minutes, added up,
+on {cpus} CPUs ({processor}), which they share, with rayfed {rayfed} at commit `{commit}`, Python
+{python} and NumPy {numpy}. What a study without seconds claims was run with earlier versions, which
+kept no such record.
 """
 _AGAINST = """\
 ## Where the evidence is against a source
@@ -153,10 +153,10 @@ def _told(surveyed: Survey, total: list[int], known: int) -> str:
     """Return when, where and how fast all studies ran last; empty if they never did."""
     if not surveyed:
         return ""
-    holds, marked, failed, never, _ = total
+    holds, marked, failed, never, seconds = total
     return _MEASURED.format(
         holds=holds, marked=marked, failed=failed, never=never, claims=sum(total[:4]),
-        minutes=surveyed["wall_s"] / 60, ran=len(surveyed["studies"]), known=known,
+        minutes=seconds / 60, ran=len(surveyed["studies"]), known=known,
         **surveyed["versions"],
         **{key: surveyed[key] for key in ("ended", "cpus", "processor", "commit")},
     )  # fmt: skip

@@ -95,7 +95,7 @@ def test_formulas_belong_to_plugins_that_exist(generator):
 def told(claims, status, **more):
     """What a survey holds of each claim."""
     told = {"status": status, "over": "3 seeds", "rests_on": [], "measured": "5", "remark": ""}
-    return {"seconds": 20.4, "claims": [told | more | {"says": c.says} for c in claims.claims]}
+    return {"seconds": 620.4, "claims": [told | more | {"says": c.says} for c in claims.claims]}
 
 
 def section(page, heading):
@@ -156,10 +156,10 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
         ],
     }  # fmt: skip
     page = studies._index(found, surveyed)
-    assert f"| all | {many} | 0 | 0 | {few} | 40 |" in page
+    assert f"| all | {many} | 0 | 0 | {few} | 1240 |" in page
     for text in ("2031-02-03", f"of {many + few} claims {many} hold", "Abacus", "`abc`"):
         assert text in page
-    assert "20 minutes" in " ".join(page.split())  # 1230 s
+    assert "took 21 minutes, added up" in " ".join(page.split())  # twice 620 s
     assert f"| all | 0 | 0 | 0 | {many + few} | 0 |" in studies._index(found, {})
 
 
