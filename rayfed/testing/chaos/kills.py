@@ -76,6 +76,7 @@ def studies() -> dict[str, dict[str, Any]]:
         },
         "arrivals": {
             **_BASE, "name": "arrivals", "rounds": 50, "algorithms": methods("fedbuff", "fedasync"),
+            "participation": {"cohort": 3, "timeout_s": 60},
         },
     }  # fmt: skip
 
@@ -251,9 +252,9 @@ class Campaign:
             out = self.calm[name] = self.home / name
             file.write_text(yaml.safe_dump(studies()[name]), encoding="utf-8")
             with Running.rayfed(out, "run", str(file), "--out", str(out)) as study:
-                status = study.wait()
+                status, said = study.wait(), study.said
             if status != 0:
-                raise RuntimeError(f"{name} ended with status {status}: {study.said}")
+                raise RuntimeError(f"{name} ended with status {status}: {said}")
         return self.calm[name]
 
 
