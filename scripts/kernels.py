@@ -137,7 +137,7 @@ class Outcome:
 
 def run(way: Way, arguments: Sequence[str], log: Path) -> Outcome:
     """Run tests in one way; pytest writes to a log."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     began = time.monotonic()
     with log.open("w", encoding="utf-8") as out:
         status = subprocess.run(
