@@ -35,10 +35,10 @@ from rayfed.core.errors import RayfedError
 from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Backend
+from rayfed.runs.files.outcome import reason
 from rayfed.runs.modules import own_modules
-from rayfed.runs.outcome import reason
 from rayfed.runs.serial import SerialStudy
-from rayfed.study.plan import Plan
+from rayfed.study.plan.plan import Plan
 
 _LOOK_S = 0.2
 
@@ -198,7 +198,7 @@ def _started(plan: Plan, folder: Path) -> Backend:
     executor = plan.study.executor
     if executor.name == "serial":
         return SerialStudy(folder, partial(SerialExecutor, memory_gb=executor.memory_gb))
-    from rayfed.runs.ray import RayStudy  # here: W1 runs where there is no Ray
+    from rayfed.runs.ray.backend import RayStudy  # here: W1 runs where there is no Ray
 
     return RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,

@@ -26,8 +26,8 @@ from benchmarks.measure import resident_memory
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.study.cost import Cost
-from rayfed.study.plan import Plan
+from rayfed.study.forecast.cost import Cost
+from rayfed.study.plan.plan import Plan
 
 
 def plan(clients: int, parameters: int, memory_gb: float) -> Plan:

@@ -22,23 +22,23 @@ from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
 from rayfed.report.result import Result as Recorded
-from rayfed.runs.afterwards import complete
 from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.continued import adopt, check_all, check_same, extended
-from rayfed.runs.folder import create, locked
+from rayfed.runs.files.afterwards import complete
+from rayfed.runs.files.folder import create, locked
+from rayfed.runs.files.outcome import ended, outcomes, reason, record
+from rayfed.runs.files.place import is_url, read_note, shown
+from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
 from rayfed.runs.modules import note_modules, noted_runs, of_study, own_modules
-from rayfed.runs.outcome import ended, outcomes, reason, record
-from rayfed.runs.remote.place import is_url, read_note, shown
-from rayfed.runs.store import publish_text
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
-from rayfed.study.combined import combined
-from rayfed.study.composed import read as read_composed
-from rayfed.study.dotted import Overrides, pairs
-from rayfed.study.names import run_folder
-from rayfed.study.plan import Plan, make
-from rayfed.study.trained import Trained, final_model, read_model
+from rayfed.study.plan.plan import Plan, make
+from rayfed.study.plan.trained import Trained, final_model, read_model
+from rayfed.study.scenario.combined import combined
+from rayfed.study.scenario.composed import read as read_composed
+from rayfed.study.scenario.dotted import Overrides, pairs
+from rayfed.study.scenario.names import run_folder
 
 if TYPE_CHECKING:
     from rayfed.runs.backend import Backend
@@ -763,7 +763,7 @@ def _on_ray() -> Any:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "IProgress not found")
-        from rayfed.runs import ray
+        from rayfed.runs.ray import backend as ray
     return ray
 
 

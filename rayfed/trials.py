@@ -26,12 +26,12 @@ from rayfed.engine.stopping import PRUNED, Pace
 from rayfed.report.read import units
 from rayfed.runs.backend import ProgressDisplay, Report, RunProgress
 from rayfed.runs.continued import adopt, check_same
-from rayfed.runs.outcome import ended, reason, record
-from rayfed.runs.remote.place import shown
-from rayfed.runs.store import publish_text
+from rayfed.runs.files.outcome import ended, reason, record
+from rayfed.runs.files.place import shown
+from rayfed.runs.files.store import publish_text
 from rayfed.study import Study, plain
-from rayfed.study.plan import Plan, Planner
-from rayfed.study.search import Search, Trial
+from rayfed.study.plan.plan import Plan, Planner
+from rayfed.study.search.search import Search, Trial
 
 TRIALS = "trials.csv"
 """File of a result folder that lists all trials."""

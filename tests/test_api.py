@@ -23,7 +23,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
 from rayfed.problems.linear import Linear
 from rayfed.runs.backend import Silent
-from rayfed.runs.outcome import damaged, differences
+from rayfed.runs.files.outcome import damaged, differences
 from rayfed.runs.progress import Bars
 
 ROUNDS = [

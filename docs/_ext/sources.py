@@ -11,9 +11,10 @@ from rayfed import messages
 from rayfed.cli.main import app as commands
 from rayfed.core import plugins
 from rayfed.reproduce.claims import SUFFIX, Claims, load_claims
-from rayfed.study import Study, bounds, load
-from rayfed.study.values import MOST_VALUES
-from rayfed.study.work import MOST_STEPS
+from rayfed.study import Study, load
+from rayfed.study.forecast.work import MOST_STEPS
+from rayfed.study.scenario import bounds
+from rayfed.study.scenario.values import MOST_VALUES
 
 __all__ = [
     "MOST_STEPS",

@@ -13,7 +13,7 @@ import typer
 from rayfed.cli import completion
 from rayfed.cli.console import err, say
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.remote.place import is_url, read_note, shown
+from rayfed.runs.files.place import is_url, read_note, shown
 
 
 def readable(folder: Path) -> Path:

@@ -12,8 +12,8 @@ from rayfed.cli import tables
 from rayfed.cli.arguments import Folder, returned
 from rayfed.cli.console import err, out, say
 from rayfed.core.errors import listed
-from rayfed.runs.outcome import damaged
-from rayfed.runs.remote.place import shown
+from rayfed.runs.files.outcome import damaged
+from rayfed.runs.files.place import shown
 
 
 def best(

@@ -39,8 +39,8 @@ from rayfed.cli.plans import estimates, headline, prepared, swept
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.machine import in_words
 from rayfed.core.plugins import KINDS, find, raised, users_frames
-from rayfed.runs.listening import expected
-from rayfed.runs.outcome import damaged
+from rayfed.runs.files.outcome import damaged
+from rayfed.runs.ray.listening import expected
 
 app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "
@@ -138,7 +138,7 @@ def check(
     if plan.executor.name == "ray":
         say(expected(plan.executor.address))
     if plan.study.topology is not None:
-        from rayfed.study.plan import walks_of
+        from rayfed.study.plan.plan import walks_of
         from rayfed.topology.summary import line
 
         graphs = plan.graphs()
@@ -172,8 +172,8 @@ def topology(
     expected moves from a client to another, where they are most; bounds of those to all clients.
     With more than 500 clients, numbers of moves are bounds, and those to all clients are left out.
     """
-    from rayfed.study.bounds import LONGEST_S
-    from rayfed.study.plan import walks_of
+    from rayfed.study.plan.plan import walks_of
+    from rayfed.study.scenario.bounds import LONGEST_S
     from rayfed.topology import summary
 
     plan = prepared([scenario], set_)

@@ -15,7 +15,7 @@ from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import headline
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.errors import Missing, ScenarioError, unknown
-from rayfed.runs.outcome import differences, ended
+from rayfed.runs.files.outcome import differences, ended
 
 
 def reproduce(

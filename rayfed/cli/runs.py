@@ -29,8 +29,8 @@ from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.announced import run_folders
 from rayfed.core.errors import clipped
-from rayfed.runs.outcome import damaged, differences, reason, trace
-from rayfed.runs.remote.place import read_note, shown
+from rayfed.runs.files.outcome import damaged, differences, reason, trace
+from rayfed.runs.files.place import read_note, shown
 
 
 def run(

@@ -14,7 +14,7 @@ import typer
 
 from rayfed.cli.console import err, say
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.remote.place import shown
+from rayfed.runs.files.place import shown
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print errors and the result folder alone.")

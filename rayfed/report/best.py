@@ -18,7 +18,7 @@ from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import crossing, history
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
-from rayfed.study.dotted import setting_name
+from rayfed.study.scenario.dotted import setting_name
 
 PRUNED = "pruned"
 """The rule that ended a run of a sweep which was behind others."""

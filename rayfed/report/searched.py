@@ -15,7 +15,7 @@ from rayfed.core.arrays import Floats
 from rayfed.report.best import Aim, Best, Candidate
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import searched
-from rayfed.study.distributions import Distribution
+from rayfed.study.scenario.distributions import Distribution
 
 PARTS = 4
 """Equal parts of the trials, in the order of a key's values, that its importance compares."""

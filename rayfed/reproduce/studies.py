@@ -36,11 +36,11 @@ from rayfed.reproduce.provenance import shortened
 from rayfed.reproduce.values import Recorded
 from rayfed.reproduce.verdicts import Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
+from rayfed.runs.files.store import publish_text
 from rayfed.runs.modules import of_study
-from rayfed.runs.store import publish_text
 from rayfed.study import Study, expand, slug
-from rayfed.study.invalid import Mistakes, together
-from rayfed.study.plan import Plan
+from rayfed.study.plan.plan import Plan
+from rayfed.study.scenario.invalid import Mistakes, together
 
 CLAIMS = "claims.json"
 """What came of the claims, in the folder of a study and in those of its parts."""

@@ -14,7 +14,7 @@ from rayfed.api import cpus
 from rayfed.reproduce.provenance import here
 from rayfed.reproduce.studies import Outcome
 from rayfed.reproduce.verdicts import Verdict
-from rayfed.runs.store import publish_text
+from rayfed.runs.files.store import publish_text
 
 SURVEY = "all.json"
 """What ``rayfed reproduce --all`` writes, beside the folders of the studies."""

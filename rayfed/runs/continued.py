@@ -19,12 +19,12 @@ from rayfed.core.entries import Damaged
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.parquet import read, values
 from rayfed.engine.run import Run
-from rayfed.runs.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.outcome import damage, record
+from rayfed.runs.files.place import shown
+from rayfed.runs.files.records import status
+from rayfed.runs.files.run_json import versions
 from rayfed.runs.identity import decisive, digests_of, ending
-from rayfed.runs.outcome import damage, record
-from rayfed.runs.records import status
-from rayfed.runs.remote.place import shown
-from rayfed.runs.run_json import versions
 
 _MOST = 3  # changes that a message names
 _NEEDED = ("loss_gap", "loss_change", "model_change")

@@ -22,11 +22,11 @@ from rayfed.engine.stopping import PRUNED
 from rayfed.executors.base import Executor, HostLost, Moves
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
+from rayfed.runs.files.records import Records, write_profile
+from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
 from rayfed.runs.identity import digests_of
 from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
-from rayfed.runs.records import Records, write_profile
-from rayfed.runs.run_json import MACHINE_ERRORS, one_line, run_record
 
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
 

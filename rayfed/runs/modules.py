@@ -22,9 +22,9 @@ from zipfile import is_zipfile
 from rayfed.core.files import check_regular, read_json
 from rayfed.core.own import Names, is_users, resolving
 from rayfed.engine.run import Run
-from rayfed.runs.remote.place import shown
+from rayfed.runs.files.place import shown
+from rayfed.runs.files.store import publish_text
 from rayfed.runs.seal import is_sealed, seal
-from rayfed.runs.store import publish_text
 
 MODULES = "modules.json"
 """File of a result folder that names any: where these modules lay, and which runs there are."""

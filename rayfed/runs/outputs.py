@@ -17,13 +17,13 @@ from rayfed.engine.measures.measures import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, Row, RunState
 from rayfed.engine.works import USED
-from rayfed.runs.away import AWAY_CLIENTS, away
 from rayfed.runs.continued import told
+from rayfed.runs.files.away import AWAY_CLIENTS, away
+from rayfed.runs.files.records import Records, write_parquet
+from rayfed.runs.files.run_json import one_line
+from rayfed.runs.files.store import publish_npz
+from rayfed.runs.files.walked import WALK, WalkPath, walked
 from rayfed.runs.forecast import WHY_EMPTY
-from rayfed.runs.records import Records, write_parquet
-from rayfed.runs.run_json import one_line
-from rayfed.runs.store import publish_npz
-from rayfed.runs.walked import WALK, WalkPath, walked
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
 _FEW_EMPTY = 0.1  # of all rounds: clients that come and go leave some rounds empty

@@ -17,7 +17,7 @@ from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.run_json import record_failure
+from rayfed.runs.files.run_json import record_failure
 
 
 class SerialStudy:

@@ -21,9 +21,9 @@ from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import STOP, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.folder import writing
+from rayfed.runs.files.folder import writing
+from rayfed.runs.files.run_json import record_failure
 from rayfed.runs.logger import LogLine, forward
-from rayfed.runs.run_json import record_failure
 from rayfed.runs.tables import read_tables
 
 _EVERY_S = 0.2  # a progress is told

@@ -24,7 +24,7 @@ from rayfed.core.threads import ONE_THREAD
 from rayfed.engine.run import Run
 from rayfed.runs import logger
 from rayfed.runs.backend import STOP, Report, RunProgress
-from rayfed.runs.run_json import record_failure
+from rayfed.runs.files.run_json import record_failure
 from rayfed.runs.tables import read_tables, write_tables
 
 _LOOK_S = 0.25

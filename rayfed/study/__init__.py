@@ -4,12 +4,12 @@ Only this folder imports pydantic. Plug-ins are plain frozen dataclasses, so tha
 which gets their values, starts without it.
 """
 
-from rayfed.study.docstrings import described, summary
-from rayfed.study.dotted import apply_overrides
-from rayfed.study.expansion import expand
-from rayfed.study.fields import plain
-from rayfed.study.names import slug
-from rayfed.study.study import Study, load
+from rayfed.study.scenario.docstrings import described, summary
+from rayfed.study.scenario.dotted import apply_overrides
+from rayfed.study.scenario.expansion import expand
+from rayfed.study.scenario.fields import plain
+from rayfed.study.scenario.names import slug
+from rayfed.study.scenario.study import Study, load
 
 __all__ = [
     "Study",

@@ -1,7 +1,7 @@
 """A disk that fails at its file operations: the process dies, the machine goes down, space ends.
 
-Faults are put at the operations of the operating system that `rayfed.runs.store` uses, so that
-they also hit in the middle of one of its functions.
+Faults are put at the operations of the operating system that `rayfed.runs.files.store` uses, so
+that they also hit in the middle of one of its functions.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from unittest import mock
 from rayfed.core.plugins import name_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.outcome import reason
+from rayfed.runs.files.outcome import reason
 from rayfed.selection import All
-from rayfed.study.plan import Plan
+from rayfed.study.plan.plan import Plan
 
 LOCAL: Mapping[str, Any] = {"steps": 5, "batch": 4, "lr": 0.1}
 MIXED: Mapping[str, Any] = {

@@ -20,7 +20,7 @@ from rayfed.datasets.table import Rows, TableShards
 from rayfed.problems.base import Problem
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.runs.outcome import reason
+from rayfed.runs.files.outcome import reason
 from rayfed.runs.serial import SerialStudy
 
 TOY: Mapping[str, Any] = {

@@ -8,7 +8,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.loops import loop_of
 from rayfed.engine.works import DROPPED
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 
 LINE = {
     "name": "overlap",

@@ -59,7 +59,7 @@ def refused(folder, monkeypatch, capsys):
     """Return a function that runs a command and returns the one line that it ends in."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "ray", None)  # to import it would be an error
-    monkeypatch.setitem(sys.modules, "rayfed.runs.ray", None)
+    monkeypatch.setitem(sys.modules, "rayfed.runs.ray.backend", None)
 
     def go(*arguments):
         monkeypatch.setattr(sys, "argv", ["rayfed", *map(str, arguments)])

@@ -22,7 +22,7 @@ from rich.console import Console
 import rayfed
 from rayfed.cli import main as cli
 from rayfed.core.plugins import KINDS, find
-from rayfed.study.processes import HERE_BYTES, PLAIN, RUNNER_BYTES
+from rayfed.study.forecast.processes import HERE_BYTES, PLAIN, RUNNER_BYTES
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 SCENARIOS = [path for path in FILES if not path.name.endswith(".claims.yaml")]

@@ -10,7 +10,7 @@ from rayfed.clients.lengths import AdaComm, Between
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.state import RunState
-from rayfed.runs.records import Records
+from rayfed.runs.files.records import Records
 from rayfed.study import Study
 
 IDS = np.arange(4000)

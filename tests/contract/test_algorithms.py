@@ -13,7 +13,7 @@ import yaml
 import rayfed
 from rayfed import api
 from rayfed.core.plugins import find
-from rayfed.runs.outcome import outcomes
+from rayfed.runs.files.outcome import outcomes
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.studies import LOCAL
 

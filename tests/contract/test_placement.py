@@ -14,7 +14,7 @@ import yaml
 
 import rayfed
 from rayfed.core.plugins import find
-from rayfed.runs import ray_known
+from rayfed.runs.ray import known as ray_known
 
 pytestmark = pytest.mark.ray
 

@@ -13,7 +13,7 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.loops import loop_of
 from rayfed.engine.timeline import Timeline
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 
 FEATURES = 125
 SHARED = {"uploads_mbps": 0.008}
@@ -271,7 +271,7 @@ def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
     state, _ = loop_of(plan.runs[0], executor).start()
     checkpoints = Checkpoints(tmp_path)
     monkeypatch.setattr(
-        "rayfed.runs.checkpoints._arrays",
+        "rayfed.runs.files.checkpoints._arrays",
         lambda moment: {"state.x": moment.state["x"], f"{prefix}.work.client": np.zeros(1)},
     )
     checkpoints.save(state, [], {})

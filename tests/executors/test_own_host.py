@@ -12,8 +12,8 @@ from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.executors.wire import Wire
-from rayfed.runs import ray as ray_runs
 from rayfed.runs.backend import Silent
+from rayfed.runs.ray import backend as ray_runs
 from rayfed.testing.cluster import Node, no_ray, pool, stored
 from rayfed.testing.studies import LOCAL, mixed
 

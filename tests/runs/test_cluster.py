@@ -103,7 +103,7 @@ from rayfed.engine.loops import loop_of
 from rayfed.executors.calls import Calls
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.ray_actors import StudyActors, alive
+from rayfed.runs.ray.actors import StudyActors, alive
 
 NODES, EACH, ROUNDS = 4, int(sys.argv[1]), 4
 clients = NODES * EACH

@@ -13,7 +13,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.outcome import damaged, differences, ended, outcomes, reason, record
+from rayfed.runs.files.outcome import damaged, differences, ended, outcomes, reason, record
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.studies import mixed as mixed_study
 

@@ -10,7 +10,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
 from rayfed.report.read.results import Results
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.outcome import damaged
+from rayfed.runs.files.outcome import damaged
 from rayfed.testing.studies import LOCAL, mixed
 
 VICTIM, OTHER = "ditto-seed3", "scaffold-seed3"

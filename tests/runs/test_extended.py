@@ -10,7 +10,7 @@ import yaml
 
 import rayfed
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.records import Records
+from rayfed.runs.files.records import Records
 from rayfed.testing.studies import mixed
 
 

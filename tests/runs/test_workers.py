@@ -15,7 +15,7 @@ import yaml
 import rayfed
 from rayfed import api
 from rayfed.runs import workers
-from rayfed.runs.afterwards import complete
+from rayfed.runs.files.afterwards import complete
 from rayfed.runs.tables import write_tables
 from rayfed.runs.workers import WorkersStudy
 from rayfed.testing.studies import mixed

@@ -9,7 +9,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.outcome import reason
+from rayfed.runs.files.outcome import reason
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Metropolis
 

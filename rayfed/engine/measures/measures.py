@@ -43,7 +43,7 @@ APPEAL = names(columns.APPEAL)
 
 
 class Asked(Protocol):
-    """What a study asks of evaluated rows; see `rayfed.study.parts.Evaluate`."""
+    """What a study asks of evaluated rows; see `rayfed.study.scenario.parts.Evaluate`."""
 
     @property
     def fairness(self) -> bool:

@@ -18,7 +18,7 @@ from rayfed.report.paper.sizes import WIDTHS_IN, Sheet, laid_out
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn, summary, text_columns
-from rayfed.study.yamlfile import parse_yaml
+from rayfed.study.scenario.yamlfile import parse_yaml
 
 TABLES = ("table-costs", "table-finals")
 """What it took to reach the target, and the final values; each with the algorithms' names."""

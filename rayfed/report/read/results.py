@@ -28,7 +28,7 @@ from rayfed.report.read.settings import has_cases, short_names, tried
 from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
 from rayfed.report.read.walked import Walked
-from rayfed.study.yamlfile import read_text
+from rayfed.study.scenario.yamlfile import read_text
 
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family."""

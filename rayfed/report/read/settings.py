@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from rayfed.study.distributions import Distribution
-from rayfed.study.dotted import case_setting, combinations, put, resolved, setting_name
-from rayfed.study.yamlfile import parse_yaml
+from rayfed.study.scenario.distributions import Distribution
+from rayfed.study.scenario.dotted import case_setting, combinations, put, resolved, setting_name
+from rayfed.study.scenario.yamlfile import parse_yaml
 
 _NOT_TOLD = ("algorithms", "grid", "seeds", "name", "description")
 _COUNTS = {"clients.count": "clients"}  # numbers that are shown with a noun

@@ -12,8 +12,8 @@ from typing import Any
 from rayfed.core.announced import every_part
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
-from rayfed.runs import store
-from rayfed.runs.folder import LOCK
+from rayfed.runs.files import store
+from rayfed.runs.files.folder import LOCK
 from rayfed.runs.remote.names import LEADING, MANIFESTS, RUN, file_of, is_passing
 from rayfed.runs.remote.objects import Gone, Objects, batches
 from rayfed.runs.remote.staging import Staging

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from rayfed.core.entries import Entry
 from rayfed.core.errors import RayfedError, ScenarioError
-from rayfed.runs import store
-from rayfed.runs.folder import LOCK, free_name
+from rayfed.runs.files import store
+from rayfed.runs.files.folder import LOCK, free_name
 from rayfed.runs.remote.fetch import fetch
 from rayfed.runs.remote.mirror import Mirror
 from rayfed.runs.remote.names import OWNER, is_passing

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rayfed.runs import store
-from rayfed.runs.remote.place import NOTE, read_note
+from rayfed.runs.files import store
+from rayfed.runs.files.place import NOTE, read_note
 
 _KEY_BYTES = 8
 

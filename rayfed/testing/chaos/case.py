@@ -26,7 +26,7 @@ from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Silent
-from rayfed.study.plan import Plan
+from rayfed.study.plan.plan import Plan
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.edits import Edit, drawn_edit, resume_edited
 from rayfed.testing.chaos.faults import Attempt, Fault, drawn, strike

@@ -19,8 +19,8 @@ import yaml
 
 from rayfed import api
 from rayfed.core.errors import RayfedError
-from rayfed.runs.folder import LOCK
-from rayfed.study.plan import Plan
+from rayfed.runs.files.folder import LOCK
+from rayfed.study.plan.plan import Plan
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.faults import Attempt, Fault, resumed, strike
 from rayfed.testing.chaos.scenarios import places

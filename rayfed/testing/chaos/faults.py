@@ -24,11 +24,11 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.afterwards import complete
 from rayfed.runs.backend import RunProgress, Silent
-from rayfed.runs.folder import LOCK
+from rayfed.runs.files.afterwards import complete
+from rayfed.runs.files.folder import LOCK
 from rayfed.runs.serial import SerialStudy
-from rayfed.study.plan import Plan
+from rayfed.study.plan.plan import Plan
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.hosts import ChangingCluster, LosingHosts
 from rayfed.testing.chaos.processes import RAYS, Running, set_executor

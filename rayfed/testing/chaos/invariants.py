@@ -25,8 +25,8 @@ from rayfed.engine.rows import NOT_FINITE
 from rayfed.engine.run import Run
 from rayfed.engine.state import COUNTS
 from rayfed.engine.works import STATUS
-from rayfed.runs.records import EVENTS
-from rayfed.study.checks import first_ask
+from rayfed.runs.files.records import EVENTS
+from rayfed.study.forecast.checks import first_ask
 from rayfed.testing.chaos.hosts import Traffic
 from rayfed.testing.chaos.sent import check_bytes, check_ends
 from rayfed.testing.checks.common import require

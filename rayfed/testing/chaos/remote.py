@@ -19,7 +19,7 @@ from rayfed.runs.remote.owner import Owner
 from rayfed.runs.remote.session import known
 from rayfed.runs.remote.snapshot import Unsettled
 from rayfed.runs.remote.staging import Staging
-from rayfed.study.plan import Plan
+from rayfed.study.plan.plan import Plan
 from rayfed.testing.bucket import Bucket, bucket
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.faults import Attempt

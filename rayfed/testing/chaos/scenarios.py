@@ -11,8 +11,8 @@ from typing import Any
 from rayfed.core import plugins
 from rayfed.population import Crash, Network, Server
 from rayfed.selection import All, Selection
-from rayfed.study.participation import Participation
-from rayfed.study.parts import Evaluate
+from rayfed.study.scenario.participation import Participation
+from rayfed.study.scenario.parts import Evaluate
 from rayfed.testing.chaos.dice import Dice
 from rayfed.testing.chaos.own import STANDS_IN, TASKS, network, table_file
 from rayfed.testing.chaos.tables import SOLVERS, weights

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rayfed.core.errors import LONGEST, ScenarioError
-from rayfed.study.invalid import errors_of
+from rayfed.study.scenario.invalid import errors_of
 
 _NUMBER = re.compile(r"(?<!\w)-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 

@@ -15,7 +15,7 @@ from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loops import loop_of
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.outcome import reason
+from rayfed.runs.files.outcome import reason
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.checks.common import Skipped, frozen_copies, require, require_equal
 from rayfed.testing.compare import assert_same_results

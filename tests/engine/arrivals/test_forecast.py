@@ -8,7 +8,7 @@ import pytest
 from rayfed import api
 from rayfed.engine.loops import loop_of
 from rayfed.executors.serial import SerialExecutor
-from rayfed.study.cost import Cost
+from rayfed.study.forecast.cost import Cost
 from rayfed.testing.studies import drive
 
 FEATURES = 3000

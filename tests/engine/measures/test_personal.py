@@ -11,7 +11,7 @@ from rayfed.engine.measures import personal
 from rayfed.engine.measures.personal import COLUMNS, MOST_ROWS, Thinning
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
-from rayfed.runs.records import Records
+from rayfed.runs.files.records import Records
 
 LOCAL = {"steps": 2, "batch": 4, "lr": 0.1}
 DITTO = {"name": "ditto", "lam": 0.5, "local": LOCAL}

@@ -15,7 +15,7 @@ from rayfed.report.panels.layers import layers
 from rayfed.report.panels.profile import profile
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import y_columns
-from rayfed.runs.store import publish_npz
+from rayfed.runs.files.store import publish_npz
 
 NAN = float("nan")
 

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from rayfed.runs import store
+from rayfed.runs.files import store
 from rayfed.testing.bucket import bucket
 from rayfed.testing.disk import Down
 from tests.runs.remote.machine import Machine

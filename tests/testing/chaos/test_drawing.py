@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.plugins import KINDS, find
-from rayfed.study.fields import model_of
+from rayfed.study.scenario.fields import model_of
 from rayfed.testing.chaos.__main__ import main
 from rayfed.testing.chaos.case import Case, Outcome
 from rayfed.testing.chaos.dice import Dice, Settings

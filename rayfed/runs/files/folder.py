@@ -1,0 +1,126 @@
+"""Result folders: made anew, kept from other processes, earlier results moved aside.
+
+Two locks keep a result folder from being written twice. The process that runs a study holds that of
+the folder. A driver in a process of its own holds that of its run: it may outlive who started it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rayfed.core.errors import ScenarioError
+from rayfed.runs.files import store
+from rayfed.runs.files.place import shown
+
+LOCK = ".lock"
+"""File of a result folder, and of a run's folder in it, that who writes there locks."""
+WAIT_S = 60.0
+"""For drivers that an earlier process left; Ray ends them within seconds."""
+
+Tell = Callable[[str], None]
+
+
+def create(folder: Path, tell: Tell = lambda line: None) -> None:
+    """Make a result folder; earlier results there are moved aside, never deleted.
+
+    Parameters
+    ----------
+    folder : Path
+    tell : callable
+        Is given a line for the user where this has to wait.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder cannot be written, holds other files, or is in use.
+    """
+    try:
+        if store.names(folder):
+            _move_aside(folder, tell)
+        store.make_folder(folder)
+        store.append_text(folder / LOCK, "")
+    except OSError as error:
+        text = f"cannot be written ({(error.strerror or str(error)).lower()})"
+        raise ScenarioError(f"--out {folder}", f"{text}; choose another folder") from error
+
+
+@contextmanager
+def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
+    """Keep other processes from running the study of a folder; see `create`.
+
+    Raises
+    ------
+    ScenarioError
+        If another process holds the lock, or drivers that one left do not end.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(store.lease(folder / LOCK))
+        except store.Leased as error:
+            text = "another process is running this study; wait for it or choose another folder"
+            raise ScenarioError(shown(folder), text) from error
+        _wait_for_drivers(folder, tell)
+        yield
+
+
+@contextmanager
+def writing(run: Path) -> Iterator[None]:
+    """Keep other processes from writing the folder of a run; waits for one that still does.
+
+    Raises
+    ------
+    BlockingIOError
+        If it still does after `WAIT_S`.
+    """
+    store.make_folder(run)
+    with ExitStack() as held:
+        try:
+            held.enter_context(store.lease(run / LOCK, WAIT_S))
+        except store.Leased as error:
+            text = f"another process has been writing this run for {WAIT_S:g} s"
+            raise BlockingIOError(text) from error
+        yield
+
+
+def _wait_for_drivers(folder: Path, tell: Tell) -> None:
+    """Wait until no driver writes a run of a folder."""
+    locks = [folder / name / LOCK for name in store.names(folder)]
+    left = [lock for lock in locks if lock.is_file() and store.is_leased(lock)]
+    if not left:
+        return
+    tell(
+        f"drivers of an earlier process still write {len(left)} runs of {shown(folder)}; waiting "
+        f"for them, at most {WAIT_S:g} s"
+    )
+    end = time.monotonic() + WAIT_S
+    for lock in left:
+        try:
+            with store.lease(lock, max(0.0, end - time.monotonic())):
+                pass
+        except store.Leased as error:
+            text = f"a driver of an earlier process still writes {lock.parent.name}"
+            raise ScenarioError(shown(folder), f"{text}; end it, or wait for it") from error
+
+
+def _move_aside(folder: Path, tell: Tell) -> None:
+    here = Path.cwd()
+    if folder.resolve() in (here, *here.parents):
+        raise ScenarioError(f"--out {folder}", "is where we are; choose another folder")
+    if not all((folder / name).is_file() for name in ("scenario.yaml", LOCK)):
+        text = "holds files that are no results; choose another folder"
+        raise ScenarioError(f"--out {folder}", text)
+    with locked(folder, tell):
+        aside = free_name(folder)
+        store.move(folder, aside)
+    tell(f"earlier results moved aside to {aside}")
+
+
+def free_name(folder: Path) -> Path:
+    """Return the first name beside a folder, of those with a number, that nothing has."""
+    number = 1
+    while folder.with_name(f"{folder.name}.{number}").exists():
+        number += 1
+    return folder.with_name(f"{folder.name}.{number}")

@@ -1,0 +1,157 @@
+"""What ``run.json`` says about runs: how they ended, why they failed, on which machine."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rayfed.core.announced import run_folders
+from rayfed.core.entries import Damaged, check, check_format, entries, intact
+from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json
+
+STATES = ("running", "finished", "failed")
+UNREADABLE = "run.json is not what was written"
+
+
+def outcomes(folder: Path) -> dict[str, str]:
+    """Return the status of every run in a result folder, by the name of its run folder.
+
+    A run that is not as it was written has failed.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder holds no runs; the error names a result folder inside it, if there is one.
+    """
+    found = run_folders(folder)
+    if not found:
+        text = "is no result folder; it holds no runs"
+        inside = min(folder.glob("*/*/run.json"), default=None)
+        hint = f"; did you mean '{inside.parents[1]}'?" if inside else ""
+        raise ScenarioError(str(folder), text + hint)
+    held = {run: record(run) for run in found}
+    return {
+        run.name: "failed" if damage(run, said) else str(said.get("status"))
+        for run, said in held.items()
+    }
+
+
+def ended(folder: Path, runs: Iterable[str], *, failed: bool = True) -> dict[str, str]:
+    """Return the outcome of those runs that ended and need not go on.
+
+    Runs that a fault of the machine stopped are left out, and so are damaged ones.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    runs : iterable of str
+        Names of run folders.
+    failed : bool
+        Whether runs that failed count; without, only those that finished.
+    """
+    records = {run: record(folder / run) for run in runs}
+    return {
+        run: str(held["status"])
+        for run, held in records.items()
+        if held
+        and held["status"] not in (("running",) if failed else ("running", "failed"))
+        and not held.get("retry")
+        and damage(folder / run, held) is None
+    }
+
+
+def damaged(folder: Path, runs: Iterable[str]) -> list[str]:
+    """Return a line for every run that is not as it was written.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    runs : iterable of str
+        Names of run folders.
+    """
+    lines = ((run, damage(folder / run, record(folder / run))) for run in runs)
+    return [f"{run}: {line}" for run, line in lines if line]
+
+
+def damage(run: Path, held: Mapping[str, Any]) -> str | None:
+    """Return what of a run is not as it was written, in one line; None if nothing is.
+
+    Parameters
+    ----------
+    run : Path
+        Its folder.
+    held : mapping
+        What `run.json` says; that of a run that ended knows the other files.
+    """
+    if held.get("damaged"):
+        return str(held["reason"])
+    try:
+        check(run, entries(held.get("files") or {}))
+    except Damaged as error:
+        return str(error)
+    except (TypeError, AttributeError):
+        return UNREADABLE
+    return None
+
+
+def reason(run: Path) -> str:
+    """Return why the run of a folder failed, in one line."""
+    why = record(run).get("reason") or "its folder cannot be written; is the disk full?"
+    return str(why).splitlines()[0]
+
+
+def trace(run: Path) -> str:
+    """Return the traceback of a run that failed in the user's code; empty if there is none."""
+    return str(record(run).get("trace") or "")
+
+
+def differences(folder: Path, runs: Iterable[str]) -> list[str]:
+    """Return how this machine differs from the one that began the runs; results may differ then.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    runs : iterable of str
+        Names of run folders.
+    """
+    from rayfed.runs.files.run_json import versions
+
+    here = {**versions(), "machine": platform.machine()}
+    lines = set()
+    for held in filter(None, (record(folder / run) for run in runs)):
+        for name, value in here.items():
+            before = (held.get("versions") or {}).get(name, held.get(name))
+            if before not in (None, value):
+                lines.add(f"begun with {name} {before}, now {value}; bytes may differ")
+    return sorted(lines)
+
+
+def record(run: Path) -> dict[str, Any]:
+    """Return what ``run.json`` of a run folder holds; empty if there is none.
+
+    One that is damaged is that of a failed run which a resume tries again.
+
+    Raises
+    ------
+    ScenarioError
+        If it is of another format.
+    """
+    try:
+        held = read_json(run / "run.json")
+    except (FileNotFoundError, NotADirectoryError):
+        if not (run / "checkpoint" / "manifest.json").is_file():  # it has not begun
+            return {}
+        held = None
+    except (OSError, ValueError):
+        held = None
+    if isinstance(held, dict):
+        check_format(held, run / "run.json")
+        if held.get("status") in STATES and intact(held):
+            return held
+    return {"status": "failed", "reason": UNREADABLE, "damaged": True, "retry": True}

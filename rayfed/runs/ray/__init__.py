@@ -1,0 +1,1 @@
+"""Studies on Ray: its servers on this machine, client actors, drivers."""

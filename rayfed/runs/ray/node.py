@@ -1,0 +1,285 @@
+"""Ray on this machine: started on the loopback address, watched, and ended with all it started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psutil
+import ray
+from ray._private import ray_constants
+from ray._private import worker as ray_worker
+from ray.exceptions import RayError
+
+from rayfed.core.errors import RayfedError
+from rayfed.core.machine import private_folder
+from rayfed.core.threads import ONE_THREAD
+from rayfed.executors.calls import first_line
+from rayfed.executors.ray_host import BY_VALUE
+from rayfed.runs.ray.known import is_known
+from rayfed.runs.ray.lean import lean
+from rayfed.runs.ray.listening import AUTH_MODE, found, listened
+from rayfed.runs.ray.token import keep_private
+
+_SERVERS = ("gcs_server", "raylet")
+_END_S = 5.0  # until what does not end by itself is killed
+_LOOKED_AT = 16  # processes whose sockets are read; the actors take the raylet's address
+_LOG_LINES = 20
+_SESSIONS = "ray"
+_LONGEST_PATH = f"{_SESSIONS}/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store.1"
+"""Of Ray's sockets below its folder."""
+_HOME = os.path.realpath(Path(__file__).parents[3])
+_COUNTERS = "[state-dump]"  # of hundreds of events, every minute
+
+
+class RayNode:
+    """Ray, as this process has started, joined or found it.
+
+    Parameters
+    ----------
+    before : set of psutil.Process
+        Processes below this one before Ray was started.
+    sockets : set of (address, port)
+        That this process listened on before.
+    logs : Path, optional
+        Folder of Ray's logs; None where its servers are not ours to watch.
+    held : ExitStack
+        What is given back in the end.
+
+    Attributes
+    ----------
+    messages : list of str
+        What Ray had to say and would have printed.
+    """
+
+    def __init__(
+        self,
+        before: set[psutil.Process],
+        sockets: set[tuple[str, int]],
+        logs: Path | None,
+        held: ExitStack,
+    ) -> None:
+        self.before, self.sockets, self.logs, self.held = before, sockets, logs, held
+        self.messages: list[str] = []
+        ours = [] if logs is None else _rays_processes(before)
+        self.servers = {name: p for p in ours if (name := _name(p)) in _SERVERS}
+        self.print = ray_worker.print_to_stdstream
+
+    def keep_messages(self) -> None:
+        """Keep what Ray prints by itself, kilobytes of errors whatever was asked about logs."""
+        ray_worker.print_to_stdstream = lambda data, **_: self.messages.extend(data["lines"])
+
+    def lost(self) -> str | None:
+        """Return which server of Ray's has ended, None while none has."""
+        return next((name for name, p in self.servers.items() if not _is_alive(p)), None)
+
+    def last_lines(self, server: str) -> str:
+        """Return what a server of Ray's wrote last."""
+        lines = []
+        for path in sorted(self.logs.glob(f"{server}.*")) if self.logs else ():
+            with suppress(OSError):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                said = [line for line in text.splitlines() if not line.startswith(_COUNTERS)]
+                lines += [f"{path}:", *said[-_LOG_LINES:]]
+        return "\n".join(lines)
+
+    def listens(self) -> str:
+        """Return on which addresses Ray listens, in one line."""
+        processes = [psutil.Process(), *_rays_processes(self.before)][:_LOOKED_AT]
+        return found(listened(processes) - self.sockets)
+
+    def end(self) -> None:
+        """End Ray and every process that came with it."""
+        ours = _rays_processes(self.before)
+        if self.lost():  # Ray would wait for it
+            _kill(ours)
+        ray.shutdown()
+        _, left = psutil.wait_procs(ours, timeout=_END_S)
+        _kill(left)
+        self.held.close()
+        ray_worker.print_to_stdstream = self.print
+
+
+def start(address: str | None, actors: int) -> RayNode:
+    """Start or join Ray; every process that computes has one BLAS thread.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a cluster to join; Ray is started on this machine if None.
+    actors : int
+        How many client actors there will be.
+
+    Raises
+    ------
+    RayfedError
+        If Ray cannot be joined.
+    KeyboardInterrupt
+        If Ctrl-C or SIGTERM came meanwhile; whatever had been started has ended then.
+    """
+    before, sockets = set(psutil.Process().children()), listened([psutil.Process()])
+    kept = ExitStack()
+    try:
+        with ExitStack() as held:
+            held.enter_context(_without_interrupts())
+            if address is None:
+                held.enter_context(_on_loopback())
+            folder = None
+            if address is None:
+                keep_private()
+                folder = private_folder(_LONGEST_PATH)
+                kept.callback(shutil.rmtree, folder, ignore_errors=True)
+                if is_known():
+                    held.enter_context(lean(folder))
+            context = _init(address, actors, folder)
+    except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+        kept.close()
+        raise RayfedError(f"--address {address}: cannot join Ray: {first_line(error)}") from error
+    except BaseException:
+        RayNode(before, sockets, None, kept).end()
+        raise
+    logs = None if address else Path(context.address_info["session_dir"]) / "logs"
+    node = RayNode(before, sockets, logs, kept)
+    node.keep_messages()
+    return node
+
+
+def joined() -> RayNode:
+    """Return the Ray that this process is connected to already; it is not ours to end."""
+    return RayNode(set(), set(), None, ExitStack())
+
+
+class _Paths(list[str]):
+    """What workers put first on Python's path: what is first here, and where rayfed is.
+
+    Ray adds the current folder, in which anybody's file may have the name of a library.
+    """
+
+    def extend(self, paths: Iterable[str]) -> None:
+        """Take of Ray's proposals those that are first here, too."""
+        first = {os.path.realpath(sys.path[0]), _HOME}
+        super().extend(path for path in paths if os.path.realpath(path) in first)
+
+
+def _init(address: str | None, actors: int, folder: Path | None) -> Any:
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_worker_niceness", "0")  # with Ray's 15 all other work goes first
+    os.environ.setdefault("RAY_max_direct_call_object_size", str(2 * BY_VALUE))
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray warns of many processes beyond a multiple of this; that many actors are asked for here
+    os.environ.setdefault("RAY_worker_maximum_startup_concurrency", str(max(4, min(actors, 64))))
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    job = ray.job_config.JobConfig()
+    job._py_driver_sys_path = _Paths()
+    own = {} if folder is None else {"_temp_dir": str(folder / _SESSIONS)}  # Ray opens it to all
+    return ray.init(
+        address=address or "local",
+        job_config=job,
+        **own,
+        log_to_driver=False,
+        logging_level="ERROR",
+        include_dashboard=False if address is None else None,
+        configure_logging=False,
+    )
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let Ray listen on the loopback address, behind a token.
+
+    Ray takes that address for its node where it starts no clusters, as on macOS. Its environment
+    variable for that is read when Ray is imported, which is before this, and would also concern
+    clusters.
+    """
+    if os.environ.get(AUTH_MODE, "").lower() != "token":
+        os.environ.pop(AUTH_MODE, None)  # without it, Ray makes a token and asks for it
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait: in the middle of its start Ray would leave processes.
+
+    Ray sets a handler of its own for SIGTERM, which ends at once. It is replaced again, unless
+    nobody had set one before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+    came = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    for number in handlers:
+        signal.signal(number, note)
+    try:
+        yield
+    except SystemExit:  # Ray's handler; it leaves no other trace
+        if signal.SIGTERM not in handlers:
+            raise
+        came.append(signal.SIGTERM)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
+
+
+def _rays_processes(before: set[psutil.Process]) -> list[psutil.Process]:
+    """Return the processes of Ray below this one, without those that were there before."""
+    children = [child for child in psutil.Process().children() if child not in before]
+    return [p for child in children if _is_rays(child) for p in (child, *_below(child))]
+
+
+def _is_rays(process: psutil.Process) -> bool:
+    """Return whether a process is of Ray: a program of its, or a script."""
+    home = str(Path(ray.__file__).parent)
+    try:
+        return any(argument.startswith(home) for argument in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children(recursive=True))
+    except psutil.Error:
+        return []
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name()).removesuffix(".exe")
+    except psutil.Error:
+        return ""
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()

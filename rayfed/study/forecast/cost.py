@@ -1,0 +1,344 @@
+"""What a study will cost: processes, memory, disk and traffic, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.clients.grams import GRAMS_BYTES
+from rayfed.clients.host import state_bytes
+from rayfed.clients.stacks import STACKS_BYTES
+from rayfed.clients.store import PIECE
+from rayfed.core.errors import ScenarioError
+from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
+from rayfed.datasets.shards import PARTS
+from rayfed.engine.run import ENDLESS, Run
+from rayfed.study.forecast.checks import first_ask
+from rayfed.study.forecast.processes import Processes
+from rayfed.study.scenario.parts import Executor
+
+_PAGE, _FOLDER, _ROW, _EVENT = 6 * 2**20, 2**15, 150, 40
+"""Bytes of a page, of a run's small files, and of a row of ``rounds`` and of ``events``."""
+_LOCAL_COPIES = 6
+"""Arrays of a model that a local solve has at once: the models, their start, gradients, steps."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A forecast.
+
+    Parameters
+    ----------
+    actors, drivers : int
+        Processes beside this one.
+    data, state, copies, processes : int
+        Bytes of memory: of the tables, and of the rows that are kept for computing; of client state
+        at its most, with what a checkpoint reads; of the copies of the model that computing and
+        averaging take; of the processes themselves.
+    scratch, results, checkpoints : int
+        Bytes on the disk: of client state beside the clients, of the records, of the checkpoints.
+    down, up : int
+        Simulated bytes of all clients, rounds and runs, as ``rounds.parquet`` counts them, if every
+        round asks its cohort once.
+    rounds_known : bool
+        Whether the number of rounds is known; if not, what grows with it is of a single round.
+    combiners : int
+        Processes beside this one, where client actors are on several nodes.
+    """
+
+    actors: int
+    drivers: int
+    data: int
+    state: int
+    processes: int
+    copies: int = 0
+    scratch: int = 0
+    results: int = 0
+    checkpoints: int = 0
+    down: int = 0
+    up: int = 0
+    rounds_known: bool = True
+    combiners: int = 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory in all."""
+        return self.data + self.state + self.copies + self.processes
+
+    @classmethod
+    def of(
+        cls,
+        executor: Executor,
+        runs: Sequence[Run],
+        tables: Mapping[str, Any],
+        cpus: int,
+        nodes: Sequence[int] = (),
+    ) -> Cost:
+        """Forecast, with room.
+
+        Parameters
+        ----------
+        executor : Executor
+        runs : sequence of Run
+        tables : mapping of str to Rows
+        cpus : int
+            In all.
+        nodes : sequence of int
+            CPUs of each node of a cluster.
+        """
+        each = [_RunCost.of(run) for run in runs]
+        processes = Processes.of(executor, runs, cpus, nodes)
+        actors, drivers = processes.actors, processes.runners
+        beside = max(1, drivers)
+        state = beside * max(run.state for run in each)
+        room = state_bytes(executor.memory_gb)
+        pieces = beside * max(run.piece for run in each) * (4 if actors else 3)
+        return cls(
+            actors=actors,
+            drivers=drivers,
+            data=_rows_bytes(runs, tables, processes.hosts, beside),
+            # arrays grow by doubling
+            state=min(2 * state, room) + pieces,
+            processes=processes.memory,
+            copies=beside * max(run.copies(processes.hosts, actors) for run in each),
+            scratch=state if 2 * state > room else 0,
+            results=_PAGE + sum(run.records for run in each),
+            checkpoints=sum(run.checkpoints for run in each),
+            down=sum(run.down for run in each),
+            up=sum(run.up for run in each),
+            rounds_known=all(run.ending.rounds < ENDLESS for run in runs),
+            combiners=processes.combiners,
+        )
+
+    def check(self, available: int | None = None, scratch: int | None = None) -> None:
+        """Refuse what does not fit the memory or the scratch disk.
+
+        Parameters
+        ----------
+        available, scratch : int, optional
+            Bytes of free memory and of free disk space; those of this machine if None.
+
+        Raises
+        ------
+        ScenarioError
+            If more is needed than there is.
+        """
+        if available is None:
+            available = available_bytes()
+        if self.memory > available:
+            remedy = "fewer clients or a smaller model"
+            if 2 * self.state > self.memory:
+                remedy = f"a smaller executor.memory_gb, {remedy}"
+            if self.actors:
+                remedy = f"a larger executor.clients_per_actor, {remedy}"
+            raise ScenarioError(
+                "executor",
+                f"needs about {in_words(self.memory)} of memory ({self.actors} actors), "
+                f"but {in_words(available)} are available; use {remedy}",
+            )
+        free = _free(scratch_folder()) if scratch is None else scratch
+        if self.scratch > free:
+            raise ScenarioError(
+                "executor",
+                f"client state needs {in_words(self.scratch)} of scratch space, but "
+                f"{scratch_folder()} has {in_words(free)}; set {SCRATCH} to a folder with more, or "
+                "use fewer clients",
+            )
+
+    def check_disk(self, folder: Path, free: int | None = None) -> None:
+        """Refuse results that do not fit the disk.
+
+        Parameters
+        ----------
+        folder : Path
+            The result folder, which need not exist.
+        free : int, optional
+            Bytes of free disk space there; those that there are if None.
+
+        Raises
+        ------
+        ScenarioError
+            If more is needed than there is.
+        """
+        needed = self.results + self.checkpoints
+        if self.scratch and _device(folder) == _device(scratch_folder()):
+            needed += self.scratch
+        free = _free(folder) if free is None else free
+        if needed > free:
+            raise ScenarioError(
+                str(folder),
+                f"results, checkpoints and scratch files need about {in_words(needed)}, but "
+                f"{in_words(free)} are free; write them to another disk, or use fewer runs or "
+                "clients",
+            )
+
+
+@dataclass(frozen=True)
+class _RunCost:
+    """Bytes that a run takes.
+
+    Parameters
+    ----------
+    model : int
+        Of the model.
+    server : float
+        Of the server's state, in models.
+    sent, uploads, kept : float
+        Of what a client downloads, uploads and keeps, in models.
+    stack : int
+        Clients that compute at once in a process.
+    iterates : int
+        Models that the evaluation averages.
+    flight : int
+        Works whose models the server keeps at most, where work may end in a later row: those under
+        way, and those that wait in a buffer.
+    state : int
+        Of the state of all clients that are touched.
+    down, up : int
+        Of the traffic of all rounds.
+    rows : int
+        Of the tables.
+    """
+
+    model: int
+    server: float
+    sent: float
+    uploads: float
+    kept: float
+    stack: int
+    iterates: int
+    flight: int
+    state: int
+    down: int
+    up: int
+    rows: int
+
+    @classmethod
+    def of(cls, run: Run) -> _RunCost:
+        """Return what a run takes; of its Asks only the first is looked at."""
+        training, count = run.training, run.federation.population.count
+        x0 = training.x0
+        model = max(1, x0.nbytes)
+        wanted = run.participation.cohort or count
+        asked, flight = min(count, int(wanted * run.participation.over_select)), 0
+        if isinstance(training.algorithm, Asynchronous):
+            asked = wanted = training.algorithm.takes
+            ways = 2 if training.algorithm.overlap else 1  # at work, and sending
+            flight = ways * (training.algorithm.concurrency or count) + asked - 1
+        elif run.participation.late == "stale":
+            flight = asked
+        rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
+        server = _bytes(training.algorithm.init(x0))
+        row = _bytes(training.algorithm.client_state(x0))
+        ask = first_ask(run)
+        down = 0 if ask is None else ask.bytes_down
+        up = 0 if ask is None else ask.bytes_up(x0.itemsize)
+        most = asked * (1 + run.participation.retries)
+        per_round = 0 if training.algorithm.pooled else most * rounds
+        return cls(
+            model=model,
+            server=server / model,
+            sent=down / model,
+            uploads=up / model,
+            kept=row / model,
+            stack=min(run.block, count),
+            iterates=training.algorithm.evaluate_last,
+            flight=flight,
+            state=row * min(count, wanted * run.ending.rounds),
+            down=down * per_round,
+            up=up * per_round,
+            rows=rounds * (_ROW + _EVENT * most),
+        )
+
+    @property
+    def piece(self) -> int:
+        """Bytes of client state that travel at once."""
+        row = int(self.kept * self.model)
+        return min(self.state, max(PIECE, row))
+
+    @property
+    def records(self) -> int:
+        """Bytes of tables, small files and the final model."""
+        return self.rows + _FOLDER + int(self.model * (1 + self.server))
+
+    @property
+    def checkpoints(self) -> int:
+        """Bytes of the checkpoints: two of the server, and of clients what is out of date too."""
+        single = self.kept * self.model > PIECE // 2  # such rows are replaced one by one
+        server = self.server + self.iterates - 1 + self.flight * self.sent
+        return int(2 * self.model * server) + self.state * (2 if single else 3)
+
+    def copies(self, hosts: int, actors: int) -> int:
+        """Return the bytes of the copies of the model in all processes.
+
+        Parameters
+        ----------
+        hosts : int
+            Processes that compute for clients.
+        actors : int
+            How many of them are client actors.
+        """
+        local = self.stack * (_LOCAL_COPIES + 2 * (self.kept + self.uploads))
+        served = 2 * self.server + 2 * self.uploads + self.iterates + 2 + self.flight * self.sent
+        stored = self.sent + actors * self.uploads if actors else 0.0  # in Ray's object store
+        return int(self.model * (hosts * local + served + stored))
+
+
+def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:
+    """Return the bytes of rows in the processes of a study.
+
+    A table is there twice while it is put where others can read it. Later each run keeps stacks of
+    rows that recur at its hosts, gathered or made on demand, and Gram matrices.
+
+    Parameters
+    ----------
+    hosts : int
+        Processes that compute for the clients of a run.
+    beside : int
+        Runs that go on side by side.
+    """
+    each = [int(table.X.nbytes + table.y.nbytes) for table in tables.values()]
+    recurring = 2 * max([sum(each), *map(_made_bytes, runs)])
+    stacks = beside * min(recurring, hosts * (STACKS_BYTES + GRAMS_BYTES))
+    return sum(each) + max([stacks, *each])
+
+
+def _made_bytes(run: Run) -> int:
+    """Return the bytes of rows that are made on demand, and recur; those of tables are none."""
+    shards, clients = run.federation.views.evaluation.shards, run.federation.clients.count
+    if shards.held:
+        return 0
+    cohort = run.participation.cohort or clients
+    asked = clients if cohort >= clients else len(run.measuring.evaluated)
+    rows = sum(map(shards.total, PARTS)) * asked // clients
+    return rows * (shards.features + 1) * shards.dtype.itemsize
+
+
+def _bytes(arrays: Mapping[str, Any]) -> int:
+    return sum(np.asarray(values).nbytes for values in arrays.values())
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists.
+
+    A name that the file system refuses does not exist; who makes the folder says what is wrong.
+    """
+    folder = folder.absolute()
+    while not os.path.exists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _free(folder: Path) -> int:
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def _device(folder: Path) -> int:
+    return _existing(folder).stat().st_dev

@@ -1,0 +1,455 @@
+"""From a scenario to runs: everything loaded and checked, and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.examiner import Examiner
+from rayfed.clients.solvers import Descent, Solver, block
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.files import check_room
+from rayfed.core.rng import Key
+from rayfed.datasets.base import Source
+from rayfed.datasets.shards import label_counts, label_ranks
+from rayfed.engine.run import ENDLESS, Ending, Federation, Measuring, Participation, Run, Training
+from rayfed.engine.stopping import Stop
+from rayfed.population import Population, Server
+from rayfed.population.availability import Always
+from rayfed.problems.base import STARTS, Problem
+from rayfed.runs.identity import Identities
+from rayfed.runs.modules import source_digests
+from rayfed.selection import All, Selection
+from rayfed.study import Study, plain
+from rayfed.study.forecast.asynchronous import with_concurrency
+from rayfed.study.forecast.checks import check_run
+from rayfed.study.forecast.cost import Cost
+from rayfed.study.forecast.placing import Choice, choose
+from rayfed.study.plan.aims import aim
+from rayfed.study.plan.changing import drifting
+from rayfed.study.plan.examiners import Examiners
+from rayfed.study.plan.excerpts import excerpt_of, in_words, refuse_gap, with_some_test_rows
+from rayfed.study.plan.firstmodel import read_model
+from rayfed.study.plan.optimum import Optima
+from rayfed.study.plan.views import Loader, Views, Wanted
+from rayfed.study.scenario.names import check_runs, run_folder
+from rayfed.study.scenario.parts import Executor
+from rayfed.topology import Graphs
+from rayfed.topology.walks import Walk
+
+_COPIES = 24  # bytes of a parameter while the first model is made: in float64, and as computed
+EVALUATE_ALL = 10_000
+"""Up to so many clients, ``evaluate.clients: auto`` means all."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run.
+
+    Parameters
+    ----------
+    study : Study
+        The scenario.
+    runs : tuple of Run
+        One for each setting, algorithm and seed.
+    tables : dict of str to Rows
+        What the shards of the runs travel without.
+    choice : Choice, optional
+        Where clients live, and why, once ``executor: auto`` has chosen.
+    """
+
+    study: Study
+    runs: tuple[Run, ...]
+    tables: dict[str, Any] = field(repr=False)
+    choice: Choice | None = field(default=None, kw_only=True)
+
+    @property
+    def executor(self) -> Executor:
+        """Where its clients live: what was chosen, or what the scenario says."""
+        return self.study.executor if self.choice is None else self.choice.executor
+
+    def placed(self, cpus: int) -> Plan:
+        """Return a plan whose executor is not "auto"; a round is measured where it is."""
+        if self.executor.name != "auto":
+            return self
+        return replace(self, choice=choose(self.executor, self.runs, self.tables, cpus))
+
+    @property
+    def clients(self) -> int:
+        """Number N of clients, the largest of all settings."""
+        return max(run.federation.clients.count for run in self.runs)
+
+    def graphs(self) -> Graphs:
+        """Return who is linked with whom under the first seed.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario has no topology.
+        """
+        if self.study.topology is None:
+            text = "is missing; say who is linked with whom, for example topology: ring"
+            raise ScenarioError("topology", text)
+        names = self.runs[0].federation.clients.names
+        return Graphs(self.study.topology.named(names), self.clients, self.study.seeds[0])
+
+    def cost(self, cpus: int, nodes: Sequence[int] = ()) -> Cost:
+        """Return what the placement will cost on so many CPUs, those of several nodes if given."""
+        return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
+
+
+def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
+    """Load and check everything that a study needs.
+
+    Parameters
+    ----------
+    study : Study
+        The whole study, with its grid.
+    settings : sequence of (name, Study)
+        Its settings, as `rayfed.study.expand` returns them.
+
+    Raises
+    ------
+    ScenarioError
+        If anything is wrong: nothing has been started then.
+    """
+    planner = Planner()
+    return Plan(study, planner.runs(settings), planner.loader.tables)
+
+
+class Planner:
+    """Makes runs of settings, which share what is loaded and computed for them."""
+
+    def __init__(self) -> None:
+        self.loader = Loader()
+        self.optima = Optima(self.loader.tables)
+        self.examiners = Examiners(self.loader.tables)
+
+    def runs(self, settings: Sequence[tuple[str, Study]]) -> tuple[Run, ...]:
+        """Return a run for each setting, algorithm and seed; see `make`."""
+        runs = []
+        for name, setting in settings:
+            scenario = setting.to_dict()  # once: of 200 seeds it would take half of the time
+            for seed in setting.seeds:
+                made = _Seed(
+                    name, setting, scenario, seed, self.loader, self.optima, self.examiners
+                )
+                runs += made.runs()
+        check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
+        return self._identified(runs)
+
+    def _identified(self, runs: Sequence[Run]) -> tuple[Run, ...]:
+        """Return runs whose records say what decides their results."""
+        first = {(run.label, run.setting): run for run in runs}  # seeds share the modules
+        identities = Identities(self.loader.files, source_digests(first.values()))
+        made = []
+        for run in runs:
+            record = dict(run.record)
+            rows = record.pop("rows")
+            identity = identities.of(record["scenario"], run.label, run.setting, run.seed, rows)
+            made.append(replace(run, record={**record, "identity": identity}))
+        return tuple(made)
+
+
+class _Seed:
+    """Makes the runs of one setting and seed; they share data, population and first model."""
+
+    def __init__(
+        self,
+        setting: str,
+        study: Study,
+        scenario: dict[str, Any],
+        seed: int,
+        loader: Loader,
+        optima: Optima,
+        examiners: Examiners,
+    ) -> None:
+        self.setting, self.study, self.scenario = setting, study, scenario
+        self.seed, self.loader = seed, loader
+        self.optima, self.examiners = optima, examiners
+        task = study.problem
+        self.problem: Problem = task.kernels
+        self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
+        if task.dataset is None:
+            raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
+        wanted = Wanted(
+            self.problem, task.dataset, task.target, task.test, task.validation or 0.0,
+            study.partition, study.clients.count, self.dtype, Source.here(),
+        )  # fmt: skip
+        self.views: Views = loader.views(wanted, seed)
+        self.rows = loader.digest(wanted, seed)
+        if task.validation and not self.views.validated:
+            text = f"found {task.validation:g}, but no client has rows enough to hold one out"
+            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        self.problem = self._bound_problem()
+        self.views = replace(self.views, problem=self.problem)
+        self.count = self.views.shards.clients
+        self.clients = self._population()
+        if study.drift is not None:
+            self.views = drifting(self.views, study.drift, self.clients)
+        study.check_cohort(self.count)
+        study.check_selection(self.count)
+        self.graphs: Graphs | None = None
+        if study.topology is not None:
+            self.graphs = Graphs(study.topology.named(self.clients.names), self.count, seed)
+            self.graphs.check()  # refused here, not in a run
+        self.x0 = self._first_model()
+        self.evaluated = self._evaluated()
+        rows, whole = study.evaluate.rows, self.views
+        refuse_gap(study)
+        self.views = with_some_test_rows(whole, rows, seed)
+        self.excerpt = excerpt_of(whole, self.evaluated, rows, seed)
+        self.looked_at = in_words(self.excerpt, self.views, whole, self.evaluated)
+
+    def runs(self) -> list[Run]:
+        """Return a run for each algorithm, with the optimum that they share."""
+        runs = [self._run(index, a) for index, a in enumerate(self.study.algorithms)]
+        evaluate = self.study.evaluate
+        place = evaluate.needs_optimum(self.study.stop)
+        of_clients = evaluate.heterogeneity or evaluate.skew
+        examiners = (run.measuring.examiner for run in runs)
+        examined = any(examiner.needs_optimum for examiner in examiners if examiner is not None)
+        if not (place or of_clients or examined):
+            return runs
+        best = self.optima.of(runs[0], place, of_clients=of_clients)
+        return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]
+
+    def _run(self, index: int, algorithm: Algorithm) -> Run:
+        """Return the run of an algorithm, which is number `index` in the scenario file."""
+        study = self.study
+        label, record = algorithm.label or algorithm.name, self._record(algorithm)
+        algorithm, examiner = self._bound(index, algorithm)
+        participation = self._participation(index, algorithm)
+        run = Run(
+            label=label,
+            setting=self.setting,
+            seed=self.seed,
+            folder=run_folder(label, self.setting, self.seed),
+            training=self._training(index, algorithm),
+            federation=self._federation(algorithm, participation.selection),
+            participation=participation,
+            measuring=self._measuring(examiner),
+            ending=Ending(study.rounds or ENDLESS, Stop(**dict(study.stop))),
+            block=self._block(algorithm),
+            checkpoint_s=study.checkpoint.every_s,
+            wall_scale=study.clock.scale if study.clock.name == "wall" else None,
+            record=record,
+        )
+        check_run(index, run)
+        run = with_concurrency(run)
+        return replace(run, record={**run.record, "aim": aim(run)})
+
+    def _training(self, index: int, algorithm: Algorithm) -> Training:
+        """Return what is learned, by an algorithm that has met the clients."""
+        solvers = self._solvers(index, algorithm)
+        return Training(self.problem, algorithm, self._weights(algorithm), solvers, self.x0)
+
+    def _weights(self, algorithm: Algorithm) -> Literal["size", "uniform"]:
+        """Return the weights of the mean over participants."""
+        selection = algorithm.select or self.study.participation.select
+        uniform = selection.size_weighted or algorithm.asynchronous
+        return algorithm.weights or ("uniform" if uniform else "size")
+
+    def _federation(self, algorithm: Algorithm, selection: Selection) -> Federation:
+        """Return the clients as a run of an algorithm sees them."""
+        population = self.clients
+        if algorithm.pooled:  # one machine with an ordinary client's speed, always there
+            population = Population(1, self.seed, self.clients.delay, availability=Always())
+        views = self.views.of(algorithm, self.loader.tables)
+        graphs = self.graphs if selection.needs_graphs else None
+        server = Server() if algorithm.pooled else self.study.server
+        return Federation(population, self.clients, views, graphs, server)
+
+    def _participation(self, index: int, algorithm: Algorithm) -> Participation:
+        """Return who takes part.
+
+        Raises
+        ------
+        ScenarioError
+            If the selection cannot be on the topology.
+        """
+        if algorithm.pooled:
+            return Participation(All())
+        part = self.study.participation
+        selection = self._selection(index, algorithm)
+        if self.graphs is not None and selection.needs_graphs:
+            try:
+                selection.check_graphs(self.graphs)
+            except ScenarioError as error:
+                place = f"algorithms.{index}.select" if algorithm.select else "participation.select"
+                raise error.under(place) from error
+        everyone = selection.own_cohort or isinstance(selection, All)
+        cohort = None if everyone else part.cohort
+        return Participation(
+            selection, cohort, part.over_select, part.deadline_s, part.interrupted,
+            part.late, part.staleness, part.minimum, part.if_fewer, part.patience_s,
+            part.correct, part.timeout_s, part.retries, part.retry,
+        )  # fmt: skip
+
+    def _selection(self, index: int, algorithm: Algorithm) -> Selection:
+        """Return the selection of an algorithm, whose clients are known by their ids."""
+        place = f"algorithms.{index}.select" if algorithm.select else "participation.select"
+        selection = algorithm.select or self.study.participation.select
+        try:
+            named: Selection = selection.named(self.clients.names)
+        except ScenarioError as error:
+            raise error.under(place) from None
+        return named
+
+    def _measuring(self, examiner: Examiner | None) -> Measuring:
+        """Return what rows say about the model, before the optimum is known."""
+        evaluate = self.study.evaluate
+        return Measuring(
+            self.evaluated,
+            self.views.scored,
+            evaluate.every,
+            evaluate.every_s,
+            examiner=examiner,
+            validation=self.views.validated,
+            fairness=evaluate.fairness,
+            skew=evaluate.skew,
+            skew_draws=evaluate.skew_draws,
+            heterogeneity=evaluate.heterogeneity,
+            distance=evaluate.distance,
+            appeal=evaluate.appeal,
+            layers=evaluate.layers,
+            excerpt=self.excerpt,
+        )
+
+    def _population(self) -> Population:
+        clients = self.study.clients.population(self.seed, self.count, self.views.client_names)
+        if not clients.needs:
+            return clients
+        sizes = self.views.shards.sizes(np.arange(self.count))
+        if clients.needs == {"sizes"}:
+            return replace(clients, sizes=sizes)
+        place = "clients.availability." + ("by" if "ranks" in clients.needs else "p.by")
+        if not self.views.shards.classes:
+            text = "found label, but the targets are numbers; leave it out"
+            raise ScenarioError(place, text)
+        try:
+            counts = label_counts(self.views.whole(self.loader.tables))
+        except ScenarioError as error:
+            raise error.under(place) from None
+        return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
+
+    def _bound(self, index: int, algorithm: Algorithm) -> tuple[Algorithm, Examiner | None]:
+        """Return an algorithm that has met clients and problem, and its examiner.
+
+        Errors say which algorithm it is.
+        """
+        whole = self.views.whole(self.loader.tables)
+        known = (whole, self.clients, self.views.objective)
+        selection = algorithm.select or self.study.participation.select
+        try:
+            examiner = algorithm.examiner
+            bound = algorithm.bound(*known)
+            weights = self._weights(algorithm)
+            bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
+            if bound.needs_walk and self.graphs is not None:
+                bound = bound.on_graphs(self.graphs, selection)
+            examiner = examiner and self.examiners.bound(examiner, self.views, self.clients)
+            return bound, examiner
+        except ScenarioError as error:
+            raise error.under(f"algorithms.{index}") from None
+
+    def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
+        """Return the local solver of clients in no group, then that of each group."""
+        if algorithm.pooled:
+            return (algorithm.local,)
+        return (algorithm.local, *self.study.group_solvers(index))
+
+    def _block(self, algorithm: Algorithm) -> int:
+        batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"
+        widths = self.views.shards.widths(self.evaluated)
+        rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))
+        shards = self.views.shards
+        return block(self.problem, shards.features, shards.classes, rows, self.dtype.itemsize)
+
+    def _bound_problem(self) -> Problem:
+        """Return the problem that has met its rows."""
+        shards, init = self.views.shards, self.study.problem.init
+        path = None if init is None or init in STARTS else Path(init)
+        bound = self.problem.bound(shards.shape, shards.classes, self._init_key, path)
+        return bound.on_device(self.study.executor.device)
+
+    @property
+    def _init_key(self) -> Key:
+        return Key(self.seed, "init")
+
+    def _first_model(self) -> Array:
+        shards, problem = self.views.shards, self.problem
+        kind = self.study.problem.init or problem.default_init
+        p = problem.size(shards.features, shards.classes)
+        what, remedy = f"copies of {p:,} parameters", "use fewer features, classes or hidden units"
+        check_room(_COPIES * p, "problem", what, remedy)
+        if self.study.problem.init is None and self.views.start is not None:
+            return self._start_of_data(self.views.start)
+        if kind not in STARTS:
+            first = problem.read_initial(Path(kind), self._init_key)
+            if first is None:
+                first = read_model(Path(kind), p)
+            return first.astype(self.dtype)
+        if kind not in problem.starts:
+            text = f"found '{kind}'; '{problem.name}' starts as {' or '.join(problem.starts)}"
+            raise ScenarioError("problem.init", f"{text}, or from a file")
+        first = problem.initial(kind, shards.features, shards.classes, self._init_key)
+        return first.astype(self.dtype)
+
+    def _start_of_data(self, start: Array) -> Array:
+        """Return the first model that the data comes with.
+
+        Raises
+        ------
+        ScenarioError
+            If the problem has another number of parameters.
+        """
+        shards = self.views.shards
+        p = self.problem.size(shards.features, shards.classes)
+        if start.size != p:
+            text = f"the data comes with a first model of {start.size} numbers, but"
+            found = f"{text} '{self.problem.name}' has {p}; give init: zeros"
+            raise ScenarioError("problem.init", found)
+        return start.astype(self.dtype)
+
+    def _evaluated(self) -> Ints:
+        """Return whom evaluations ask: all, or a fixed keyed sample, ascending."""
+        asked = self.study.evaluate.clients
+        if asked == "auto":
+            asked = EVALUATE_ALL if self.count > EVALUATE_ALL else "all"
+        if asked == "all" or int(asked) >= self.count:
+            return np.arange(self.count)
+        return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(int(asked))))
+
+    def _record(self, algorithm: Algorithm) -> dict[str, Any]:
+        study = self.study
+        return {
+            "study": {"name": study.name, "description": study.description},
+            "settings": plain(algorithm),
+            "scenario": self.scenario,
+            "clients": self.count,
+            "scored": self.views.scored,
+            "evaluated_on": self.looked_at,
+            "dtype": str(self.dtype),
+            "data": {
+                "shape": list(self.views.shards.shape),
+                "features": self.views.shards.features,
+                "classes": self.views.shards.classes,
+            },
+            "classes": [str(label) for label in self.views.labels],
+            "data_note": self.views.note,
+            "rows": self.rows,
+        }
+
+
+def walks_of(study: Study, graphs: Graphs) -> list[Walk]:
+    """Return the walks of a study's selections, as walked, each once."""
+    selections = [study.participation.select, *(a.select for a in study.algorithms)]
+    walks = (select.walk_on(graphs) for select in selections if select is not None)
+    return list(dict.fromkeys(walk for walk in walks if walk is not None))

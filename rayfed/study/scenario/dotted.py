@@ -1,0 +1,215 @@
+"""Dotted keys: changing one place of a scenario, and sweeping several.
+
+A key names a place by its keys and its indices in lists, ``algorithms.0.local.lr``; the label or
+the name of an entry does as well, ``algorithms.fedavg.local.lr``, and ``*`` stands for every entry
+of a list. A place that a scenario leaves out is made on the way.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import yaml
+
+from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.study.scenario.yamlfile import DEEPEST, parse_yaml, problem_of
+
+Overrides = Mapping[str, Any] | Iterable[str | tuple[str, Any]]
+"""Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML."""
+
+
+def apply_overrides(raw: Mapping[str, Any], overrides: Overrides) -> dict[str, Any]:
+    """Return a scenario with some places changed.
+
+    Parameters
+    ----------
+    raw : mapping
+        What a scenario file holds; it is not changed.
+    overrides : mapping, or iterable of str
+        Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML.
+
+    Raises
+    ------
+    ScenarioError
+        If an override is not of that form or names a place that cannot be.
+
+    Examples
+    --------
+    >>> apply_overrides({"clients": {"delay": "constant"}}, ["clients.delay.mean_s=2"])
+    {'clients': {'delay': {'name': 'constant', 'mean_s': 2}}}
+    """
+    changed = dict(raw)
+    for key, value in pairs(overrides):
+        changed = put(changed, key, value)
+    return changed
+
+
+def pairs(overrides: Overrides) -> list[tuple[str, Any]]:
+    """Return overrides as pairs of a dotted key and its value.
+
+    Raises
+    ------
+    ScenarioError
+        If one is not of the form ``dotted.key=value``.
+    """
+    if isinstance(overrides, Mapping):
+        return list(overrides.items())
+    return [_pair(each) if isinstance(each, str) else each for each in overrides]
+
+
+def _pair(override: str) -> tuple[str, Any]:
+    key, equals, text = override.partition("=")
+    place = f"--set {clipped(override, 80)}"
+    if not (equals and key.strip()):
+        raise ScenarioError(place, "found no key=value; write dotted.key=value")
+    if key.count(".") >= DEEPEST:
+        raise ScenarioError(place, f"the key has {key.count('.') + 1:,} parts; no place is so deep")
+    try:
+        return key.strip(), parse_yaml(text)
+    except yaml.YAMLError as error:
+        text = f"the value is not valid YAML: {problem_of(error)}"
+        raise ScenarioError(place, text) from error
+
+
+def put(raw: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return a scenario with ``value`` at a dotted key; `raw` is not changed."""
+    changed: dict[str, Any] = _put(raw, key.split("."), value, key)
+    return changed
+
+
+def combinations(grid: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values that a grid gives to its dotted keys."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def setting_name(setting: Mapping[str, Any]) -> str:
+    """Return a short name of one combination; last parts of keys do where they differ.
+
+    Examples
+    --------
+    >>> setting_name({"algorithms.*.local.lr": 0.1, "participation.cohort": 5})
+    'lr=0.1, cohort=5'
+    """
+    short = [key.rpartition(".")[2] for key in setting]
+    names = short if len(set(short)) == len(short) else list(setting)
+    texts = (clipped(value_text(value), 80) for value in setting.values())
+    return ", ".join(f"{name}={text}" for name, text in zip(names, texts, strict=True))
+
+
+def case_setting(case: str, setting: str) -> str:
+    """Return the name of a setting of a case, which may have a grid.
+
+    Examples
+    --------
+    >>> case_setting("skewed", "lr=0.1"), case_setting("skewed", "")
+    ('skewed, lr=0.1', 'skewed')
+    """
+    return ", ".join(filter(None, (case, setting)))
+
+
+def matches(key: str, place: str) -> bool:
+    """Return whether a dotted key and a place name the same, or one lies inside the other.
+
+    Examples
+    --------
+    >>> matches("algorithms.*.local", "algorithms.0.local.lr")
+    True
+    """
+    parts = zip(key.split("."), place.split("."), strict=False)
+    return all(one in (other, "*") for one, other in parts)
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a grid on one line."""
+    if isinstance(value, Mapping):
+        rest = [f"{key}={value_text(item)}" for key, item in value.items() if key != "name"]
+        return " ".join([str(value.get("name", "")), *rest]).strip()
+    return str(value)
+
+
+def _put(node: Any, parts: list[str], value: Any, key: str) -> Any:
+    """Return `node` with ``value`` at the place that `parts` name below it."""
+    if not parts:
+        return value
+    head, rest = parts[0], parts[1:]
+    if isinstance(node, (list, tuple)):
+        changed = list(node)
+        for index in _indices(node, head, key):
+            changed[index] = _put(node[index], rest, value, key)
+        return changed
+    settings = _settings(node)
+    return {**settings, head: _put(settings.get(head), rest, value, key)}
+
+
+def _indices(node: list[Any] | tuple[Any, ...], head: str, key: str) -> range:
+    """Return which entries of a list a part of a key names."""
+    if head == "*":
+        return range(len(node))
+    named = _named(node, head)
+    if len(named) == 1:
+        return range(named[0], named[0] + 1)
+    if not (head.isdecimal() and head.isascii()):
+        known = [name for name in map(called, node) if name]
+        hint = f"; known: {listed(known)}" if known else ""
+        text = f"found '{clipped(head, 40)}' where a list is; give an index or *"
+        raise ScenarioError(key, text + hint)
+    if int(head[:9]) >= len(node):
+        raise ScenarioError(
+            key, f"found index {clipped(head, 20)} in a list of {len(node)}; count from 0"
+        )
+    return range(int(head), int(head) + 1)
+
+
+def resolved(raw: Any, key: str) -> str:
+    """Return a dotted key with indices in place of the labels and names of entries of lists.
+
+    Examples
+    --------
+    >>> resolved({"algorithms": ["fedavg", {"name": "fedexp"}]}, "algorithms.fedexp.local.lr")
+    'algorithms.1.local.lr'
+    """
+    parts, node = key.split("."), raw
+    for k, part in enumerate(parts):
+        if isinstance(node, (list, tuple)):
+            named = _named(node, part)
+            if len(named) == 1:
+                parts[k] = str(named[0])
+            index = parts[k]
+            inside = index.isdecimal() and index.isascii() and int(index[:9]) < len(node)
+            node = node[int(index)] if inside else None
+        else:
+            node = node.get(part) if isinstance(node, Mapping) else None
+    return ".".join(parts)
+
+
+def _named(node: list[Any] | tuple[Any, ...], head: str) -> list[int]:
+    """Return the indices of the entries of a list that have a label, or else a name."""
+    labels = [k for k, entry in enumerate(node) if called(entry) == head]
+    return labels or [k for k, entry in enumerate(node) if _name(entry) == head]
+
+
+def called(entry: Any) -> str:
+    """Return what an entry of a list is called: its label, or its name without one."""
+    if isinstance(entry, Mapping):
+        return str(entry.get("label") or _name(entry))
+    return str(getattr(entry, "label", None) or _name(entry))
+
+
+def _name(entry: Any) -> str:
+    given = entry.get("name") if isinstance(entry, Mapping) else entry
+    name = given if isinstance(given, str) else getattr(given, "name", None)
+    return name if isinstance(name, str) else ""
+
+
+def _settings(node: Any) -> dict[str, Any]:
+    """Return a plug-in, a bare name or nothing as the mapping that it stands for."""
+    if isinstance(node, Mapping):
+        return dict(node)
+    if is_dataclass(node) and not isinstance(node, type):
+        values = {field.name: getattr(node, field.name) for field in fields(node) if field.init}
+        return {"name": type(node), **values}
+    return {} if node is None else {"name": node}

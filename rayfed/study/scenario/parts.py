@@ -1,0 +1,462 @@
+"""The parts of a scenario file, each a pydantic model that holds plug-ins as frozen values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from annotated_types import Ge, Gt, Interval, Len, Lt
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from rayfed.core.errors import Missing, ScenarioError
+from rayfed.core.names import numbered
+from rayfed.datasets.base import Dataset
+from rayfed.population import Crash, Group, Network, Population, Stragglers
+from rayfed.population.availability import Always, Availability
+from rayfed.population.delay import Constant, Delay
+from rayfed.problems.base import STARTS, Problem
+from rayfed.study.scenario import fields
+from rayfed.study.scenario.bounds import LARGEST, Count, Seconds, Whole
+from rayfed.study.scenario.fields import Plugin, Settings, Value, fail
+
+Positive = Annotated[float, Gt(0)]
+PositiveSeconds = Annotated[Seconds, Gt(0)]
+_TABLE = re.compile(r"\.(csv|parquet)(\.gz)?$", re.IGNORECASE)
+
+
+class Stop(Settings):
+    """Rules that end a run early; the first that is met does.
+
+    Parameters
+    ----------
+    time_s : float, optional
+        Simulated seconds.
+    client_updates : int, optional
+        Replies of clients that have been used, in all rounds together.
+    loss_gap : float, optional
+        Loss above the optimum at most this.
+    accuracy : float, optional
+        Accuracy at least this.
+    loss : float, optional
+        Loss at most this.
+    loss_change : float, optional
+        Tolerance on the cost: the loss changed by at most this from one evaluation to the next.
+    model_change : float, optional
+        Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
+    """
+
+    time_s: PositiveSeconds | None = None
+    client_updates: Count | None = None
+    loss_gap: Positive | None = None
+    accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
+    loss: float | None = None
+    loss_change: Annotated[float, Ge(0)] | None = None
+    model_change: Annotated[float, Ge(0)] | None = None
+
+
+class Evaluate(Settings):
+    """When and on which clients the loss and the accuracy are computed.
+
+    Parameters
+    ----------
+    every : int
+        Rounds from one evaluation to the next.
+    every_s : float, optional
+        Simulated seconds from one evaluation to the next, in place of `every`.
+    clients : "all", "auto" or int
+        "all", a number of clients, or "auto" (all of up to 10,000, else a sample).
+    rows : int, optional
+        At most so many training rows and so many held-out or test rows that losses and accuracies
+        are estimated on: a fixed draw, the same for all algorithms of a seed. All if null.
+    gap : bool
+        Whether the optimum is computed, so that `loss_gap` is known.
+    fairness : bool
+        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are
+        computed.
+    skew : bool
+        Whether the loss of each cohort relative to that of all clients is computed, before it
+        trains.
+    skew_draws : int
+        Cohorts drawn anew to estimate the expected skew of a round.
+    heterogeneity : bool
+        Whether the differences of the clients' gradients, local models and optima are computed.
+    distance : bool
+        Whether the distance of the model from the optimum is computed.
+    appeal : int, optional
+        Local steps after which clients compare the model with one that they have trained alone,
+        from the first model and with the local solver of the algorithm: `appeal` is the share for
+        whom it is no worse. Not computed if null.
+    layers : bool
+        Whether the drift of each layer is computed: how far the local models of clients are from
+        their mean. Each evaluation costs the local work of a round.
+    """
+
+    every: Count = 1
+    every_s: PositiveSeconds | None = None
+    clients: Literal["all", "auto"] | Count = "auto"
+    rows: Count | None = None
+    gap: bool = False
+    fairness: bool = False
+    skew: bool = False
+    skew_draws: Count = 100
+    heterogeneity: bool = False
+    distance: bool = False
+    appeal: Count | None = None
+    layers: bool = False
+
+    def needs_optimum(self, stop: Stop) -> str | None:
+        """Return the first key that cannot do without the optimum, if there is one."""
+        asked = {
+            "evaluate.gap": self.gap,
+            "evaluate.distance": self.distance,
+            "stop.loss_gap": stop.loss_gap is not None,
+        }
+        return next((key for key, given in asked.items() if given), None)
+
+
+class Checkpoint(Settings):
+    """How often a run saves its state.
+
+    Parameters
+    ----------
+    every_s : float
+        Wall-clock seconds from one checkpoint to the next.
+    """
+
+    every_s: Annotated[Seconds, Ge(0)] = 10.0
+
+
+class Named(Settings):
+    """Base of parts that a bare name may stand for."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Show that the name alone is enough."""
+        mapping = super().__get_pydantic_json_schema__(schema, handler)
+        names = handler.resolve_ref_schema(mapping)["properties"]["name"]["enum"]
+        return {"anyOf": [{"enum": names}, mapping]}
+
+
+class Clock(Named):
+    """Whether simulated time takes wall-clock time.
+
+    Parameters
+    ----------
+    name : "virtual" or "wall"
+        "virtual" waits for nothing; "wall" sleeps, to demonstrate or to load a cluster.
+    scale : float
+        Wall-clock seconds to a virtual second, with "wall".
+    """
+
+    name: Literal["virtual", "wall"] = "virtual"
+    scale: Annotated[float, Interval(gt=0, le=LARGEST)] = 1.0
+
+
+class Executor(Named):
+    """Where the clients live.
+
+    Parameters
+    ----------
+    name : "auto", "serial", "workers" or "ray"
+        "serial" (one run after the other in this process), "workers" (whole runs in processes of
+        their own on this machine, for studies of many runs), "ray" (actors), or "auto" for what is
+        fastest by a measured round. Settings of one of them alone stand for its name.
+    workers : "auto" or int
+        Processes of "workers": a number, or "auto" for one per CPU.
+    clients_per_actor : "auto" or int
+        A number of clients, or "auto" for one process per CPU.
+    driver_hosts : "auto" or bool
+        Whether the driver of a run hosts a share of the clients itself, in the place of one of the
+        actors. "auto": where ``clients_per_actor`` is "auto" and ``device`` "cpu".
+    address : str, optional
+        Of an existing Ray cluster; a local one is started without.
+    memory_gb : float, optional
+        Memory that the clients' state may take on each node, in 10^9 bytes; a quarter of the node's
+        memory if null. A state that needs more is kept in a scratch file.
+    device : str
+        Where networks compute: "cpu", "cuda", or another name that PyTorch knows.
+    gpus_per_actor : float
+        GPUs, or the share of one, that Ray gives each client actor on another device than "cpu".
+    """
+
+    name: Literal["auto", "serial", "workers", "ray"] = "auto"
+    workers: Literal["auto"] | Count = "auto"
+    clients_per_actor: Literal["auto"] | Count = "auto"
+    driver_hosts: Literal["auto"] | bool = "auto"
+    address: str | None = None
+    memory_gb: Annotated[float, Interval(gt=0, le=LARGEST)] | None = None
+    device: Annotated[str, Len(1)] = "cpu"
+    gpus_per_actor: Annotated[float, Gt(0)] = 1.0
+
+    @model_validator(mode="after")
+    def _named_by_its_settings(self) -> Self:
+        """Take the name that settings of one kind of executor imply."""
+        if self.name == "auto":
+            packed = self.clients_per_actor != "auto" or self.gpus_per_actor != 1.0
+            if packed or self.driver_hosts != "auto" or self.address is not None:
+                object.__setattr__(self, "name", "ray")
+            elif self.workers != "auto":
+                object.__setattr__(self, "name", "workers")
+        return self
+
+    @model_validator(mode="after")
+    def _drivers_have_no_gpu(self) -> Self:
+        if self.driver_hosts is True and self.device != "cpu":
+            text = f"found true with device {self.device}, which client actors alone are given"
+            fail(f"{text}; leave it out", True, "driver_hosts")
+        return self
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of each client actor."""
+        return 0.0 if self.device == "cpu" else self.gpus_per_actor
+
+    @property
+    def hosting_driver(self) -> bool:
+        """Whether drivers on Ray host a share of the clients."""
+        hosts = self.driver_hosts
+        if hosts == "auto":
+            hosts = self.clients_per_actor == "auto" and self.device == "cpu"
+        return hosts and self.name == "ray"
+
+
+class Different(Settings):
+    """Some clients that differ from the others.
+
+    Parameters
+    ----------
+    name : str, optional
+        What the group is called.
+    ids : list of int or str, optional
+        Who belongs to it, by number or by the name that the data give; or else `count` or
+        `fraction`.
+    count : int, optional
+        How many clients, chosen by the seed.
+    fraction : float, optional
+        Share of all clients, chosen by the seed.
+    delay, network, availability, crash : name or mapping, optional
+        In place of those of the population.
+    local : mapping
+        Settings of the local solver that replace those of every algorithm.
+    """
+
+    name: str | None = None
+    ids: Annotated[tuple[Whole | str, ...], Len(1)] | None = None
+    count: Count | None = None
+    fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
+    delay: Annotated[Delay, Plugin("delays")] | None = None
+    network: Annotated[Network, Value(Network)] | None = None
+    availability: Annotated[Availability, Plugin("availability")] | None = None
+    crash: Annotated[Crash, Value(Crash)] | None = None
+    local: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        given = [key for key in ("ids", "count", "fraction") if getattr(self, key) is not None]
+        if len(given) != 1:
+            keys = " and ".join(given) or "none of ids, count and fraction"
+            fail(f"found {keys}; give one of ids, count and fraction", given)
+        return self
+
+    def group(self, index: int, population: int, names: tuple[str, ...] | None) -> Group:
+        """Return the group of a population of so many clients.
+
+        Parameters
+        ----------
+        names : tuple of str or None
+            Of the clients in the data; None if the data are not read yet, when members that are
+            given by name are left out.
+        """
+        chosen = round((self.fraction or 0.0) * population) if self.count is None else self.count
+        ids = self.ids
+        if names is None and ids is not None:
+            ids = tuple(i for i in ids if not isinstance(i, str))
+        try:
+            known = None if ids is None else numbered(ids, names or ())
+        except ScenarioError as error:
+            raise error.under(f"clients.groups.{index}.ids") from None
+        there = self.availability
+        if there is not None and names is not None:
+            there = there.named(names)
+        delay = self.delay
+        if delay is not None and names is not None:
+            delay = _named(delay, names, f"clients.groups.{index}.delay")
+        return Group(
+            self.name or f"group {index}", known, chosen,
+            delay, self.network, there, self.crash,
+        )  # fmt: skip
+
+
+class Clients(Settings):
+    """The population.
+
+    Parameters
+    ----------
+    count : int, optional
+        Number of clients; as many as the data name if null.
+    delay : name or mapping
+        Virtual seconds of one local step.
+    stragglers : mapping
+        A fixed share of the clients, slowed down by a factor.
+    network : mapping
+        Speed of the transfers; they take no time where it is not given.
+    availability : name or mapping
+        When a client can be reached.
+    crash : mapping
+        Crashes of clients while they compute.
+    groups : list of mappings
+        Clients that differ.
+    """
+
+    count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
+    delay: Annotated[Delay, Plugin("delays")] = Constant()
+    stragglers: Annotated[Stragglers, Value(Stragglers)] = Stragglers()
+    network: Annotated[Network, Value(Network)] = Network()
+    availability: Annotated[Availability, Plugin("availability")] = Always()
+    crash: Annotated[Crash, Value(Crash)] = Crash()
+    groups: tuple[Different, ...] = ()
+
+    def population(
+        self, seed: int, count: int | None = None, names: tuple[str, ...] | None = None
+    ) -> Population:
+        """Return the population of a run.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the run.
+        count : int, optional
+            Number of clients that the data name; `count` if None.
+        names : tuple of str, optional
+            Of the clients in the data; None if the data are not read yet.
+
+        Raises
+        ------
+        ScenarioError
+            If the number is not known, or the groups do not fit it.
+        """
+        count = self.count if count is None else count
+        if count is None:
+            raise ScenarioError("clients.count", "is missing; say how many clients there are")
+        there, delay = self.availability, self.delay
+        if names is not None:
+            there, delay = there.named(names), _named(delay, names, "clients.delay")
+        return Population(
+            count, seed, delay, self.stragglers, self.network, there,
+            tuple(part.group(i, count, names) for i, part in enumerate(self.groups)), self.crash,
+            names or (),
+        )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> Self:
+        if self.count is None:
+            return self
+        try:
+            self.population(0)
+        except Missing:
+            return self  # the plan says so: the scenario itself is valid
+        except ScenarioError as error:
+            fail(error.problem, self, *error.place.split(".")[1:])
+        return self
+
+
+def _named(delay: Delay, names: tuple[str, ...], place: str) -> Delay:
+    """Return the delay of clients with these names."""
+    try:
+        return delay.named(names)
+    except ScenarioError as error:
+        raise error.under(place) from None
+
+
+class Task(Settings):
+    """What is learnt, from which data.
+
+    Parameters
+    ----------
+    kernels : Problem
+        The problem.
+    dataset : name, mapping or path
+        A name, a name with settings, or the path of a CSV or Parquet file.
+    target : str, optional
+        Column of the user's file that is predicted; "y" if null.
+    test : float or path, optional
+        Fraction of each client's rows that is held out, or the path of a test file.
+    validation : float, optional
+        Fraction of each client's rows that is held out besides, to choose settings by; none if
+        null.
+    init : "zeros", "normal", "uniform", "torch" or path, optional
+        First model: zeros, normal or uniform noise that the problem scales, a network's own
+        initialisation, or the path of a model.
+    """
+
+    kernels: Annotated[Problem, Plugin("problems")]
+    dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
+    target: str | None = None
+    test: Annotated[float, Ge(0), Lt(1)] | str | None = None
+    validation: Annotated[float, Gt(0), Lt(1)] | None = None
+    init: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        """Tell the keys of the data from the settings of the problem."""
+        beside = [key for key in cls.model_fields if key != "kernels"]
+        if not isinstance(given, Mapping):
+            return {"kernels": fields.build("problems", given)}
+        problem, settings = fields.split("problems", given)
+        known = [*fields.model_of(problem).model_fields, *beside]
+        settings = fields.mark_unknown(settings, known)
+        data = {key: settings.pop(key) for key in beside if key in settings}
+        return {"kernels": {"name": problem, **settings}, **data}
+
+    @field_validator("dataset", mode="wrap")
+    @classmethod
+    def _path_or_name(cls, given: Any, handler: Any, info: ValidationInfo) -> Any:
+        """Keep the path of a table."""
+        if given is None or (isinstance(given, str) and _TABLE.search(given)):
+            return given and fields.absolute(given, info)
+        return fields.build("datasets", given, context=info.context)
+
+    @field_validator("test", mode="after")
+    @classmethod
+    def _test_path(cls, given: float | str | None, info: ValidationInfo) -> float | str | None:
+        if not isinstance(given, str):
+            return given
+        if not _TABLE.search(given):
+            fail(f"found '{given}'; give a fraction, or a path ending in .csv or .parquet", given)
+        return fields.absolute(given, info)
+
+    @field_validator("init", mode="after")
+    @classmethod
+    def _init_path(cls, given: str | None, info: ValidationInfo) -> str | None:
+        return given if given in (None, *STARTS) else fields.absolute(str(given), info)
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys of the data beside the settings of the problem."""
+        data = {key: value for key, value in self if key != "kernels"}
+        return {"name": type(self.kernels), **fields.settings_of(self.kernels), **data}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Show the keys of the data beside the settings of each problem."""
+        shown = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(schema, handler))
+        data = {key: item for key, item in shown["properties"].items() if key != "kernels"}
+        return {fields.KIND: "problems", fields.BESIDE: data}

@@ -1,0 +1,96 @@
+"""The JSON schema of a scenario file, from which editors complete names and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import JsonSchemaValue
+
+from rayfed.core import plugins
+from rayfed.study.scenario.composed import BASE
+from rayfed.study.scenario.fields import BESIDE, KIND, UNNAMED, model_of
+from rayfed.study.scenario.yamlfile import POWER
+
+_OWN = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
+
+
+def whole(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Return the schema of a scenario with the schemas of all plug-ins in place of their marks.
+
+    Parameters
+    ----------
+    schema : mapping
+        As pydantic makes it; `Plugin` fields are marked with their kind.
+    """
+    parts: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
+    beside = {mark[KIND]: mark.pop(BESIDE) for mark in parts.values() if BESIDE in mark}
+    for kind in plugins.KINDS:  # those too that only a user's own class has a setting for
+        parts.update(_schemas(kind, beside.get(kind, {})))
+    path: JsonSchemaValue = {"type": "string"}
+    either = {"anyOf": [path, {"type": "array", "items": path}]}
+    schema["properties"][BASE] = {
+        **either,
+        "description": "Scenario files that this one builds on.",
+    }
+    needed = schema.pop("required")  # it may come from the base
+    schema["anyOf"] = [{"required": needed}, {"required": [BASE]}]
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    linked: JsonSchemaValue = _linked({"$schema": dialect, **schema, "$defs": parts})
+    return linked
+
+
+def _schemas(kind: str, beside: Mapping[str, JsonSchemaValue]) -> dict[str, JsonSchemaValue]:
+    """Return the schemas of a kind and of each of its plug-ins, by name.
+
+    ``beside`` holds the schemas of keys that stand beside the settings of every plug-in.
+    """
+    each: dict[str, JsonSchemaValue] = {}
+    for name, cls in plugins.find(kind).items():
+        each[f"{kind}.{name}"] = _schema(cls, beside)
+        each[f"{kind}.{name}.unnamed"] = {**_schema(cls, beside), "required": _required(cls)}
+    choice: list[JsonSchemaValue] = [
+        {"enum": [name for name, cls in plugins.find(kind).items() if not _required(cls)]},
+        _OWN,
+        *({"$ref": f"#/$defs/{kind}.{name}"} for name in plugins.find(kind)),
+        {"type": "object", "properties": {"name": _OWN}, "required": ["name"]},
+    ]
+    return {kind: {"oneOf": choice}, **each}
+
+
+def _schema(cls: type[Any], beside: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:
+    schema = model_of(cls).model_json_schema()
+    properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **beside}
+    return {**schema, "properties": properties, "required": ["name", *_required(cls)]}
+
+
+def _required(cls: type[Any]) -> list[str]:
+    return [name for name, field in model_of(cls).model_fields.items() if field.is_required()]
+
+
+def _linked(schema: Any) -> Any:
+    """Return a schema with the marks made into JSON references."""
+    if isinstance(schema, list):
+        return [_linked(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    linked = {key: _linked(item) for key, item in schema.items() if key not in (KIND, UNNAMED)}
+    if schema.get("type") in ("number", "integer"):
+        return _or_power(linked)
+    if KIND not in schema:
+        return linked
+    reference = {"$ref": f"#/$defs/{schema[KIND]}"}
+    if UNNAMED not in schema:
+        return linked | reference
+    unnamed = {"$ref": f"#/$defs/{schema[KIND]}.{schema[UNNAMED]}.unnamed"}
+    return linked | {"anyOf": [reference, unnamed]}
+
+
+def _or_power(number: JsonSchemaValue) -> JsonSchemaValue:
+    """Return the schema of a number, which a scenario may also give as a power such as 2^-7."""
+    either: list[JsonSchemaValue] = [number, {"type": "string", "pattern": POWER}]
+    linked: JsonSchemaValue = {"anyOf": either}
+    for key in ("title", "description", "default"):
+        if key in number:
+            linked[key] = number.pop(key)
+    return linked

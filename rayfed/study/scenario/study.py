@@ -1,0 +1,423 @@
+"""A whole scenario: read, checked, written back, swept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from annotated_types import Len
+from pydantic import Field, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients.solvers import Solver, override
+from rayfed.core.columns import names
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.datasets.drift import Drift
+from rayfed.datasets.partitions import Partition
+from rayfed.population import Server
+from rayfed.selection import All, Selection
+from rayfed.study.scenario import fields
+from rayfed.study.scenario.bounds import MOST_RUNS, Count, Seed, check_runs_number
+from rayfed.study.scenario.composed import Sources
+from rayfed.study.scenario.composed import read as read_composed
+from rayfed.study.scenario.distributions import Distribution, Kind
+from rayfed.study.scenario.dotted import (
+    Overrides,
+    apply_overrides,
+    matches,
+    pairs,
+    resolved,
+)
+from rayfed.study.scenario.drift import misfits
+from rayfed.study.scenario.fields import Plugin, Settings, Value, refuse
+from rayfed.study.scenario.invalid import Mistakes, complaint, errors_of, short
+from rayfed.study.scenario.names import comparable, slug
+from rayfed.study.scenario.participation import Participation
+from rayfed.study.scenario.parts import (
+    Checkpoint,
+    Clients,
+    Clock,
+    Evaluate,
+    Executor,
+    Stop,
+    Task,
+)
+from rayfed.study.scenario.schema import whole
+from rayfed.study.scenario.sweep import Sweep
+from rayfed.study.scenario.values import check_values
+from rayfed.topology.base import Topology
+
+_NOT_SEARCHED = (
+    "grid",
+    "cases",
+    "search",
+    "sweep",
+    "seeds",
+    "name",
+    "description",
+    "executor",
+    "clock",
+)
+"""Keys that no search may change: they are no settings, or change no result."""
+
+
+class Study(Settings):
+    """What a scenario file holds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study and of its result folder; the name of the file if not given.
+    description : str
+        What the study shows, in a sentence.
+    seeds : list of int
+        Every algorithm runs once with each.
+    rounds : int, optional
+        Rounds of a run, unless `stop` ends it earlier.
+    stop : mapping
+        Rules that end a run.
+    evaluate : mapping
+        When a run is evaluated, on which clients, and which further columns are recorded.
+    checkpoint : mapping
+        How often the state of a run is saved.
+    clock : mapping
+        Whether simulated seconds also pass on the wall clock. It does not change a result.
+    executor : mapping
+        Where the clients live: in this process or in Ray actors. It does not change a result.
+    dtype : "float32" or "float64", optional
+        Type of the numbers; the default of the problem if null.
+    problem : mapping
+        What is learnt, from which data.
+    partition : name or mapping, optional
+        How the rows go to clients; as the data say, or at random, if null.
+    drift : name or mapping, optional
+        How the rows of clients change from round to round; they stay as they are if null.
+    clients : mapping
+        The population.
+    server : mapping
+        Bandwidth of the server, which all transfers share; unlimited where it is not given.
+    participation : mapping
+        Who takes part in a round.
+    topology : name or mapping, optional
+        Who is linked with whom, for methods that walk from client to client.
+    algorithms : list
+        What is compared.
+    grid : mapping
+        Values for dotted keys; every combination of them is a setting that is run.
+    cases : mapping
+        Settings by name, each a mapping of dotted keys to values; every one of them is run.
+    search : mapping
+        For `rayfed sweep`: distributions of dotted keys, `log: [a, b]`, `uniform: [a, b]`,
+        `int: [a, b]` or `choice: [...]`.
+    sweep : mapping
+        How `rayfed sweep` searches.
+    """
+
+    name: Annotated[str, Len(1)] = "study"
+    description: str = ""
+    seeds: Annotated[tuple[Seed, ...], Len(1)] = (0,)
+    rounds: Count | None = None
+    stop: Stop = Stop()
+    evaluate: Evaluate = Evaluate()
+    checkpoint: Checkpoint = Checkpoint()
+    clock: Clock = Clock()
+    dtype: Literal["float32", "float64"] | None = None
+    problem: Task
+    partition: Annotated[Partition, Plugin("partitions")] | None = None
+    drift: Annotated[Drift, Plugin("drifts")] | None = None
+    clients: Clients = Clients()
+    server: Annotated[Server, Value(Server)] = Server()
+    participation: Participation = Participation()
+    topology: Annotated[Topology, Plugin("topologies")] | None = None
+    algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
+    executor: Executor = Executor()
+    grid: dict[str, Annotated[tuple[Any, ...], Len(1)]] = Field(default_factory=dict)
+    cases: dict[Annotated[str, Len(1)], dict[str, Any]] = Field(default_factory=dict)
+    search: dict[str, Annotated[dict[Kind, tuple[Any, ...]], Len(1, 1)]] = Field(
+        default_factory=dict
+    )
+    sweep: Sweep = Sweep()
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], root: Path | str = "") -> Self:
+        """Return a checked study.
+
+        Parameters
+        ----------
+        raw : mapping
+            What a scenario file holds; plug-ins may also be classes or values.
+        root : Path
+            Folder that the paths in it are relative to.
+
+        Raises
+        ------
+        ScenarioError
+            One line: the place, what was found there, what to change.
+        """
+        if not isinstance(raw, Mapping):
+            raise ScenarioError("", "a scenario is a mapping of keys, such as problem: ...")
+        check_values(raw)
+        try:
+            return cls.model_validate(dict(raw), context={"root": root})
+        except ValidationError as error:
+            raise complaint(error, raw) from None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the algorithms are called, in their order."""
+        return tuple(algorithm.label or algorithm.name for algorithm in self.algorithms)
+
+    def group_solvers(self, index: int) -> tuple[Solver, ...]:
+        """Return the local solver of each client group under the algorithm of that index."""
+        local = self.algorithms[index].local
+        return tuple(_changed(local, group.local) for group in self.clients.groups)
+
+    def check_cohort(self, count: int) -> None:
+        """Refuse a cohort that a population of so many clients cannot give.
+
+        Raises
+        ------
+        ScenarioError
+            If it is larger, or smaller though all are selected; or if more have to be there.
+        """
+        cohort, text = self.participation.cohort, ""
+        if cohort is not None and cohort > count:
+            text = f"found {cohort}, but there are {count} clients; give at most {count}"
+        elif cohort is not None and cohort < count and isinstance(self.participation.select, All):
+            text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
+        if text:
+            raise ScenarioError("participation.cohort", text)
+        minimum = self.participation.minimum
+        if minimum > count:
+            text = f"found {minimum}, but there are {count} clients; give at most {count}"
+            raise ScenarioError("participation.minimum", text)
+
+    def check_selection(self, count: int) -> None:
+        """Refuse a selection that does not fit a population of so many clients.
+
+        Raises
+        ------
+        ScenarioError
+            If it does not.
+        """
+        part = self.participation
+        self._check_selection("participation.select", part.select, count)
+        for index, algorithm in enumerate(self.algorithms):
+            if algorithm.select is not None:
+                self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
+            select = algorithm.select or part.select
+            if algorithm.needs_walk and "position" not in names(select.diagnostics):
+                text = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
+                place = f"algorithms.{index}"
+                raise ScenarioError(place, f"{text}, which visits nobody; give select: walk")
+        if part.cohort is not None and part.select.own_cohort:
+            text = f"found {part.cohort}, but '{part.select.name}' says itself who takes part"
+            raise ScenarioError("participation.cohort", f"{text}; leave it out")
+
+    def _check_selection(self, place: str, select: Selection, count: int) -> None:
+        if select.needs_graphs and self.topology is None:
+            text = f"found '{select.name}' and no topology; say who is linked with whom"
+            raise ScenarioError(place, f"{text}, for example topology: ring")
+        cohort, wanted = self.participation.cohort, count
+        if cohort is not None:
+            wanted = min(math.ceil(cohort * self.participation.over_select), count)
+        if cohort is None and not select.own_cohort:
+            return
+        try:
+            select.check(wanted, count)
+        except ScenarioError as error:
+            raise error.under(place) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the resolved scenario, defaults included, in plain values."""
+        return self.model_dump()
+
+    def to_yaml(self) -> str:
+        """Return the resolved scenario as YAML; `parse` makes the same study of it."""
+        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+        return text
+
+    @classmethod
+    def json_schema(cls) -> JsonSchemaValue:
+        """Return the JSON schema of a scenario file, with every plug-in that is found."""
+        return whole(cls.model_json_schema())
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Check what concerns several parts; all mistakes are raised together."""
+        wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
+        wrong += self._check_cases()
+        if self.drift is not None:
+            wrong += misfits(self.evaluate, self.stop, self.algorithms)
+        if wrong:
+            refuse(wrong, self)
+        return self
+
+    def _check_counts(self) -> Iterator[ScenarioError]:
+        if self.rounds is None and self.stop == Stop():
+            yield ScenarioError("rounds", "is missing; give rounds, or a rule under stop")
+        if len(set(self.seeds)) < len(self.seeds):
+            yield ScenarioError("seeds", f"found {short(list(self.seeds))}; give each seed once")
+        for key in self.grid:
+            if key.partition(".")[0] == "grid":
+                text = "a grid cannot sweep a grid; list the keys side by side"
+                yield ScenarioError(f"grid.{key}", text)
+        yield from self._check_search()
+        sizes = [len(values) for values in self.grid.values()] + [len(self.cases) or 1]
+        versions = sum(
+            math.prod(len(values) for values in algorithm.grid.values())
+            for algorithm in self.algorithms
+        )
+        try:
+            check_runs_number(sizes, versions, len(self.seeds))
+        except ScenarioError as error:
+            yield error
+        if self.clients.count is not None:
+            try:
+                self.check_cohort(self.clients.count)
+            except ScenarioError as error:
+                yield error
+
+    def _check_search(self) -> Iterator[ScenarioError]:
+        if not self.search:
+            return
+        if self.grid or any(algorithm.grid for algorithm in self.algorithms):
+            text = "found a grid beside it; leave one out, choice: [...] tries given values"
+            yield ScenarioError("search", text)
+        if self.cases:
+            text = "found cases beside it; sweep each by itself, with --set"
+            yield ScenarioError("search", text)
+        for key, given in self.search.items():
+            if key.partition(".")[0] in _NOT_SEARCHED:
+                yield ScenarioError("search", f"found '{key}', which is no setting; leave it out")
+                continue
+            try:
+                Distribution.of(key, given)
+            except ScenarioError as error:
+                yield ScenarioError("search", str(error).removeprefix("search."))
+        runs = self.sweep.trials * len(self.algorithms) * len(self.seeds)
+        if runs > MOST_RUNS:
+            text = f"found {self.sweep.trials:,}, which makes {runs:,} runs"
+            yield ScenarioError("sweep.trials", f"{text}; give fewer, {MOST_RUNS:,} are the most")
+
+    def _check_labels(self) -> Iterator[ScenarioError]:
+        seen: dict[str, int] = {}
+        for index, label in enumerate(self.labels):
+            first = seen.setdefault(comparable(slug(label)), index)
+            if first != index:
+                text = f"'{clipped(label, 60)}' is taken by algorithms.{first}"
+                place = f"algorithms.{index}.label"
+                yield ScenarioError(place, f"{text}; set label to tell them apart")
+
+    def _check_cases(self) -> Iterator[ScenarioError]:
+        seen: dict[str, str] = {}
+        for name, values in self.cases.items():
+            first = seen.setdefault(comparable(slug(name)), name)
+            if first != name:
+                text = f"is the same as '{clipped(first, 60)}' in names of folders"
+                yield ScenarioError(f"cases.{name}", f"{text}; give it another name")
+            for key in {"cases", "executor", "search", "sweep"} & {k.split(".")[0] for k in values}:
+                text = f"found '{key}', which is that of the whole study; move it out of the case"
+                yield ScenarioError(f"cases.{name}", text)
+
+    def _check_groups(self) -> Iterator[ScenarioError]:
+        for index, group in enumerate(self.clients.groups):
+            place = f"clients.groups.{index}.local"
+            for algorithm, label in zip(self.algorithms, self.labels, strict=True):
+                wrong = _wrong_solver(algorithm, group.local)
+                if wrong:  # of the first algorithm; the others complain of the same
+                    text = f"(local of '{clipped(label, 40)}')"
+                    yield from (
+                        ScenarioError(error.under(place).place, f"{error.problem} {text}")
+                        for error in wrong
+                    )
+                    break
+
+
+def _wrong_solver(algorithm: Algorithm, local: Mapping[str, Any]) -> Sequence[ScenarioError]:
+    """Return what is wrong with the local solver of an algorithm that a group changes."""
+    try:
+        algorithm.check_solver(_changed(algorithm.local, local))
+    except ScenarioError as error:
+        return [ScenarioError("", error.problem)]
+    except ValidationError as error:
+        return errors_of(complaint(error, local))
+    return []
+
+
+def load(path: Path | str, overrides: Overrides = ()) -> Study:
+    """Read a scenario file.
+
+    Parameters
+    ----------
+    path : Path
+        A YAML file. Paths in it, and in the files that it builds on, are relative to its folder.
+    overrides : mapping, or iterable of str
+        Values for dotted keys, or texts ``dotted.key=value``.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be read or is wrong, in one line.
+    """
+    path = Path(path)
+    raw, sources = read_composed(path)
+    if not isinstance(raw, Mapping):
+        raise ScenarioError(str(path), "holds no mapping; write keys such as problem: ...")
+    changes = pairs(overrides)
+    try:
+        changed = apply_overrides(raw, changes)
+        return Study.parse({"name": path.stem} | changed, path.parent)
+    except ScenarioError as error:
+        keys = [resolved(raw, key) for key, _ in changes]
+        raise located(error, sources, keys) from None
+
+
+def located(
+    error: ScenarioError, sources: Sources, overridden: Iterable[str] = ()
+) -> ScenarioError:
+    """Return an error with the lines of the scenario files on which it stands.
+
+    Parameters
+    ----------
+    sources : Sources
+        The file, and those that it builds on.
+    overridden : iterable of str
+        Dotted keys whose values come from elsewhere.
+    """
+    keys, placed = list(overridden), []
+    for each in errors_of(error):
+        elsewhere = any(matches(key, each.place) for key in keys)
+        path, line = sources.find(each.place)
+        placed.append((str(path), None if elsewhere else line, each))
+    placed.sort(key=lambda found: (found[1] is None, found[0], found[1] or 0))
+    where = ["" if line is None else f"{clipped(path, 100)}:{line}" for path, line, _ in placed]
+    return Mistakes([each for *_, each in placed], where) if any(where) else error
+
+
+def with_lines(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
+    """Return an error that was found after a scenario file was read, with its lines in the file.
+
+    The error is returned as it is where the file cannot be read any more.
+    """
+    try:
+        raw, sources = read_composed(Path(path))
+        keys = [resolved(raw, key) for key, _ in pairs(overrides)]
+    except ScenarioError:
+        return error
+    known = isinstance(error, Mistakes) and any(error.lines)
+    return error if known else located(error, sources, keys)
+
+
+def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
+    """Return a local solver with some settings changed, or another one if they name it."""
+    if not settings:
+        return solver
+    cls, changes = fields.split("solvers", settings, solver)
+    kept = override(fields.settings_of(solver), changes) if cls is type(solver) else changes
+    changed: Solver = fields.make(cls, kept)
+    return changed

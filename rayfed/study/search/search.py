@@ -1,0 +1,185 @@
+"""The trials of a search: which settings are run, batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rayfed.core.errors import ScenarioError
+from rayfed.study.scenario.distributions import Distribution
+from rayfed.study.scenario.dotted import matches, put, resolved, setting_name
+from rayfed.study.scenario.fields import plain
+from rayfed.study.scenario.invalid import errors_of, together
+from rayfed.study.scenario.names import run_folder
+from rayfed.study.scenario.samplers import sampler
+from rayfed.study.scenario.study import Study
+
+_ALGORITHMS = "algorithms"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting of one algorithm.
+
+    Parameters
+    ----------
+    number : int
+        From 1, for each algorithm.
+    algorithm : int
+        Index of the algorithm in the scenario.
+    label : str
+        Of the algorithm.
+    values : dict
+        What the search chose, by dotted key of the whole scenario.
+    same_as : int, optional
+        Number of an earlier trial of the algorithm with the same values, which is not run again.
+    """
+
+    number: int
+    algorithm: int
+    label: str
+    values: dict[str, Any]
+    same_as: int | None = None
+
+    @property
+    def setting(self) -> str:
+        """The name of the setting; empty where there was nothing to choose."""
+        return f"trial {self.number}, {setting_name(self.values)}" if self.values else ""
+
+    def folder(self, seed: int) -> str:
+        """Return the name of the folder of its run with a seed."""
+        return run_folder(self.label, self.setting, seed)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The values by the keys of the algorithm, or of the study where they are its."""
+        prefix = f"{_ALGORITHMS}.{self.algorithm}."
+        return {key.removeprefix(prefix): value for key, value in self.values.items()}
+
+
+class Search:
+    """Proposes trials of every algorithm, a batch at a time.
+
+    Parameters
+    ----------
+    study : Study
+        A scenario with `search`.
+
+    Raises
+    ------
+    ScenarioError
+        If a key does not exist, a value does not fit it, or the sampler is not installed.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study, self.sweep = study, study.sweep
+        self.base = study.given() | {"grid": {}, "search": {}, "sweep": {}}
+        for key in study.search:  # one that names no algorithm would be in no space
+            try:
+                put(self.base, key, None)
+            except ScenarioError as error:
+                raise ScenarioError(f"search.{key}", error.problem) from None
+        self.spaces = [self._space(index) for index in range(len(study.algorithms))]
+        for index, space in enumerate(self.spaces):
+            self._check(index, space)
+        self.samplers = [
+            sampler(self.sweep.sampler if space else "random", space, trials, study.seeds[0])
+            for space, trials in zip(self.spaces, self.trials, strict=True)
+        ]
+        self.asked = [0] * len(self.spaces)
+        self.seen: list[dict[str, int]] = [{} for _ in self.spaces]
+
+    @property
+    def trials(self) -> list[int]:
+        """How many trials each algorithm gets: one where there is nothing to choose."""
+        return [self.sweep.trials if space else 1 for space in self.spaces]
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are at most."""
+        return sum(self.trials) * len(self.study.seeds)
+
+    @property
+    def batch(self) -> int:
+        """How many trials of an algorithm are proposed together.
+
+        All at once where none depends on what others reached.
+        """
+        waits = self.sweep.sampler == "tpe" or self.sweep.prune
+        return self.sweep.batch if waits else self.sweep.trials
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are."""
+        return max(-(-trials // self.batch) for trials in self.trials)
+
+    def propose(self) -> list[Trial]:
+        """Return the next trials, algorithm by algorithm; none when all have been proposed."""
+        made = []
+        for index, algorithm in enumerate(self.samplers):
+            left = self.trials[index] - self.asked[index]
+            for values in algorithm.ask(min(self.batch, left)) if left else ():
+                self.asked[index] += 1
+                made.append(self._trial(index, values))
+        return made
+
+    def tell(self, batch: Sequence[Trial], scores: Sequence[float]) -> None:
+        """Take what came of the last batch, in its order; little is good, infinite a failure."""
+        for index, algorithm in enumerate(self.samplers):
+            pairs = zip(batch, scores, strict=True)
+            mine = [score for trial, score in pairs if trial.algorithm == index]
+            if mine:
+                algorithm.tell(mine)
+
+    def study_of(self, trial: Trial) -> Study:
+        """Return the study of a trial: its algorithm alone, with the values of the trial."""
+        return self._study(trial.algorithm, trial.values)
+
+    def _trial(self, index: int, values: dict[str, Any]) -> Trial:
+        number, seen = self.asked[index], self.seen[index]
+        text = json.dumps(plain(values), sort_keys=True, default=str)
+        first = seen.setdefault(text, number)
+        same = None if first == number else first
+        return Trial(number, index, self.study.labels[index], values, same)
+
+    def _space(self, index: int) -> dict[str, Distribution]:
+        """Return what is searched for an algorithm: its own keys, and those of the study."""
+        space = {}
+        for key, given in self.study.search.items():
+            parts = resolved(self.base, key).split(".")
+            if parts[0] == _ALGORITHMS and len(parts) > 1:
+                if parts[1] not in ("*", str(index)):
+                    continue
+                parts[1] = str(index)
+            space[".".join(parts)] = Distribution.of(key, given)
+        return space
+
+    def _check(self, index: int, space: Mapping[str, Distribution]) -> None:
+        """Refuse values that do not fit: the ends of ranges, and each value of a choice."""
+        most = max((len(held.values) for held in space.values()), default=1)
+        for k in range(most):
+            values = {key: held.values[min(k, len(held.values) - 1)] for key, held in space.items()}
+            self._study(index, values)
+
+    def _study(self, index: int, values: Mapping[str, Any]) -> Study:
+        raw: dict[str, Any] = dict(self.base)
+        try:
+            for key, value in values.items():
+                raw = put(raw, key, value)
+            return Study.parse(raw | {_ALGORITHMS: [raw[_ALGORITHMS][index]]})
+        except ScenarioError as error:
+            blamed = (self._blamed(each, index, values) for each in errors_of(error))
+            raise together(blamed) from None
+
+    def _blamed(self, error: ScenarioError, index: int, values: Mapping[str, Any]) -> ScenarioError:
+        """Return an error of a trial's study with the key of the search that it comes from."""
+        place = error.place
+        if place == f"{_ALGORITHMS}.0" or place.startswith(f"{_ALGORITHMS}.0."):
+            place = f"{_ALGORITHMS}.{index}{place.removeprefix(f'{_ALGORITHMS}.0')}"
+        for key in values:
+            if matches(key, place):
+                named = next(k for k in self.study.search if matches(resolved(self.base, k), key))
+                return ScenarioError(f"search.{named}", error.problem)
+        return ScenarioError(place, error.problem)

@@ -1,0 +1,76 @@
+"""Who writes a result folder holds its lock, and the next one waits."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from rayfed.core.errors import ScenarioError
+from rayfed.runs.files import folder as folders
+from rayfed.runs.files import store
+from rayfed.runs.files.folder import LOCK, create, locked, writing
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from rayfed.runs.files.folder import writing
+with writing(Path(sys.argv[1])):
+    print("writes", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def orphan(tmp_path):
+    """A process that writes a run of a result folder, as a driver does whose study was killed."""
+    create(tmp_path / "out")
+    (tmp_path / "out" / "scenario.yaml").touch()
+    run = tmp_path / "out" / "fedavg-seed0"
+    command = [sys.executable, "-c", DRIVER, str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writes\n"
+        yield process
+        process.kill()
+
+
+def test_a_driver_that_was_left_is_waited_for(orphan, tmp_path):
+    said, out = [], tmp_path / "out"
+
+    def tell(line):
+        said.append(line)
+        threading.Timer(0.3, orphan.kill).start()
+
+    with locked(out, tell):
+        assert orphan.wait(timeout=0) < 0
+    (line,) = said
+    assert line.startswith(f"drivers of an earlier process still write 1 runs of {out}; waiting")
+    with locked(out, tell), writing(out / "fedavg-seed0"):
+        pass
+    assert len(said) == 1
+
+
+def test_one_that_does_not_end_is_a_sentence(orphan, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "WAIT_S", 0.1)
+    out = tmp_path / "out"
+    with pytest.raises(ScenarioError, match="a driver of an earlier process still writes fedavg-s"):
+        create(out)  # nor are its results moved aside
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(BlockingIOError, match=r"has been writing this run for 0\.1 s"):
+        writing(out / "fedavg-seed0").__enter__()
+
+
+def test_a_lock_is_held_once(tmp_path):
+    with store.lease(tmp_path / LOCK):
+        assert store.is_leased(tmp_path / LOCK)
+        with pytest.raises(store.Leased), store.lease(tmp_path / LOCK):
+            pass
+    assert not store.is_leased(tmp_path / LOCK)
+
+
+def test_where_earlier_results_went_is_said(tmp_path):
+    told = []
+    for _ in range(3):
+        create(tmp_path / "out", told.append)
+        (tmp_path / "out" / "scenario.yaml").write_text("name: x")
+    assert told == [f"earlier results moved aside to {tmp_path}/out.{k}" for k in (1, 2)]

@@ -1,0 +1,74 @@
+"""The parts of a scenario that hold values of their own."""
+
+import pytest
+from pydantic import ValidationError
+
+from rayfed.population import Group, Network, Stragglers
+from rayfed.study.scenario.parts import Clients, Clock, Different, Evaluate, Executor, Stop, Task
+
+
+def test_named_parts_take_a_bare_name():
+    assert Clock.model_validate("wall") == Clock(name="wall", scale=1.0)
+    assert Executor.model_validate("serial") == Executor(name="serial")
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ("ray", True),
+        ({"name": "ray", "device": "cuda"}, False),  # Ray gives GPUs to actors alone
+        ({"clients_per_actor": 2}, False),
+        ({"clients_per_actor": 2, "driver_hosts": True}, True),
+        ({"name": "ray", "driver_hosts": False}, False),
+        ("auto", False),
+        ("workers", False),
+        ({"name": "serial", "driver_hosts": True}, False),
+    ],
+)
+def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hosts):
+    assert Executor.model_validate(given).hosting_driver is hosts
+
+
+def test_whether_drivers_host_clients_is_a_setting_of_ray_and_of_cpus():
+    assert Executor(driver_hosts=True).name == "ray"
+    with pytest.raises(ValidationError, match="found true with device cuda"):
+        Executor(driver_hosts=True, device="cuda")
+
+
+def test_evaluation_takes_a_word_or_a_number():
+    assert [Evaluate(clients=c).clients for c in ("all", "auto", 7)] == ["all", "auto", 7]
+    with pytest.raises(ValidationError):
+        Evaluate(clients=0)
+
+
+@pytest.mark.parametrize("rule", ["time_s", "loss_gap", "accuracy"])
+def test_a_rule_that_is_never_or_always_met_is_refused(rule):
+    with pytest.raises(ValidationError):
+        Stop(**{rule: -1})
+
+
+@pytest.mark.parametrize(("fraction", "size"), [(0.25, 2), (0.26, 3), (1.0, 10), (0.01, 0)])
+def test_a_share_is_rounded_to_whole_clients(fraction, size):
+    assert Different(fraction=fraction).group(0, 10, ()).size == size
+
+
+def test_a_group_hands_over_what_differs():
+    part = Different(ids=[4, 2], network={"up_mbps": 3}, delay="exponential")
+    group = part.group(6, 10, ())
+    assert group == Group("group 6", (4, 2), 0, part.delay, Network(up_mbps=3.0))
+    assert group.availability is None
+
+
+def test_clients_become_a_population():
+    clients = Clients(count=9, stragglers={"fraction": 0.5, "slowdown": 2})
+    population = clients.population(seed=3)
+    assert population.stragglers == Stragglers(0.5, 2.0)
+    assert population.groups == ()
+
+
+def test_a_task_is_flat():
+    task = Task.model_validate({"name": "least-squares", "l2": 1, "target": "price"})
+    assert task.kernels.l2 == 1.0
+    assert task.model_dump()["l2"] == 1.0
+    assert task.model_dump()["target"] == "price"
+    assert Task.model_validate(task.model_dump()) == task

@@ -1,0 +1,46 @@
+"""Numbers in scenario files: powers beside what YAML knows."""
+
+import pytest
+
+from rayfed.core.errors import ScenarioError
+from rayfed.study.scenario.dotted import apply_overrides
+from rayfed.study.scenario.yamlfile import parse_yaml, read_yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2^-7", 1 / 128),
+        ("2^+3", 8),
+        ("10^-3", 0.001),
+        ("2^0", 1),
+        ("2^60", 2.0**60),
+        ("0^3", 0),
+        ("'2^3'", "2^3"),
+        ("2^-", "2^-"),
+        ("2^0.5", "2^0.5"),
+        ("x^2", "x^2"),
+        ("2^3^2", "2^3^2"),
+    ],
+)
+def test_a_power_is_a_number(text, value):
+    found = parse_yaml(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_on_the_command_line_too():
+    changed = apply_overrides({}, ["grid={algorithms.*.lr: [2^-7, 2^3]}", "rounds=2^5"])
+    assert changed == {"grid": {"algorithms.*.lr": [1 / 128, 8]}, "rounds": 32}
+
+
+@pytest.mark.parametrize("text", ["9^99999", "0^-1"])
+def test_a_power_that_is_no_number_is_one_line(tmp_path, text):
+    file = tmp_path / "s.yaml"
+    file.write_text(f"a: 1\nlr: {text}\n")
+    with pytest.raises(ScenarioError) as error:
+        read_yaml(file)
+    shown = text.replace("^", r"\^")
+    assert error.match(
+        rf"s\.yaml:2: is not valid YAML: '{shown}' is too large or too small a number"
+    )
