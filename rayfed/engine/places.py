@@ -81,11 +81,14 @@ class Closed:
         The works that ended without a usable reply, in the order in which they were over.
     sent : int
         How many uploads have come, those that wait for an update and late ones included.
+    fruitless : int
+        Works that have ended in a row without a usable reply.
     """
 
     used: list[Work] = field(default_factory=list)
     failed: list[Work] = field(default_factory=list)
     sent: int = 0
+    fruitless: int = 0
 
 
 class ArrivalPolicy:
@@ -162,20 +165,17 @@ class ArrivalPolicy:
         line = self.line
         closed.sent += work.status != DROPPED
         if work.status == USED:
-            line.fruitless = 0
+            closed.fruitless = 0
             line.waiting.append(work)
         else:
             closed.failed.append(work)
-            line.fruitless += 1
+            closed.fruitless += 1
             if work.attempt < self.rule.retries:
                 line.again.append(work)
             else:
                 line.forget([work])
         closed.used, line.waiting = self._complete(work)
-        if not closed.used and line.fruitless < 2 * self.places:
-            return False
-        line.fruitless = 0
-        return True
+        return bool(closed.used) or closed.fruitless >= 2 * self.places
 
     def _complete(self, work: Work) -> tuple[list[Work], list[Work]]:
         """Return the replies that make an update, now that a work is over, and those that wait."""

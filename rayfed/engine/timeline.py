@@ -122,15 +122,13 @@ class Timeline:
         The newest version of the model; in rounds that of the round before.
     numbers : dict of int to int
         How often each client was dispatched, where that keys draws.
-    fruitless : int
-        Works that have ended in a row without a usable reply, where that closes rows.
     nobody : bool
         Whether nothing is under way and no client will ever come back.
     """
 
     def __init__(self, stages: Transfers | Overlap | None = None) -> None:
         self.stages = stages
-        self.now_s, self.serial, self.version, self.fruitless = 0.0, 0, 0, 0
+        self.now_s, self.serial, self.version = 0.0, 0, 0
         self.nobody = False
         self.open: dict[int, Work] = {}
         self.waiting: list[Work] = []
@@ -262,8 +260,7 @@ class Timeline:
 
     def arrays(self) -> dict[str, Array]:
         """Return everything as named arrays."""
-        counts = (self.version, self.serial, self.fruitless, int(self.nobody), len(self.open),
-                  len(self.waiting))  # fmt: skip
+        counts = (self.version, self.serial, int(self.nobody), len(self.open), len(self.waiting))
         works = Works.of([*self.open.values(), *self.waiting, *self.again])
         arrays: dict[str, Array] = {
             "now_s": np.array(self.now_s),
@@ -290,7 +287,8 @@ class Timeline:
                 made.stages = kind.of(parts)
         if isinstance(made.stages, Transfers) and stages is not None:
             made.stages.population = stages.population
-        version, serial, fruitless, nobody, begun, waiting = arrays["counts"].tolist()
+        # earlier checkpoints have one count more, which is 0 between rows
+        version, serial, *_, nobody, begun, waiting = arrays["counts"].tolist()
         rows = Works.from_arrays(_under(arrays, "works.")).rows()
         made.open = {work.serial: work for work in rows[:begun]}
         made.waiting, made.again = rows[begun : begun + waiting], rows[begun + waiting :]
@@ -298,7 +296,7 @@ class Timeline:
         heapify(made._ends)
         made._started = Counter(work.version for work in rows)
         made.now_s, made.version, made.serial = float(arrays["now_s"]), version, serial
-        made.fruitless, made.nobody = fruitless, bool(nobody)
+        made.nobody = bool(nobody)
         numbers = (arrays["clients"].tolist(), arrays["numbers"].tolist())
         made.numbers = dict(zip(*numbers, strict=True))
         stacks = _under(arrays, "send.")

@@ -9,12 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
+from rayfed.engine.clock import Traffic
 from rayfed.engine.cohort import RoundPolicy
 from rayfed.engine.exchange import Exchange
+from rayfed.engine.link import Link
 from rayfed.engine.rounds import RoundLoop
-from rayfed.engine.timeline import fate, fates
-from rayfed.engine.works import Work, Works
+from rayfed.engine.stages import Transfers
+from rayfed.engine.timeline import Timeline, fate, fates
+from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
+from rayfed.population import Population
+from rayfed.population.delay import Constant
 
 COUNT, ROUNDS = 6, 4
 seconds = st.integers(0, 9).map(float)  # whole numbers, so that they tie often
@@ -33,6 +38,25 @@ def test_one_work_ends_as_many_do(works):
     columns = (np.array([work[k] for work in works], dtype=float) for k in range(3))
     status, over_s = fates(*columns)
     assert list(zip(status.tolist(), over_s.tolist(), strict=True)) == [fate(*w) for w in works]
+
+
+def test_what_is_broken_off_leaves_the_link():
+    """Two uploads of 1,000 bytes share 1,000 bytes/s; at 1 s, 500 bytes of each are left."""
+    population = Population(2, 0, Constant(mean_s=1.0))
+    line = Timeline(Transfers(Link(math.inf), Link(1000.0)))
+    rows = [
+        Work(math.inf, client, client + 1, USED, 1, 0, 0, 0, 1, 1, 1.0, 0.0, 0.0, math.inf,
+             math.inf, math.inf, math.inf)
+        for client in range(2)
+    ]  # fmt: skip
+    line.begin(rows)
+    line.stages.begin(
+        0.0, Works.of(rows), Traffic(0, 1000), population, np.full(2, math.inf), ahead=False
+    )
+    assert list(line.all_over(1.0)) == []
+    line.break_off(rows[1:])
+    assert [(work.client, work.over_s) for work in line.all_over(9.0)] == [(0, 1.5)]
+    assert not line.open
 
 
 @pytest.fixture(scope="module")
