@@ -51,6 +51,10 @@ class GIANT(Whole):
     It is for clients with similar data, where H_i stands for the Hessian of all; without a line
     search it may diverge where it does not.
 
+    A line search compares values of F, so that it ends where they differ by rounding alone: x is
+    then within about sqrt(2^-52 F / curvature) of the minimum, and which last step is taken depends
+    on the processor. Without one x goes on to the rounding of x itself.
+
     ``communications`` counts the exchanges, as in ``disco``.
 
     In time a direction is charged as p / 4 passes over the rows, as a Hessian is in ``disco``, and

@@ -14,6 +14,7 @@ import numpy as np
 
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
@@ -257,10 +258,11 @@ def events_of(
         "loss": losses,
         "steps": works.steps,
     }
-    if run.overlaps:
+    columns = names(run.event_columns)
+    if "version" in columns:
         events["version"] = works.version
         events["staleness"] = np.where(works.status == USED, newest - works.version, -1)
-    if run.participation.selection.repeats and not run.training.algorithm.asynchronous:
+    if "draws" in columns:
         events["draws"] = works.drawn
     return events
 

@@ -15,6 +15,8 @@ from rayfed.clients.excerpt import Excerpt
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import Column
+from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.measures.evaluation import MANY, Evaluation, Scored
 from rayfed.engine.measures.heterogeneity import Heterogeneity
 from rayfed.engine.measures.personal import Thinning, reported
@@ -288,6 +290,12 @@ class Run:
     def overlaps(self) -> bool:
         """Whether work may end in a later row than the one in which it began."""
         return self.training.algorithm.asynchronous or self.participation.late == "stale"
+
+    @property
+    def event_columns(self) -> tuple[Column, ...]:
+        """The columns of its events."""
+        repeats = self.participation.selection.repeats and not self.training.algorithm.asynchronous
+        return (*EVENTS, *(VERSIONS if self.overlaps else ()), *(DRAWS if repeats else ()))
 
     @property
     def top(self) -> bool:

@@ -90,6 +90,7 @@ def check_same(
     for run in runs:
         held = _held(folder, run)
         if not held:
+            _check_begun(folder, run)
             continue
         unknown += "identity" not in held
         try:
@@ -98,8 +99,7 @@ def check_same(
         except ScenarioError:
             if not _is_misplaced(folder / run.folder, held):  # else it is mended
                 raise
-            if _begun_as(folder / run.folder, run):
-                _check_reached(folder, run)
+            _check_begun(folder, run)
         else:
             _check_ending(folder, run, held)
     if not unknown:
@@ -238,10 +238,12 @@ def _is_misplaced(run: Path, held: Mapping[str, Any]) -> bool:
     return bool(made and known and made not in known)
 
 
-def _begun_as(folder: Path, run: Run) -> bool:
-    """Return whether a checkpoint is of this very run, whatever the record beside it says."""
-    made = Checkpoints(folder / "checkpoint").identity() if _round(folder) else None
-    return made is not None and made in digests_of(run.record)
+def _check_begun(folder: Path, run: Run) -> None:
+    """Refuse fewer rounds than a checkpoint of this very run has; its record says nothing."""
+    checkpoints = Checkpoints(folder / run.folder / "checkpoint")
+    made = checkpoints.identity() if _round(folder / run.folder) else None
+    if made is not None and made in digests_of(run.record):
+        _check_reached(folder, run)
 
 
 def _check_changes(folder: Path, run: Run, found: Sequence[Change]) -> None:

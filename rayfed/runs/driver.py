@@ -76,7 +76,7 @@ class Driver:
             out / run.folder,
             thinning=run.thinning,
             declared=declared,
-            overlaps=run.overlaps,
+            events=run.event_columns,
             identities=digests_of(run.record),
         )
         self.loop = loop_of(run, executor)

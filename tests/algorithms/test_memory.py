@@ -122,7 +122,7 @@ def test_methods_that_ask_for_f_end_at_its_minimum(tmp_path, weighting):
     methods = [
         {"name": "gradient-descent", "lr": 0.3},
         {"name": "fedhybrid", "newton": OWN, "mu": 1.0, "alpha_newton": 0.5, "beta_newton": 0.5},
-        {"name": "giant"},
+        {"name": "giant", "line_search": False},  # one by values of F ends within their rounding
     ]
     result = study(tmp_path, rows_that_differ(), methods, 120, weighting)
     wanted = minimum(rows_that_differ(), weighting == "size")

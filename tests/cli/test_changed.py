@@ -136,6 +136,15 @@ def test_fewer_rounds_than_its_checkpoint_beside_the_record_of_another_run(comma
     )
 
 
+def test_fewer_rounds_than_its_checkpoint_beside_an_empty_record(command, study):
+    assert command("resume", study, "--no-page")[0] == 0
+    (study / RUN / "run.json").write_bytes(b"")
+    edit(study, lambda held: held.update(rounds=5))
+    assert refused(command, study) == (
+        f"{RUN}: found rounds: 5, but it is after round 20; give at least 20, or run the study anew"
+    )
+
+
 def test_fewer_rounds_but_more_than_its_checkpoint(command, study, tmp_path, assert_same):
     edit(study, lambda held: held.update(rounds=11))
     assert command("resume", study, "--no-page")[0] == 0

@@ -48,6 +48,14 @@ def test_events_say_how_often_a_client_was_drawn_and_so_counts(tmp_path):
     np.testing.assert_allclose(result.rounds.loss[1:], losses, rtol=1e-12)
 
 
+def test_a_round_without_any_event_has_the_columns_of_others(tmp_path):
+    """Nothing is over after half a second; the run leaves three works, in one, two or three."""
+    made = study(tmp_path, deadline_s=0.5, late="stale")
+    result = rayfed.run({**made, "rounds": 1}, out=tmp_path / "out", page=False)
+    assert (result.events.status == "unfinished").all()
+    assert result.events.draws.sum() == 3
+
+
 def test_late_work_says_how_often_its_client_was_drawn_after_a_resume_too(tmp_path, assert_same):
     made = study(tmp_path, deadline_s=2.0, late="stale")
     plan = api.prepare(api.read(made))

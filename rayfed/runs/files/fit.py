@@ -47,7 +47,7 @@ def draw(run: Run, tables: Mapping[str, Any], folder: Path) -> bool:
         with np.load(folder / "model.npz", allow_pickle=False) as arrays:
             x = arrays["x"]
         rows = some_rows(run, tables, last_round(folder))
-        picture = run.training.problem.picture(x, *rows)
+        picture = None if rows is None else run.training.problem.picture(x, *rows)
         if picture is not None:
             publish_npz(folder / FIT, picture.arrays())
         return picture is not None
@@ -64,11 +64,11 @@ def last_round(folder: Path) -> int:
     return int(values(rounds, "round")[-1])
 
 
-def some_rows(run: Run, tables: Mapping[str, Any], round: int = 0) -> tuple[Array, Array]:
+def some_rows(run: Run, tables: Mapping[str, Any], round: int = 0) -> tuple[Array, Array] | None:
     """Return at most `MOST` of the rows that accuracy is measured on, X (n, d) and y (n,).
 
     Which rows depends on the seed and the data alone, so that all algorithms show the same. They
-    are as they are in a round, where rows change.
+    are as they are in a round, where rows change. None if those who are evaluated hold none.
     """
     part = "train" if run.measuring.scored == "training" else "test"
     views, ids = run.federation.views, run.measuring.evaluated
@@ -78,6 +78,8 @@ def some_rows(run: Run, tables: Mapping[str, Any], round: int = 0) -> tuple[Arra
     shards = view.with_table(tables).shards.at(round)
     ends = np.cumsum(shards.sizes(ids, part))
     total = int(ends[-1])
+    if not total:
+        return None
     order = Key(run.seed, "fit").permutation(total)
     chosen = np.sort(order(np.arange(min(MOST, total))))
     owners = np.searchsorted(ends, chosen, side="right")

@@ -23,7 +23,7 @@ from rayfed.clients.store import StateRows
 from rayfed.core import parquet
 from rayfed.core.announced import PARTS, header, line_of
 from rayfed.core.arrays import Array
-from rayfed.core.columns import Column, by_name
+from rayfed.core.columns import Column, by_name, names
 from rayfed.core.entries import Damaged, Entry, check, sealed
 from rayfed.engine import columns
 from rayfed.engine.measures.personal import Thinning
@@ -34,9 +34,6 @@ from rayfed.runs.files import store
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 from rayfed.runs.logger import logger
 
-EVENTS = parquet.schema(columns.EVENTS)
-ARRIVALS = parquet.schema((*columns.EVENTS, *columns.VERSIONS))
-DRAWS = parquet.schema(columns.DRAWS)
 PERSONAL = parquet.schema(columns.OWN_MODELS)
 OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
 """Files that are written at the end of a run, beside its tables."""
@@ -151,8 +148,8 @@ class Records:
         Which evaluations of the clients' own models are kept; None if clients have none.
     declared : iterable of Column
         Columns of ``rounds`` that the plug-ins of the run declare.
-    overlaps : bool
-        Whether events have the columns of runs in which work may end in a later row.
+    events : iterable of Column
+        Columns of ``events``.
     identities : sequence of str
         As for `Checkpoints`.
     """
@@ -163,7 +160,7 @@ class Records:
         every_s: float = 0.9,
         thinning: Thinning | None = None,
         declared: Iterable[Column] = (),
-        overlaps: bool = False,
+        events: Iterable[Column] = columns.EVENTS,
         identities: Sequence[str] = (),
     ) -> None:
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
@@ -172,12 +169,13 @@ class Records:
         self.named = False  # whether the folder's name is on the disk
         # A row of `rounds` is written last, so that no row lacks its events or personal models.
         makes: dict[str, Callable[[list[Any]], pa.Table]] = {
-            "events": EventsTable(overlaps),
+            "events": (event_table := EventsTable(events)),
             "personal": _personal_table,
             "rounds": RoundsTable(declared),
         }
         if thinning is None:
             del makes["personal"]
+        self.unfinished = partial(_with_unfinished, event_table)
         self.tables = {}
         for name, make in makes.items():
             Table.recover(folder / f"{name}.parquet")
@@ -266,7 +264,7 @@ class Records:
             "rounds": partial(_with_last, closed), "events": _unchanged,
         }  # fmt: skip
         if unfinished is not None:
-            changes["events"] = partial(_with_unfinished, unfinished)
+            changes["events"] = partial(self.unfinished, unfinished)
         if self.thinning and personal:
             changes["personal"] = partial(_thinned, self.thinning, personal)
         self._compact(changes, recorded)
@@ -438,27 +436,28 @@ class EventsTable:
 
     Parameters
     ----------
-    overlaps : bool
-        Whether it has the columns of runs in which work may end in a later row.
+    declared : iterable of Column
+        Its columns.
     """
 
-    def __init__(self, overlaps: bool = False) -> None:
-        self.schema = ARRIVALS if overlaps else EVENTS
+    def __init__(self, declared: Iterable[Column]) -> None:
+        self.schema = parquet.schema(declared)
+        overlaps = set(names(columns.VERSIONS)) <= set(self.schema.names)
         self.status = list(STATUS) if overlaps else list(STATUS[:UNFINISHED])
 
     def __call__(self, events: list[Events]) -> pa.Table:
         """Return events as a table."""
         if not events:
             return self.schema.empty_table()
-        drawn = set(DRAWS.names) <= set(events[0])
-        schema = pa.unify_schemas([self.schema, DRAWS]) if drawn else self.schema
-        arrays = {name: np.concatenate([part[name] for part in events]) for name in schema.names}
-        return parquet.table(arrays | {"status": (arrays["status"], self.status)}, schema)
+        arrays = {
+            name: np.concatenate([part[name] for part in events]) for name in self.schema.names
+        }
+        return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
 
 
-def _with_unfinished(unfinished: Events, whole: pa.Table) -> pa.Table:
+def _with_unfinished(make: EventsTable, unfinished: Events, whole: pa.Table) -> pa.Table:
     """Add the works that are left unfinished; applying it twice changes nothing."""
-    return pa.concat_tables([_ended(whole), EventsTable(overlaps=True)([unfinished])])
+    return pa.concat_tables([_ended(whole), make([unfinished])])
 
 
 def _ended(whole: pa.Table) -> pa.Table:

@@ -230,6 +230,7 @@ def resume_edited(
     undo = EDITS[edit.kind](study, dice)
     if undo is None:
         return None, []
+    allowed = edit.kind in EXTENSIONS and not _is_mistake(study)
     try:
         wrong = _refusal(study.folder)
         if wrong is None:
@@ -238,7 +239,7 @@ def resume_edited(
             wrong += _wrong_if_accepted(study)
     finally:
         undo()
-    if edit.kind in EXTENSIONS or not begun:
+    if allowed or not begun:
         wrong.append("it was refused")
     resumed(study.folder)
     return "refused", wrong + list(_unlike(calm, study.folder))
@@ -248,9 +249,7 @@ def _wrong_if_accepted(study: Begun) -> Iterator[str]:
     """Yield what is wrong where a user accepts what has changed; a run may fail by it."""
     folder = study.aside / "accepted"
     shutil.copytree(study.folder, folder)
-    try:
-        api.prepare(api.read(folder / study.file.name))
-    except RayfedError:  # it is a mistake, which cannot be accepted
+    if _is_mistake(study):  # which cannot be accepted
         return
     resumed(folder, accept=True)
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*/run.json"))]
@@ -259,6 +258,15 @@ def _wrong_if_accepted(study: Begun) -> Iterator[str]:
         yield f"an accepted change: the runs are {ends}"
     if not any(held.get("changes") for held in records):
         yield "an accepted change is not noted"
+
+
+def _is_mistake(study: Begun) -> bool:
+    """Return whether a study that asked for all of it at once is refused, too."""
+    try:
+        api.prepare(api.read(study.file))
+    except RayfedError:
+        return True
+    return False
 
 
 def _refusal(folder: Path) -> list[str] | None:

@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.core import parquet
 from rayfed.core.errors import LONGEST, RayfedError
 from rayfed.engine.rows import NOT_FINITE
 from rayfed.engine.run import Run
 from rayfed.engine.state import COUNTS
 from rayfed.engine.works import STATUS
-from rayfed.runs.files.records import EVENTS
 from rayfed.study.forecast.checks import first_ask
 from rayfed.testing.chaos.hosts import Traffic
 from rayfed.testing.chaos.sent import check_bytes, check_ends
@@ -113,7 +113,7 @@ class Ended:
         """The table of events."""
         parts = self.folder / "events.parquet"
         if not any(parts.iterdir()):
-            return EVENTS.empty_table().to_pandas()
+            return parquet.schema(self.run.event_columns).empty_table().to_pandas()
         return pd.read_parquet(parts)
 
     @cached_property

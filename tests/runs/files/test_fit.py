@@ -1,6 +1,7 @@
 """The fit: which rows are drawn, when, and what happens where there is nothing to draw."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +49,23 @@ def test_few_rows_are_all_drawn_and_are_those_held_out():
     X, y, plan = rows_of(study(LINE))
     assert len(y) == 10
     same_rows((X, y), table_of(plan, "test"))
+
+
+def test_of_clients_that_hold_out_no_rows_nothing_is_drawn(tmp_path):
+    made = study(LINE) | {"partition": {"name": "sizes", "mean": 2, "seed": 3}}
+    made |= {"clients": {"count": 20}}
+    folder = rayfed.run(made, out=tmp_path / "o", page=False).folder / "fedavg-seed0"
+    (folder / "fit.npz").unlink()
+    plan = api.prepare(api.read(made))
+    (run,) = plan.runs
+    without = np.flatnonzero(
+        run.federation.views.evaluation.shards.sizes(np.arange(20), "test") == 0
+    )
+    assert len(without)
+    run = replace(run, measuring=replace(run.measuring, evaluated=without))
+    assert fit.some_rows(run, plan.tables) is None
+    assert not fit.draw(run, plan.tables, folder)
+    assert not (folder / "log.txt").exists()
 
 
 def test_without_held_out_rows_the_training_rows_are_drawn():
