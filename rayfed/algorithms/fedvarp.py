@@ -14,7 +14,7 @@ from annotated_types import Gt
 
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Round
-from rayfed.core.arrays import Array, like
+from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
@@ -55,16 +55,11 @@ class FedVARP(memory.Remembering):
     One of two clients takes part, moves by 3, and had y = 1 as the other still has: ybar = 1,
     v = (3 - 1) + 1 = 3, and the new memory is (3 + 1) / 2 = 2.
 
-    >>> from rayfed.messages import Reply
-    >>> round = FedVARP().round({"x": np.array([5.0]), "memory": np.array([1.0])})
-    >>> ask = next(round)
-    >>> one, change = np.ones(1), {"change": np.array([3.0 - 1.0])}
-    >>> try:
-    ...     round.send(Reply(np.arange(1), one, change, {}, np.ones(1, int), population=2))
-    ... except StopIteration as end:
-    ...     state = end.value[0]
-    >>> state["x"], state["memory"]
-    (array([2.]), array([2.]))
+    >>> from rayfed.testing import answer, reply
+    >>> state = {"x": np.array([5.0]), "memory": np.array([1.0])}
+    >>> change = reply({"change": [3.0 - 1.0]}, ids=[0], population=2)
+    >>> answer(FedVARP(), state, change).state
+    {'x': array([2.]), 'memory': array([2.])}
     """
 
     name: ClassVar[str] = "fedvarp"
@@ -80,33 +75,18 @@ class FedVARP(memory.Remembering):
         return {"y": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta - s k y (K, p), keep y for later."""
-        y, s = clients.state["y"], memory.scale(self.local, clients.round)
-        y = self._weighing.remembered(clients, y)
-        k = like(memory.lengths(clients)[:, None], y)
+        """Client half: local steps from x (p,); upload Delta - y (K, p), keep Delta as y."""
+        y = memory.Stretched(clients, self.local, self._weighing)
         local = clients.solve(x)
         delta = x - local.x
-        values = {"change": delta - s * k * y}
-        if self._weighing.drawn:
-            values["kept"] = self._weighing.times(clients, values["change"])
-        elif self._weighing.by_size:
-            values["share"] = self._weighing.shares(clients)
-        y = (1 - k) * y + delta / s
-        return Upload(values, {"y": y, **self._weighing.kept(clients)}, loss=local.loss)
+        return Upload(y.sent(delta - y.now), y.kept(delta), loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server half: the mean change on top of the memory, which takes it up afterwards."""
         x, ybar, weighing = state["x"], state["memory"], self._weighing
-        up, plain = {"change": x.size}, () if weighing.by_size else ("change",)
-        if weighing.drawn:
-            up, plain = {**up, "kept": x.size}, ("kept",)
-        elif weighing.by_size:
-            up = {**up, "share": 1}
+        up, plain = weighing.uploads(x.size)
         reply = yield Ask("train", send={"x": x}, up=up, plain=plain)
-        change, s = reply.mean["change"], memory.scale(self.local, reply.round)
-        v = change + s * weighing.present(ybar, reply.growth)
-        # sum over the participants of w_i (y_i+ - y_i) over sum_j w_j of all clients
-        kept = reply.mean.get("kept", change)
-        counted = float(reply.each["share"].sum()) if "share" in reply.each else len(reply.ids)
-        after = ybar + counted / reply.population / s * kept
+        s = memory.scale(self.local, reply.round)
+        v = reply.mean["change"] + s * weighing.present(ybar, reply.growth)
+        after = ybar + weighing.mean_change(reply, s)
         return {"x": x - self.server_lr * v, "memory": after}, {}

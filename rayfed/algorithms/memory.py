@@ -90,6 +90,32 @@ class Weighing:
         """
         return memory / growth if self.changes else memory
 
+    def uploads(self, size: int) -> tuple[dict[str, int], tuple[str, ...]]:
+        """Return what clients upload of a change (p,), and which of it has a plain mean."""
+        if self.drawn:
+            return {"change": size, "kept": size}, ("kept",)
+        if self.by_size:
+            return {"change": size, "share": 1}, ()
+        return {"change": size}, ("change",)
+
+    def sent(self, clients: Clients, change: Array) -> dict[str, Array]:
+        """Return the uploads of clients that changed by so much (K, p)."""
+        values = {"change": change}
+        if self.drawn:
+            values["kept"] = self.times(clients, change)
+        elif self.by_size:
+            values["share"] = self.shares(clients)
+        return values
+
+    def mean_change(self, reply: Reply, scale: float) -> Array:
+        """Return by how much the mean over all clients changes by a reply.
+
+        It is sum_i w_i (change_i) / sum_j w_j, over `scale`.
+        """
+        counted = float(reply.each["share"].sum()) if "share" in reply.each else len(reply.ids)
+        mean = reply.mean["kept" if self.drawn else "change"]
+        return counted / reply.population / scale * mean
+
     def first(self) -> dict[str, Array]:
         """Return what every client keeps before its first time, beside what is remembered."""
         return {_COUNTED: np.zeros(1)} if self.changes else {}
@@ -97,6 +123,41 @@ class Weighing:
     def kept(self, clients: Clients) -> dict[str, Array]:
         """Return what clients keep (K, 1) when they have taken part."""
         return {_COUNTED: clients.mass[:, None]} if self.changes else {}
+
+
+class Stretched:
+    """What clients remember of their last update, y (K, p), as long as their update of now.
+
+    It is kept for the learning rate of round 1 and the mean number of steps.
+
+    Parameters
+    ----------
+    clients : Clients
+        With ``y`` in their state.
+    local : Solver
+    weighing : Weighing
+
+    Attributes
+    ----------
+    now : (K, p) array
+        y for the learning rate and the number of steps of this round.
+    """
+
+    def __init__(self, clients: Clients, local: Solver, weighing: Weighing) -> None:
+        self.clients, self.weighing = clients, weighing
+        self.y = weighing.remembered(clients, clients.state["y"])
+        self.rate = scale(local, clients.round)
+        self.length = like(lengths(clients)[:, None], self.y)
+        self.now = self.rate * self.length * self.y
+
+    def sent(self, change: Array) -> dict[str, Array]:
+        """Return the uploads of clients whose update differs by so much (K, p)."""
+        return self.weighing.sent(self.clients, change)
+
+    def kept(self, update: Array) -> dict[str, Array]:
+        """Return what the clients keep of an update (K, p); more or fewer steps are taken away."""
+        y = (1 - self.length) * self.y + update / self.rate
+        return {"y": y, **self.weighing.kept(self.clients)}
 
 
 @dataclass(frozen=True, kw_only=True)
