@@ -13,10 +13,10 @@ from rayfed.population import Crash, Network, Server
 from rayfed.selection import All, Selection
 from rayfed.study.scenario.participation import Participation
 from rayfed.study.scenario.parts import Evaluate
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.own import STANDS_IN, TASKS, network, table_file
-from rayfed.testing.chaos.tables import SOLVERS, weights
-from rayfed.testing.chaos.trial import Scenario, fits, settings
+from tests.chaos.dice import Dice
+from tests.chaos.own import STANDS_IN, TASKS, network, table_file
+from tests.chaos.tables import SOLVERS, weights
+from tests.chaos.trial import Scenario, fits, settings
 
 MOST_CLIENTS = 9
 MOST_ROUNDS = 6
