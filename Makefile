@@ -56,7 +56,7 @@ digests: $(VENV)/installed-dev
 	$(BIN)/python -m scripts.golden --write
 
 chaos: $(VENV)/installed-dev
-	$(BIN)/python -m rayfed.testing.chaos $(if $(SEED),--seed $(SEED),--number $(N)) $(CHAOS)
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED),--number $(N)) $(CHAOS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check

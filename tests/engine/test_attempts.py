@@ -14,8 +14,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.cohort import Waiting
 from rayfed.engine.timeline import Timeline, fate, settled
 from rayfed.engine.works import Work
-from rayfed.testing.chaos.case import Case, run_case
-from rayfed.testing.chaos.faults import Fault
+from tests.chaos.case import Case, run_case
+from tests.chaos.faults import Fault
 
 USED, LATE, DROPPED = range(3)
 NAMES = ("used", "late", "dropped")

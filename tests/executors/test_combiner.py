@@ -10,8 +10,8 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.loops import loop_of
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.testing.cluster import Node, Stored, no_ray, pool, stored
 from rayfed.testing.studies import LOCAL, mixed
+from tests.fakes.cluster import Node, Stored, no_ray, pool, stored
 
 
 @pytest.fixture(autouse=True)

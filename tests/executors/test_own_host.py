@@ -14,8 +14,8 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.executors.wire import Wire
 from rayfed.runs.backend import Silent
 from rayfed.runs.ray import backend as ray_runs
-from rayfed.testing.cluster import Node, no_ray, pool, stored
 from rayfed.testing.studies import LOCAL, mixed
+from tests.fakes.cluster import Node, no_ray, pool, stored
 
 COUNT = 23
 METHODS = [

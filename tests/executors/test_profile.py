@@ -10,7 +10,7 @@ from rayfed.engine.loops import loop_of
 from rayfed.executors.profile import STEPS, Profile
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.testing.cluster import Node, no_ray, pool, stored
+from tests.fakes.cluster import Node, no_ray, pool, stored
 
 
 class Steps:

@@ -10,8 +10,8 @@ import yaml
 
 import rayfed
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.nodes import Nodes
 from tests.contract.test_placement import wait_for
+from tests.fakes.nodes import Nodes
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 

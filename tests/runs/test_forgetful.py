@@ -7,8 +7,8 @@ import pytest
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
-from rayfed.testing.disk import Down, ForgetfulDisk
 from rayfed.testing.studies import mixed
+from tests.fakes.disk import Down, ForgetfulDisk
 
 
 def driver(plan, out):

@@ -1,11 +1,11 @@
 """Runs whose clients move while they go on: to nodes that come, and away from those that go."""
 
 from rayfed import api
-from rayfed.testing.chaos.faults import Attempt
-from rayfed.testing.chaos.hosts import ChangingCluster
-from rayfed.testing.cluster import no_ray
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import LOCAL, mixed
+from tests.chaos.faults import Attempt
+from tests.chaos.hosts import ChangingCluster
+from tests.fakes.cluster import no_ray
 
 COMES, GOES, RESTARTS = 0.0, 0.5, 0.9
 

@@ -15,9 +15,9 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.arrivals import ArrivalLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
-from rayfed.testing.chaos.case import Case, run_case
-from rayfed.testing.chaos.faults import Fault
 from rayfed.testing.studies import LOCAL, mixed
+from tests.chaos.case import Case, run_case
+from tests.chaos.faults import Fault
 
 LR = 0.5
 

@@ -13,8 +13,8 @@ from rayfed.engine.stages import Overlap
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import LATE, USED, Work
 from rayfed.executors.serial import SerialExecutor
-from rayfed.testing.chaos.case import Case, run_case
-from rayfed.testing.chaos.faults import Fault
+from tests.chaos.case import Case, run_case
+from tests.chaos.faults import Fault
 
 DOWN_S, UP_S = 2.0, 4.0
 NETWORK = {"down_mbps": 32e-6, "up_mbps": 16e-6}  # for the 8 bytes of a model

@@ -3,8 +3,8 @@
 from rayfed import api
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.outcome import record
-from rayfed.testing.disk import Disk
 from rayfed.testing.studies import drive, mixed
+from tests.fakes.disk import Disk
 
 
 def test_what_a_full_disk_does_not_take_is_made_by_a_resume(tmp_path):

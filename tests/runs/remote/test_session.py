@@ -14,8 +14,8 @@ from rayfed.runs.remote.names import OWNER
 from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.owner import Owner
 from rayfed.runs.remote.staging import Staging
-from rayfed.testing.bucket import bucket
 from rayfed.testing.studies import mixed
+from tests.fakes.bucket import bucket
 from tests.runs.remote.machine import URL
 
 STUDY = mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2, "batch": 4}}])

@@ -6,8 +6,8 @@ from unittest import mock
 import pytest
 
 from rayfed.runs.files import store
-from rayfed.testing.bucket import bucket
-from rayfed.testing.disk import Down
+from tests.fakes.bucket import bucket
+from tests.fakes.disk import Down
 from tests.runs.remote.machine import Machine
 
 RUN = "local-only-seed3"

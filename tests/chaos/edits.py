@@ -21,12 +21,12 @@ from rayfed import api
 from rayfed.core.errors import RayfedError
 from rayfed.runs.files.folder import LOCK
 from rayfed.study.plan.plan import Plan
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.faults import Attempt, Fault, resumed, strike
-from rayfed.testing.chaos.scenarios import places
-from rayfed.testing.chaos.words import wordy
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.disk import Disk, Down
+from tests.chaos.dice import Dice
+from tests.chaos.faults import Attempt, Fault, resumed, strike
+from tests.chaos.scenarios import places
+from tests.chaos.words import wordy
+from tests.fakes.disk import Disk, Down
 
 _OF_NO_RESULT = (
     "name", "description", "executor", "checkpoint", "clock", "search", "sweep", "cases", "grid",

@@ -29,12 +29,12 @@ from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import LOCK
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan.plan import Plan
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.hosts import ChangingCluster, LosingHosts
-from rayfed.testing.chaos.processes import RAYS, Running, set_executor
 from rayfed.testing.checks.common import require
-from rayfed.testing.cluster import no_ray
-from rayfed.testing.disk import Disk, Down, ForgetfulDisk
+from tests.chaos.dice import Dice
+from tests.chaos.hosts import ChangingCluster, LosingHosts
+from tests.chaos.processes import RAYS, Running, set_executor
+from tests.fakes.cluster import no_ray
+from tests.fakes.disk import Disk, Down, ForgetfulDisk
 
 _KEPT = ("scenario.yaml", LOCK)  # of the user, or without content
 _LONGEST_FULL = 60  # file operations

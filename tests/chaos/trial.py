@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.testing.chaos.dice import Dice, Settings, Undrawn
-from rayfed.testing.chaos.tables import ALWAYS, EXCLUSIVE, SKIPPED, table
+from tests.chaos.dice import Dice, Settings, Undrawn
+from tests.chaos.tables import ALWAYS, EXCLUSIVE, SKIPPED, table
 
 Scenario: TypeAlias = dict[str, Any]
 

@@ -4,18 +4,19 @@ import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from rayfed import api
-from rayfed.testing.chaos.__main__ import main
-from rayfed.testing.chaos.case import Outcome, run_seed
-from rayfed.testing.chaos.faults import FAULTS, Attempt, Fault, strike
-from rayfed.testing.chaos.processes import RAYS
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.disk import Disk
 from rayfed.testing.studies import mixed
+from tests.chaos.__main__ import main
+from tests.chaos.case import Outcome, run_seed
+from tests.chaos.faults import FAULTS, Attempt, Fault, strike
+from tests.chaos.processes import RAYS
+from tests.fakes.disk import Disk
 
 SEEDS = range(7000, 7005)
 
@@ -106,7 +107,7 @@ def test_the_command_repeats_a_seed(capsys):
 def test_every_campaign_has_cases_of_its_own_and_says_which(capsys, monkeypatch):
     run = []
     monkeypatch.setattr(
-        "rayfed.testing.chaos.__main__.run_seed",
+        "tests.chaos.__main__.run_seed",
         lambda seed, **how: run.append(seed) or Outcome(seed),
     )
     firsts = []
@@ -122,7 +123,8 @@ def test_every_campaign_has_cases_of_its_own_and_says_which(capsys, monkeypatch)
 def test_cases_run_in_several_processes():
     """What they call must be found in a module that they can import."""
     asked = ["--first", "0", "--number", "2", "--jobs", "2"]
-    command = [sys.executable, "-m", "rayfed.testing.chaos", *asked]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-m", "tests.chaos", *asked]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "2 cases, seeds 0 to 1" in done.stdout + done.stderr

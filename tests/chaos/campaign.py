@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from rayfed.testing.chaos.case import Outcome
+from tests.chaos.case import Outcome
 
 _MOST_REASONS = 10
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from rayfed.testing.chaos import kills, processes
-from rayfed.testing.chaos.kills import EXECUTORS, Campaign, Kill, Tally, in_turn, kinds
-from rayfed.testing.chaos.processes import RAYS, Running
+from tests.chaos import kills, processes
+from tests.chaos.kills import EXECUTORS, Campaign, Kill, Tally, in_turn, kinds
+from tests.chaos.processes import RAYS, Running
 
 
 def test_every_kind_of_kill_comes_as_often_and_under_another_executor():

@@ -10,7 +10,7 @@ from unittest import mock
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
-from rayfed.testing.disk import Down
+from tests.fakes.disk import Down
 
 PROTOCOL = "bucket"
 OPERATIONS = ("cp_file", "put_file", "rm_file")

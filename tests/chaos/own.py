@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rayfed.testing.chaos.dice import Dice
+from tests.chaos.dice import Dice
 
 TASKS: Mapping[str, int] = {
     "least-squares": 0, "logistic-regression": 2, "softmax-regression": 3, "mlp": 3, "network": 3,

@@ -27,19 +27,20 @@ from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Silent
 from rayfed.study.plan.plan import Plan
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.edits import Edit, drawn_edit, resume_edited
-from rayfed.testing.chaos.faults import Attempt, Fault, drawn, strike
-from rayfed.testing.chaos.hosts import Watched, divided
-from rayfed.testing.chaos.invariants import Ended, broken
-from rayfed.testing.chaos.nodes import WALL_S, Change, drawn_changes, run_on_nodes
-from rayfed.testing.chaos.remote import Blow, drawn_blows, run_at_url
-from rayfed.testing.chaos.scenarios import draw
-from rayfed.testing.chaos.trial import Scenario
-from rayfed.testing.chaos.words import failure_of, reason_of, wordy
-from rayfed.testing.cluster import no_ray, pool, stored
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.disk import Disk, Down
+from tests.chaos.dice import Dice
+from tests.chaos.edits import Edit, drawn_edit, resume_edited
+from tests.chaos.ended import Ended
+from tests.chaos.faults import Attempt, Fault, drawn, strike
+from tests.chaos.hosts import Watched, divided
+from tests.chaos.invariants import broken
+from tests.chaos.nodes import WALL_S, Change, drawn_changes, run_on_nodes
+from tests.chaos.remote import Blow, drawn_blows, run_at_url
+from tests.chaos.scenarios import draw
+from tests.chaos.trial import Scenario
+from tests.chaos.words import failure_of, reason_of, wordy
+from tests.fakes.cluster import no_ray, pool, stored
+from tests.fakes.disk import Disk, Down
 
 LONGEST_S = 60.0
 """Seconds of processor time that a case may take; a busy machine does not stretch them."""

@@ -1,4 +1,4 @@
-"""Real kills of studies that change their executor: ``python -m rayfed.testing.chaos.kills``.
+"""Real kills of studies that change their executor: ``python -m tests.chaos.kills``.
 
 Studies run in processes of their own, stretched by a wall clock. Their main process, a worker, a
 driver, a client actor or a server of Ray gets a signal at a random moment. Then each goes on under
@@ -25,8 +25,8 @@ from typing import Any
 
 import yaml
 
-from rayfed.testing.chaos.processes import SIGNALS, Running, set_executor
 from rayfed.testing.compare import assert_same_results
+from tests.chaos.processes import SIGNALS, Running, set_executor
 
 EXECUTORS: Mapping[str, Any] = {
     "serial": {"name": "serial"},
@@ -281,7 +281,7 @@ def _last(said: str) -> str:
 def main(given: Sequence[str] | None = None) -> int:
     """Kill studies; return 1 if anything was found."""
     parser = argparse.ArgumentParser(
-        prog="python -m rayfed.testing.chaos.kills", description="Kill studies, and resume them."
+        prog="python -m tests.chaos.kills", description="Kill studies, and resume them."
     )
     parser.add_argument("--number", "-n", type=int, default=60, help="kills (default: 60)")
     parser.add_argument("--seed", type=int, help="of the kills (default: any, printed)")

@@ -15,7 +15,7 @@ from rayfed.core.arrays import Array
 from rayfed.executors.base import Executor, Gathered, HostLost
 from rayfed.executors.profile import Profile
 from rayfed.executors.ray_pool import RayExecutor
-from rayfed.testing.cluster import Node, pool, stored
+from tests.fakes.cluster import Node, pool, stored
 
 
 @dataclass(frozen=True)

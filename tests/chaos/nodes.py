@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.nodes import Nodes
+from tests.chaos.dice import Dice
+from tests.fakes.nodes import Nodes
 
 WALL_S = 12.0
 """Seconds that a run is stretched to by a wall clock, so that changes come while it goes on."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from rayfed.clients.solvers.budget import LENGTHS
 from rayfed.core.plugins import find
-from rayfed.testing.chaos.dice import Dice
+from tests.chaos.dice import Dice
 
 SOLVERS = ("local", "tune", "head")
 """Settings of algorithms that are local solvers; those that an algorithm can use are drawn."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rayfed.testing.chaos.case import Case, run_case
-from rayfed.testing.chaos.scenarios import places
-from rayfed.testing.chaos.trial import Scenario
+from tests.chaos.case import Case, run_case
+from tests.chaos.scenarios import places
+from tests.chaos.trial import Scenario
 
 
 def shrunk(case: Case, finding: str) -> Case:

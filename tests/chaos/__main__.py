@@ -1,4 +1,11 @@
-"""The command of the campaign: ``python -m rayfed.testing.chaos``."""
+"""A campaign of random scenarios with random faults: ``python -m tests.chaos``.
+
+Each case is drawn from a seed: a small scenario made of any plug-ins that are found, another
+placement of its clients, and a sequence of faults. `check` must refuse the scenario in short lines,
+or it must run, keep what every result promises (`invariants`), and give the same bytes under the
+other placement and after the faults. ``make chaos`` runs many seeds, and ``make chaos SEED=123``
+repeats one.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +30,11 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from rayfed.core.errors import clipped
 from rayfed.core.plugins import find
 from rayfed.core.threads import one_thread
-from rayfed.testing.chaos.campaign import Campaign
-from rayfed.testing.chaos.case import Case, Outcome, run_seed
-from rayfed.testing.chaos.shrink import shrunk
+from tests.chaos.campaign import Campaign
+from tests.chaos.case import Case, Outcome, run_seed
+from tests.chaos.shrink import shrunk
 
-COMMAND = "python -m rayfed.testing.chaos"
+COMMAND = "python -m tests.chaos"
 _SEEDS = 10**9  # of which the first is drawn
 _SAY_EVERY = 100  # cases, where no progress bar is seen
 _SHARED_MEMORY = Path("/dev/shm")  # its fsync is free; what a disk keeps is simulated

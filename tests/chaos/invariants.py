@@ -1,125 +1,32 @@
-"""What every run keeps, whatever its scenario: checked on what it recorded.
+"""Invariants of every run, checked on what it recorded.
 
 An invariant is a function ``check_*`` of an `Ended` run that raises an AssertionError with what it
-found. All functions of this name are checked. They recompute what they can from the table of
-events, the population and the messages that were sent, not from the engine's own counts.
+found. All functions of this name, here and in `sent`, are checked. They recompute what they can
+from the table of events, the population and the messages that were sent, not from the engine's own
+counts.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.core import parquet
-from rayfed.core.errors import LONGEST, RayfedError
+from rayfed.core.errors import LONGEST
 from rayfed.engine.rows import NOT_FINITE
-from rayfed.engine.run import Run
-from rayfed.engine.state import COUNTS
 from rayfed.engine.works import STATUS
-from rayfed.study.forecast.checks import first_ask
-from rayfed.testing.chaos.hosts import Traffic
-from rayfed.testing.chaos.sent import check_bytes, check_ends
 from rayfed.testing.checks.common import require
-
-__all__ = ["Ended", "broken", "check_bytes", "check_ends", "invariants"]
+from tests.chaos import sent
+from tests.chaos.ended import Ended, last_line
 
 _POINTS = (0.0, 0.2, 0.5, 0.8, 0.999)  # of a piece of work at which its client must be there
-_ROUNDS = ("round", "time_s", "loss", "accuracy", *COUNTS)
 _SLACK = 1e-9
-_MEANT = f"{RayfedError.__module__}.{RayfedError.__qualname__}"
 _WAITED = "changes of availability"
 _APART = "or set disconnected to"  # of a graph that is drawn when its round comes
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that ended, and what it left.
-
-    Parameters
-    ----------
-    run : Run
-    folder : Path
-    traffic : mapping
-        What Asks sent, by run, round and number of the Ask.
-    """
-
-    run: Run
-    folder: Path
-    traffic: Mapping[tuple[str, int, int], Traffic]
-
-    @cached_property
-    def record(self) -> dict[str, Any]:
-        """What ``run.json`` holds."""
-        held: dict[str, Any] = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
-        return held
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run came to its end."""
-        return bool(self.record["status"] == "finished")
-
-    @property
-    def by_rounds(self) -> bool:
-        """Whether clients work in rounds; if not, a row is an update of the model."""
-        return not self.run.training.algorithm.asynchronous
-
-    @property
-    def apart(self) -> bool:
-        """Whether all work ends in the round in which it begins."""
-        return not self.run.overlaps
-
-    @cached_property
-    def ahead(self) -> bool:
-        """Whether clients may compute before they are asked."""
-        ask = first_ask(self.run)
-        return ask is not None and ask.overlap
-
-    @property
-    def stays(self) -> bool:
-        """Whether a client that goes away ends its work."""
-        return self.run.participation.interrupted == "drop"
-
-    @cached_property
-    def log(self) -> str:
-        """The log."""
-        path = self.folder / "log.txt"
-        return path.read_text(encoding="utf-8") if path.exists() else ""
-
-    @property
-    def meant(self) -> bool:
-        """Whether a client half ended the run by an error that says what is wrong."""
-        return _last(self.log).startswith(_MEANT)
-
-    @cached_property
-    def rounds(self) -> Any:
-        """The table of rounds."""
-        parts = self.folder / "rounds.parquet"
-        if not any(parts.iterdir()):  # it failed before its first row
-            return pd.DataFrame({name: pd.Series(dtype=np.float64) for name in _ROUNDS})
-        return pd.read_parquet(parts)
-
-    @cached_property
-    def events(self) -> Any:
-        """The table of events."""
-        parts = self.folder / "events.parquet"
-        if not any(parts.iterdir()):
-            return parquet.schema(self.run.event_columns).empty_table().to_pandas()
-        return pd.read_parquet(parts)
-
-    @cached_property
-    def clients(self) -> Any:
-        """The table of clients."""
-        return pd.read_parquet(self.folder / "clients.parquet")
 
 
 def broken(ended: Ended) -> Iterator[tuple[str, str]]:
@@ -135,7 +42,7 @@ def invariants() -> dict[str, Callable[[Ended], None]]:
     """Return the invariants by name."""
     return {
         name.removeprefix("check_"): value
-        for name, value in sorted(globals().items())
+        for name, value in sorted((globals() | vars(sent)).items())
         if name.startswith("check_")
     }
 
@@ -146,7 +53,7 @@ def check_status(ended: Ended) -> None:
     require(status in ("finished", "failed"), f"the status is {status}")
     require((why is None) == (status == "finished"), f"it {status}, and the reason is {why}")
     text = ended.log
-    require(ended.meant or "Traceback" not in text, f"the log holds a traceback: {_last(text)}")
+    require(ended.meant or "Traceback" not in text, f"the log holds a traceback: {last_line(text)}")
     require(why is None or (len(why) <= LONGEST and why.isprintable()), f"the reason is {why!r}")
     if status == "finished":
         failed = [line for line in text.splitlines() if re.search(r"could not|cannot", line)]
@@ -379,7 +286,3 @@ def _equal(found: Any, counted: Any, what: str) -> None:
     wrong = found.index[(found.to_numpy() != wanted.to_numpy())]
     if len(wrong):
         raise AssertionError(f"{what} of {wrong[0]}: {found[wrong[0]]}, counted {wanted[wrong[0]]}")
-
-
-def _last(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1]

@@ -7,12 +7,12 @@ import yaml
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.edits import EDITS, EXTENSIONS, Begun, Edit, resume_edited
-from rayfed.testing.chaos.faults import Attempt
-from rayfed.testing.chaos.own import table_file
-from rayfed.testing.disk import Disk
 from rayfed.testing.studies import mixed
+from tests.chaos.dice import Dice
+from tests.chaos.edits import EDITS, EXTENSIONS, Begun, Edit, resume_edited
+from tests.chaos.faults import Attempt
+from tests.chaos.own import table_file
+from tests.fakes.disk import Disk
 
 PAST_THE_END = 0.9
 
@@ -70,7 +70,7 @@ def test_results_of_other_inputs_are_noticed(plan, calm, tmp_path, monkeypatch):
     def ignore(folder, watch=None, *, accept=False):
         Attempt(plan, folder, operations).execute()
 
-    monkeypatch.setattr("rayfed.testing.chaos.edits.resumed", ignore)
+    monkeypatch.setattr("tests.chaos.edits.resumed", ignore)
     _, wrong = resume_edited(plan, folder, tmp_path / "a", Edit("value", 0.4, 4), operations)
     assert "are different" in wrong[0]
 
@@ -86,7 +86,7 @@ def test_a_refusal_that_changes_files_or_comes_too_often_is_noticed(
             raise ScenarioError("rounds", "Traceback")
         Attempt(plan, folder, operations).execute()
 
-    monkeypatch.setattr("rayfed.testing.chaos.edits.resumed", refuse)
+    monkeypatch.setattr("tests.chaos.edits.resumed", refuse)
     _, wrong = resume_edited(plan, folder, tmp_path / "a", Edit("more", 0.4, 4), operations)
     assert wrong == [
         "a refusal speaks of its programs: rounds: Traceback",

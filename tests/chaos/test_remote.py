@@ -4,10 +4,10 @@ import pytest
 
 from rayfed import api
 from rayfed.runs.remote.objects import Objects
-from rayfed.testing.chaos.faults import Attempt
-from rayfed.testing.chaos.remote import Blow, run_at_url
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import mixed
+from tests.chaos.faults import Attempt
+from tests.chaos.remote import Blow, run_at_url
 
 
 def test_machines_that_die_change_nothing(tmp_path):

@@ -1,17 +1,15 @@
-"""Whether the bytes that a run counts are those that it sent: invariants, see `invariants`."""
+"""Invariants of the bytes that a run counts: they are those that it sent."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rayfed.engine.budgets import Budgets
 from rayfed.testing.checks.common import require
-
-if TYPE_CHECKING:
-    from rayfed.testing.chaos.hosts import Traffic
-    from rayfed.testing.chaos.invariants import Ended
+from tests.chaos.ended import Ended
+from tests.chaos.hosts import Traffic
 
 _FAILED = ("late", "dropped")
 

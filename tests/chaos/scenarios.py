@@ -13,10 +13,10 @@ from rayfed.population import Crash, Network, Server
 from rayfed.selection import All, Selection
 from rayfed.study.scenario.participation import Participation
 from rayfed.study.scenario.parts import Evaluate
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.own import STANDS_IN, TASKS, network, table_file
-from rayfed.testing.chaos.tables import SOLVERS, weights
-from rayfed.testing.chaos.trial import Scenario, fits, settings
+from tests.chaos.dice import Dice
+from tests.chaos.own import STANDS_IN, TASKS, network, table_file
+from tests.chaos.tables import SOLVERS, weights
+from tests.chaos.trial import Scenario, fits, settings
 
 MOST_CLIENTS = 9
 MOST_ROUNDS = 6
@@ -101,11 +101,12 @@ class _Drawing:
         methods = [given["name"] for given, _ in algorithms]
         select = self.selection(methods, walking)
         by_rounds = not any(plugins.find("algorithms")[name].asynchronous for name in methods)
+        network = data["problem"]["name"] == "network"  # an update may take a second
         drift = self.drift(names, methods)
         scenario: Scenario = {
             "name": "chaos",
             "seeds": dice.some_of(range(100), 1 if dice.chance(0.95) else 2),
-            "rounds": dice.whole(1, MOST_ROUNDS if by_rounds else MOST_UPDATES),
+            "rounds": dice.whole(1, MOST_ROUNDS if by_rounds or network else MOST_UPDATES),
             **data,
             **({"drift": self.plugin("drifts", drift)} if drift else {}),
             "clients": self.clients(),

@@ -20,10 +20,10 @@ from rayfed.runs.remote.session import known
 from rayfed.runs.remote.snapshot import Unsettled
 from rayfed.runs.remote.staging import Staging
 from rayfed.study.plan.plan import Plan
-from rayfed.testing.bucket import Bucket, bucket
-from rayfed.testing.chaos.dice import Dice
-from rayfed.testing.chaos.faults import Attempt
-from rayfed.testing.disk import Down
+from tests.chaos.dice import Dice
+from tests.chaos.faults import Attempt
+from tests.fakes.bucket import Bucket, bucket
+from tests.fakes.disk import Down
 
 _URL = "bucket://store/study"
 _OPERATIONS = 60  # of the store; small studies have about as many

@@ -9,10 +9,11 @@ import pytest
 
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
-from rayfed.testing.chaos.faults import Attempt
-from rayfed.testing.chaos.hosts import Watched
-from rayfed.testing.chaos.invariants import Ended, broken, invariants
 from rayfed.testing.studies import mixed
+from tests.chaos.ended import Ended
+from tests.chaos.faults import Attempt
+from tests.chaos.hosts import Watched
+from tests.chaos.invariants import broken, invariants
 
 
 def run(scenario, out):

@@ -9,12 +9,12 @@ from pydantic import ValidationError
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.plugins import KINDS, find
 from rayfed.study.scenario.fields import model_of
-from rayfed.testing.chaos.__main__ import main
-from rayfed.testing.chaos.case import Case, Outcome
-from rayfed.testing.chaos.dice import Dice, Settings
-from rayfed.testing.chaos.shrink import shrunk
-from rayfed.testing.chaos.tables import ALWAYS, EXCLUSIVE, FETCHED, SKIPPED, table, weights
-from rayfed.testing.chaos.words import reason_of, wordy
+from tests.chaos.__main__ import main
+from tests.chaos.case import Case, Outcome
+from tests.chaos.dice import Dice, Settings
+from tests.chaos.shrink import shrunk
+from tests.chaos.tables import ALWAYS, EXCLUSIVE, FETCHED, SKIPPED, table, weights
+from tests.chaos.words import reason_of, wordy
 
 
 def test_a_seed_draws_one_case(tmp_path):
@@ -70,7 +70,7 @@ def test_a_case_shrinks_to_what_its_finding_needs(tmp_path, monkeypatch):
         found = "rounds" in case.scenario and "name" in case.scenario.get("problem", {})
         return Outcome(case.seed, findings=[("found", "it")] if found else [])
 
-    monkeypatch.setattr("rayfed.testing.chaos.shrink.run_case", run_case)
+    monkeypatch.setattr("tests.chaos.shrink.run_case", run_case)
     smaller = shrunk(case, "found")
     assert smaller.scenario == {
         "rounds": case.scenario["rounds"], "problem": {"name": case.scenario["problem"]["name"]}
@@ -89,7 +89,7 @@ def test_a_case_of_nodes_shrinks_to_the_changes_that_its_finding_needs(monkeypat
         return Outcome(case.seed, findings=[("nodes", "other bytes")] if found else [])
 
     for module in ("case", "shrink"):
-        monkeypatch.setattr(f"rayfed.testing.chaos.{module}.run_case", run_case)
+        monkeypatch.setattr(f"tests.chaos.{module}.run_case", run_case)
     assert main(["--seed", "5", "--nodes", "--shrink"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "# nodes: other bytes", "{}", "", "# faults: none", f"# changes of nodes: {drawn[-1]}",
