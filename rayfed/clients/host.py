@@ -11,13 +11,14 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rayfed.clients.half import ClientError
 from rayfed.clients.prints import DIRECT, Prints
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import PIECE, Room, StateRows, Store
-from rayfed.clients.task import ClientError, Task
+from rayfed.clients.task import Task
 from rayfed.core.arrays import Array
 from rayfed.core.machine import memory_bytes
 from rayfed.core.plugins import raised
@@ -40,6 +41,10 @@ def state_bytes(memory_gb: float | None) -> int:
 
 class UnknownRun(Exception):
     """The host does not know the run: it was started anew and must be restored."""
+
+
+class NotKept(Exception):
+    """A piece of work that was to be computed ahead is not there: it must be asked for anew."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,8 @@ class Host:
         send: Mapping[str, Array],
         prints: Prints,
     ) -> Partial | Failure:
-        task = Task(run.setup, run.store, run.stacks, request, send, key, prints, run.kept)
+        kept = _computed_ahead(run, request)
+        task = Task(run.setup, run.store, run.stacks, request, send, key, prints, kept)
         try:
             classes = run.classes if request.classes is None else request.classes
             branches = [b for r, m in classes for b in task.branch(r, m)]
@@ -160,3 +166,11 @@ class Host:
         if key not in self.runs:
             raise UnknownRun(key)
         return self.runs[key]
+
+
+def _computed_ahead(run: HostedRun, request: Request) -> dict[int, Mapping[str, Array]]:
+    """Return what was computed ahead of a request, by the place of the client in it."""
+    serials = [] if request.serials is None else request.serials.tolist()
+    if any(serial and serial not in run.kept for serial in serials):
+        raise NotKept
+    return {k: run.kept[serial] for k, serial in enumerate(serials) if serial}

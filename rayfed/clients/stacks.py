@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
+from rayfed.clients.arrangement import Arranged
 from rayfed.clients.grams import Grams
-from rayfed.core.arrays import Ints
 from rayfed.problems.base import Batch
 
 STACKS_BYTES = 2**28
@@ -28,14 +28,14 @@ class Stacks:
     ----------
     grams : Grams
         Gram matrices of the rows of single clients, which have a limit of their own.
-    arranged : dict of str to (key, arrays)
-        How the clients of the last request of each owner are stacked; see `Task`.
+    arranged : dict of str to (key, Arrangement)
+        The last request of each owner, and its arrangement.
     """
 
     def __init__(self, limit: int = STACKS_BYTES) -> None:
         self.limit = limit
         self.grams = Grams()
-        self.arranged: dict[str, tuple[Hashable, tuple[Ints, Ints, Ints]]] = {}
+        self.arranged: Arranged = {}
         self.held: OrderedDict[Hashable, Batch] = OrderedDict()
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.bytes = 0

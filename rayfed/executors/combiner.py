@@ -11,11 +11,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import ray
 
-from rayfed.clients.host import UnknownRun
+from rayfed.clients.host import NotKept, UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.store import StateRows
-from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
 from rayfed.core.threads import keep_one_thread
 from rayfed.core.tree import Class

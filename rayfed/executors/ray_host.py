@@ -12,12 +12,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import ray
 
-from rayfed.clients.host import Host, UnknownRun, state_bytes
+from rayfed.clients.host import Host, NotKept, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.store import StateRows
-from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
 from rayfed.core.threads import keep_one_thread
 from rayfed.core.tree import Class

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import ray
 
-from rayfed.clients.host import UnknownRun
+from rayfed.clients.host import NotKept, UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
-from rayfed.clients.task import NotKept
 from rayfed.core.arrays import Array
 from rayfed.core.tree import EVERY, Class
 from rayfed.executors.ahead import Ahead, needed, numbers

@@ -139,3 +139,12 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("RAYFED_SCRATCH", str(tmp_path / "missing"))
     with pytest.raises(ScratchError, match=r"missing cannot be used \(no such file"):
         Scratch(INITIAL)
+
+
+def test_a_store_costs_only_what_was_touched():
+    store = Store({"big": np.zeros(1000)}, Room(2**20))
+    store.get(np.array([5, 10**9]))
+    assert store.rows == {}
+    store.put(np.array([10**9]), {"big": np.ones((1, 1000))})
+    assert store.rows["big"].shape[0] <= 8
+    assert store.get(np.array([10**9, 5]))["big"].sum(axis=1).tolist() == [1000.0, 0.0]

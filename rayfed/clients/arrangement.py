@@ -1,0 +1,76 @@
+"""The arrangement of a request's clients in stacks: who may share one, and how many do."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from rayfed.clients import span
+from rayfed.clients.request import Request
+from rayfed.clients.setup import Setup
+from rayfed.core.arrays import Ints
+from rayfed.datasets.shards import Shards
+
+_HELD_OUT = {"evaluation": "test", "server": "test", "validation": "validation"}
+"""Which held-out rows client halves look at, by their owner."""
+
+
+class Arrangement(NamedTuple):
+    """The clients of a request, arranged in stacks.
+
+    Parameters
+    ----------
+    keys : (K,) array of int
+        Number of each client's stack: same group, same padded widths.
+    order : (K,) array of int
+        The clients' places by ascending id.
+    ids : (K,) array of int
+        Their ids in this order.
+    """
+
+    keys: Ints
+    order: Ints
+    ids: Ints
+
+    def places(self, ids: Ints) -> Ints:
+        """Return the places of some clients in the request."""
+        found: Ints = self.order[np.searchsorted(self.ids, ids)]
+        return found
+
+
+Arranged: TypeAlias = dict[str, tuple[Hashable, Arrangement]]
+"""By owner the last request that was arranged, and its arrangement."""
+
+
+def arrangement(request: Request, shards: Shards, known: Arranged) -> Arrangement:
+    """Return the arrangement of a request; the same clients may be asked round after round."""
+    recurs = (shards.version, request.ids.tobytes(), request.groups.tobytes())
+    last = known.get(request.owner)
+    if last is None or last[0] != recurs:
+        order = np.argsort(request.ids, kind="stable")
+        made = Arrangement(_keys(request, shards), order, request.ids[order])
+        last = known[request.owner] = recurs, made
+    return last[1]
+
+
+def _keys(request: Request, shards: Shards) -> Ints:
+    columns = [request.groups, shards.widths(request.ids)]
+    if request.owner in _HELD_OUT:
+        columns.append(shards.widths(request.ids, _HELD_OUT[request.owner]))
+    if all(len(c) == 0 or (c == c[0]).all() for c in columns):
+        return np.zeros(len(request.ids), dtype=np.int64)
+    _, keys = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return np.asarray(keys).ravel()
+
+
+def together(request: Request, setup: Setup, shards: Shards) -> int:
+    """Return how many clients to a stack, as the first one asked for; only speed depends on it."""
+    if request.owner != "algorithm":
+        return setup.block
+    solver, i = setup.solvers[int(request.groups[0])], request.ids[0]
+    fewest = span.fewest(solver, setup.problem, shards, i, setup.p)
+    if fewest is None or request.steps[0] < fewest:
+        return setup.block
+    return max(setup.block, span.block(shards, i, setup.p))

@@ -1,0 +1,204 @@
+"""The client half of an Ask: called for stacks of clients, and held to what its Ask declares."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rayfed.clients.clients import Clients
+from rayfed.clients.prints import Prints
+from rayfed.clients.request import GROUP, Request
+from rayfed.clients.setup import Setup
+from rayfed.core.arrays import Array, Ints, all_to_numpy, to_numpy
+from rayfed.core.errors import listed
+from rayfed.core.names import called
+from rayfed.core.plugins import defined_at, raised
+from rayfed.messages import Upload
+
+
+class ClientError(Exception):
+    """A client half raised, or sent what its Ask does not declare.
+
+    Parameters
+    ----------
+    client : int
+        The client's id.
+    trace : str
+        The original traceback; empty if nothing was raised.
+    reason : str
+        The error in one line, with the user's file and line.
+    """
+
+    def __init__(self, client: int, trace: str, reason: str) -> None:
+        super().__init__(client)
+        self.client, self.trace, self.reason = client, trace, reason
+
+    @classmethod
+    def of(cls, client: int, error: Exception) -> ClientError:
+        """Return the error of a client half that raised."""
+        return cls(client, "".join(traceback.format_exception(error)), raised(error))
+
+
+class Half:
+    """The client half of one Ask, on one host.
+
+    Parameters
+    ----------
+    setup : Setup
+        The run.
+    request : Request
+        The Ask.
+    send : mapping of str to array
+        What every client downloads.
+    key : str
+        Of the run.
+    prints : Prints
+        Where what client halves print goes.
+    """
+
+    def __init__(
+        self, setup: Setup, request: Request, send: Mapping[str, Array], key: str, prints: Prints
+    ) -> None:
+        self.setup, self.request, self.key, self.prints = setup, request, key, prints
+        given = setup.problem.arrays(send)
+        self.send = {name: _read_only(rows) for name, rows in given.items()}
+        self.work: Callable[..., Upload] = getattr(setup.owners[request.owner], request.work)
+
+    def call(self, clients: Clients, index: Ints) -> Upload:
+        """Return what a stack of clients uploads, in NumPy's arrays.
+
+        Parameters
+        ----------
+        clients : Clients
+        index : (K,) array of int
+            Their places in the request.
+
+        Raises
+        ------
+        ClientError
+            If the half raises, or does not do what its Ask declares. Where it raises, the error is
+            that of the first client for which it raises alone.
+        """
+        send = self._sent(index)
+        try:
+            with (
+                np.errstate(all="ignore"),  # a run that diverges is reported by the engine
+                self.prints.labelled(_Label(self.key, self.request.round, clients.ids)),
+            ):
+                before = _versions(send)
+                upload = self.work(clients, **send)
+                self._check_returned(upload, send, before)
+                if self.setup.problem.libraries:
+                    upload = _in_numpy(upload)
+        except ClientError:
+            raise
+        except Exception as error:
+            whole = error  # what is raised in its handler would be told together with it
+        else:
+            self._check(upload, len(index))
+            return upload
+        raise self._failure(clients, send, whole) from whole
+
+    def _sent(self, index: Ints) -> Mapping[str, Array]:
+        """Return what some of the request's clients download."""
+        if self.request.rows is None:
+            return self.send
+        rows = self.request.rows[index]
+        return {name: stack[rows] for name, stack in self.send.items()}
+
+    def _failure(
+        self, clients: Clients, send: Mapping[str, Array], whole: Exception
+    ) -> ClientError:
+        """Return the error of the first client that a half fails for alone, or of the first.
+
+        What a half prints for the others is not shown again.
+        """
+        for k in range(len(clients.ids) if len(clients.ids) > 1 else 0):
+            one = send
+            if self.request.rows is not None:
+                one = {name: rows[k : k + 1] for name, rows in send.items()}
+            try:
+                with np.errstate(all="ignore"), self.prints.muted():
+                    self.work(clients.only(k), **one)
+            except Exception as error:
+                return ClientError.of(int(clients.ids[k]), error)
+        return ClientError.of(int(clients.ids[0]), whole)
+
+    def _check_returned(
+        self, upload: Any, send: Mapping[str, Array], before: Mapping[str, Any]
+    ) -> None:
+        """Refuse what is no upload, and changes of what other clients are sent as well."""
+        if not isinstance(upload, Upload):
+            self._refuse(f"returns a {type(upload).__name__}; return Upload({{name: rows}})")
+        changed = [name for name, version in _versions(send).items() if version != before[name]]
+        if changed:
+            text = f"changes {listed(changed)} in place, which all clients are sent"
+            self._refuse(f"{text}; copy it first")
+
+    def _check(self, upload: Upload, k: int) -> None:
+        """Refuse an upload that differs from what the Ask declared: traffic must be honest."""
+        declared, initial = dict(self.request.up), self.setup.initial
+        sent = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
+        if upload.group is not None:
+            sent[GROUP] = 1
+        if sent != declared:
+            self._refuse(
+                f"declares the upload {declared} but sends {sent} (numbers per client); "
+                "correct `up` of its Ask"
+            )
+        for name, rows in upload.values.items():
+            if len(rows) != k:
+                self._refuse(f"sends '{name}' {rows.shape} for {k} clients; put clients first")
+        if upload.loss is not None and upload.loss.shape != (k,):
+            self._refuse(f"gives a loss {upload.loss.shape} for {k} clients; give each one number")
+        if upload.group is not None and upload.group.shape != (k,):
+            self._refuse(f"gives groups {upload.group.shape} for {k} clients; give each one number")
+        for name, rows in upload.state.items():
+            if name not in initial:
+                self._refuse(f"keeps '{name}', which `client_state` does not make; add it there")
+            if rows.shape != (k, *initial[name].shape):
+                wanted = (k, *initial[name].shape)
+                self._refuse(f"keeps '{name}' {rows.shape}; a row a client is {wanted}")
+
+    def _refuse(self, why: str) -> NoReturn:
+        """Blame the client half, under the name of its first client."""
+        who = type(self.setup.owners[self.request.owner]).__name__
+        at = defined_at(self.work)
+        text = f"{who}.{self.request.work} {why}" + (f" ({at})" if at else "")
+        raise ClientError(int(self.request.ids[0]), "", text)
+
+
+def _read_only(rows: Array) -> Array:
+    """Return an array that cannot be changed in place: all stacks of clients are sent the same."""
+    if isinstance(rows, np.ndarray) and rows.flags.writeable:
+        rows = rows.view()
+        rows.flags.writeable = False
+    return rows
+
+
+def _versions(send: Mapping[str, Array]) -> dict[str, Any]:
+    """Return how often tensors were changed in place; NumPy's arrays are read-only."""
+    return {name: getattr(rows, "_version", None) for name, rows in send.items()}
+
+
+def _in_numpy(upload: Upload) -> Upload:
+    """Return an upload as it travels: the server and the sums know NumPy's arrays alone."""
+    loss = None if upload.loss is None else to_numpy(upload.loss)
+    group = None if upload.group is None else to_numpy(upload.group)
+    return Upload(all_to_numpy(upload.values), all_to_numpy(upload.state), loss, group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """What stands in front of what a half prints; hardly any does, so it is made when asked for."""
+
+    key: str
+    round: int
+    ids: Ints
+
+    def __str__(self) -> str:
+        return f"{self.key}, round {self.round}, {called(self.ids)}"
