@@ -26,7 +26,7 @@ from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import Curve, curve, history
-from rayfed.report.searched import PARTS, Searched, text_of
+from rayfed.report.searched import Searched, text_of
 from rayfed.study.scenario.distributions import Distribution
 
 HEIGHT = 440
@@ -242,7 +242,7 @@ def _write(
 
 
 def draw_importance(searched: Searched) -> go.Figure:
-    """Draw how much of the trials' order each key alone explains; see `searched.rank_share`."""
+    """Draw how much each key decides whether a trial is good; see `Searched.importance`."""
     styles = algorithm_styles(searched.winners)
     shares = {label: searched.importance(label) for label in searched.labels}
     several = sum(bool(share) for share in shares.values()) > 1
@@ -251,15 +251,14 @@ def draw_importance(searched: Searched) -> go.Figure:
     for label, share in shares.items():
         if not share:
             continue
-        order = sorted(share, key=lambda key: -share[key])
-        names = [key.rpartition(".")[2] + (f" · {label}" if several else "") for key in order]
+        names = [key.rpartition(".")[2] + (f" · {label}" if several else "") for key in share]
         figure.add_bar(
-            x=[share[key] for key in order],
+            x=list(share.values()),
             y=names,
             orientation="h",
             width=0.5,
             marker={"color": styles[label].light},
-            text=[f"{100 * share[key]:.0f} %" for key in order],
+            text=[f"{100 * part:.0f} %" for part in share.values()],
             textposition="outside",
             textfont={"color": LIGHT["muted"]},
             cliponaxis=False,
@@ -267,9 +266,7 @@ def draw_importance(searched: Searched) -> go.Figure:
             meta={"name": label, "part": "share"},
         )
     figure.update_layout(margin={"l": 150, "r": 48, "t": 8, "b": 52}, barmode="overlay")
-    figure.update_xaxes(
-        range=[0, 1], tickformat=".0%", title_text="share of the variance of the trials' ranks"
-    )
+    figure.update_xaxes(range=[0, 1], tickformat=".0%", title_text="share of the importance")
     return figure.update_yaxes(autorange="reversed", showgrid=False)
 
 
@@ -363,12 +360,16 @@ class CoordinatesPanel(_SearchPanel):
 
 
 class ImportancePanel(_SearchPanel):
-    """A bar for each key: how much of the trials' order it alone explains."""
+    """A bar for each key: how much it decides whether a trial is good."""
 
     name: ClassVar[str] = "importance"
     section = Section.SEARCH
     rank = 20
     draws = (importance,)
+    how = (
+        "How much the values of a key in the best quarter of the trials differ from those in all "
+        "(PED-ANOVA of Optuna). The shares add up to 100 %, also where chance alone decides."
+    )
 
     @property
     def applies(self) -> bool:
@@ -384,18 +385,8 @@ class ImportancePanel(_SearchPanel):
             if shares:
                 key = max(shares, key=lambda key: shares[key])
                 name, share = key.rpartition(".")[2], units.number(100 * shares[key], 2)
-                texts.append(f"{name} explains {share} % of the order of {label}'s trials")
-        return f"By itself, {joined(texts)}"
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "Variance of the trials' ranks between quarters of a key's values, as a share of all "
-            "of it and corrected for chance (epsilon squared)"
-            f"; choices and up to {PARTS} values are compared one by one. What keys do together is "
-            "not seen."
-        )
+                texts.append(f"{name} with {share} % for {label}")
+        return f"The most important key is {joined(texts)}"
 
     def figure(self) -> go.Figure:
         """Return `figures.importance`."""
