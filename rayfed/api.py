@@ -521,7 +521,7 @@ def recorded(folder: Path, address: str | None = None, trust: bool = False) -> P
     if not (folder / "scenario.yaml").is_file():
         raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
     with of_study(folder, trust):
-        return prepare(read(folder / "scenario.yaml", (), address))
+        return prepare(read(folder / "scenario.yaml", (), address), folder)
 
 
 def check_unchanged(
@@ -585,8 +585,14 @@ def _runs_of(folder: Path, study: Study) -> list[str]:
     ]
 
 
-def prepare(study: Study) -> Plan:
+def prepare(study: Study, folder: Path | None = None) -> Plan:
     """Load the data and check everything; nothing is started or written.
+
+    Parameters
+    ----------
+    study : Study
+    folder : Path, optional
+        The result folder of a sweep that goes on: trials that began there are proposed no more.
 
     Raises
     ------
@@ -595,19 +601,19 @@ def prepare(study: Study) -> Plan:
     """
     begun = time.monotonic()
     with one_thread():
-        plan = _planned(study)
+        plan = _planned(study, folder)
     plan.cost(cpus()).check()
     taken = time.monotonic() - begun
     logger.info("%s: data loaded, %d runs planned in %.2f s", study.name, len(plan.runs), taken)
     return plan
 
 
-def _planned(study: Study) -> Plan:
+def _planned(study: Study, folder: Path | None) -> Plan:
     if not study.search:
         return make(study, expand(study))
     from rayfed.trials import prepare as prepare_sweep  # here: it imports pandas
 
-    return prepare_sweep(study)
+    return prepare_sweep(study, folder)
 
 
 def placed(plan: Plan) -> Plan:

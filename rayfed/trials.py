@@ -1,7 +1,8 @@
 """A sweep: trials are proposed, run and told, a batch at a time.
 
-What a trial reached is read from the folders of its runs. A sweep that was killed proposes the same
-trials again and runs those that are missing, so that it ends as if it had not been killed.
+What a trial chose and reached is read from the folders of its runs. A sweep that was killed takes
+the trials that it finds as they are and runs what is missing, so that it ends as if it had not been
+killed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rayfed.core.announced import read_table
+from rayfed.core.announced import read_table, run_folders
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.threads import one_thread
@@ -31,7 +33,7 @@ from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
 from rayfed.study import Study, plain
 from rayfed.study.plan.plan import Plan, Planner
-from rayfed.study.search.search import Search, Trial
+from rayfed.study.search.search import Recorded, Search, Trial
 
 TRIALS = "trials.csv"
 """File of a result folder that lists all trials."""
@@ -80,8 +82,14 @@ class Score:
     reason: str = ""
 
 
-def prepare(study: Study) -> SweepPlan:
+def prepare(study: Study, folder: Path | None = None) -> SweepPlan:
     """Check a sweep, load its data and plan the first batch; nothing is started or written.
+
+    Parameters
+    ----------
+    study : Study
+    folder : Path, optional
+        Of the sweep that goes on; its trials are those that began there.
 
     Raises
     ------
@@ -89,10 +97,28 @@ def prepare(study: Study) -> SweepPlan:
         If the scenario, its search or its data are wrong.
     """
     Objective.of(study)
-    search, planner = Search(study), Planner()
+    search, planner = Search(study, _recorded(study, folder) if folder else {}), Planner()
     first = tuple(search.propose())
     runs = _plan(search, planner, first)
     return SweepPlan(study, runs, planner.loader.tables, search, first, planner)
+
+
+def _recorded(study: Study, folder: Path) -> Recorded:
+    """Return the values of the trials that began in a folder, by algorithm and number.
+
+    Those of repetitions, which have no runs, are those of the trials that they repeat.
+    """
+    index, found = {label: k for k, label in enumerate(study.labels)}, {}
+    for held in map(record, run_folders(folder)):
+        if "trial" in held and held["label"] in index:
+            found[index[held["label"]], held["trial"]["number"]] = held["trial"]["values"]
+    with suppress(OSError, ValueError):  # it is written when a batch has ended
+        columns = ["algorithm", "trial", "same_as"]
+        told = pd.read_csv(folder / TRIALS, usecols=columns)[columns].dropna()
+        for label, number, first in told.itertuples(index=False):
+            if (index.get(label), first) in found:
+                found[index[label], number] = found[index[label], int(first)]
+    return found
 
 
 @dataclass(frozen=True)
@@ -206,7 +232,8 @@ class _Sweep:
             search.tell(batch, [self._told(score) for score in scores])
             self.told += batch
             publish_text(self.folder / TRIALS, self._table().to_csv(index=False))
-            batch = search.propose()
+            with one_thread():
+                batch = search.propose()
         return self.outcome
 
     def _run(self, trials: Sequence[Trial]) -> None:

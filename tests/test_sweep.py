@@ -20,6 +20,7 @@ from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.best import Aim, Best
 from rayfed.report.read.results import Results
 from rayfed.runs.serial import SerialStudy
+from rayfed.study.search.samplers import Adaptive
 from rayfed.study.search.search import Search
 from rayfed.trials import median_bounds
 
@@ -158,6 +159,62 @@ def test_what_was_killed_goes_on_with_the_same_trials(whole, tmp_path, assert_sa
     rayfed.resume(out)
     assert trials_of(out) == trials_of(whole)
     assert_same(whole, out)
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_what_is_recorded_is_replayed_and_not_proposed_anew(
+    tmp_path, assert_same, monkeypatch, batch
+):
+    """Killed after the first and the second batch; some trials are repetitions of others."""
+    made = scenario(sweep={"sampler": "tpe", "trials": 8, "batch": batch}, seeds=[0], rounds=2)
+    made["search"] = {"algorithms.0.local.steps": {"int": [1, 4]}}
+    whole = rayfed.sweep(made, out=tmp_path / "whole").folder
+    asked, ask = [], Adaptive.ask
+    monkeypatch.setattr(
+        Adaptive, "ask", lambda self, known: (asked.extend(known), ask(self, known))[1]
+    )
+    for batches in (1, 2):
+        out = tmp_path / f"out{batches}"
+        with monkeypatch.context() as patched:
+            after_batches(patched, batches)
+            with pytest.raises(KeyboardInterrupt):
+                rayfed.sweep(made, out=out)
+        asked.clear()
+        rayfed.resume(out)
+        assert [values is None for values in asked] == [k >= batches * batch for k in range(8)]
+        assert trials_of(out) == trials_of(whole)
+        assert_same(whole, out)
+        asked.clear()
+        rayfed.resume(out)
+        assert None not in asked
+
+
+def after_batches(patched, count):
+    """Let a sweep end as if killed when it would propose another batch than so many."""
+    propose, begun = Search.propose, []
+
+    def stop(self):
+        if len(begun) == count:
+            raise KeyboardInterrupt
+        begun.append(1)
+        return propose(self)
+
+    patched.setattr(Search, "propose", stop)
+
+
+def test_what_is_recorded_counts_though_it_would_not_be_proposed(tmp_path, monkeypatch):
+    """As after another version of Optuna: the values of a trial are those that ran."""
+    made = scenario(seeds=[0], rounds=2)
+    whole = rayfed.sweep(made, out=tmp_path / "out").folder
+    before = trials_of(whole)
+    monkeypatch.setattr(
+        Adaptive,
+        "_sampler",
+        lambda self, number: self.optuna.samplers.RandomSampler(seed=number),
+    )
+    rayfed.resume(whole)
+    assert trials_of(whole) == before
+    assert len(list(whole.glob("*/run.json"))) == 5
 
 
 def test_a_trial_that_fails_is_a_row_with_the_reason_and_the_worst(tmp_path, monkeypatch):

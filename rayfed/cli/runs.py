@@ -82,8 +82,8 @@ def sweep(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="latin (spread evenly, the default), random, or tpe (by what earlier trials "
-            "reached; needs rayfed\\[optuna]).",
+            help="latin (spread evenly, the default), random, or by what earlier trials reached "
+            "(these need rayfed\\[optuna]): tpe, gp, cmaes or nsgaii.",
         ),
     ] = None,
     prune: Annotated[

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from rayfed.core.arrays import Floats
 from rayfed.report.best import Aim, Best, Candidate
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import searched
 from rayfed.study.scenario.distributions import Distribution
 
-PARTS = 4
-"""Equal parts of the trials, in the order of a key's values, that its importance compares."""
+GOOD = 0.25
+"""Share of the trials that count as good ones."""
 FEWEST = 12
 """Trials without which no importance is computed."""
 
@@ -84,49 +84,31 @@ class Searched:
         return bad if candidate.failed or math.isnan(candidate.value) else candidate.value
 
     def importance(self, label: str) -> dict[str, float]:
-        """Return how much of the trials' order each key alone explains; see `rank_share`.
+        """Return how much each key decides whether a trial is in the best quarter, by Optuna.
 
-        Empty where there are fewer than `FEWEST` trials.
+        It is PED-ANOVA (S. Watanabe, A. Bansal, F. Hutter, IJCAI 2023) of the trials' ranks, so
+        that failures are the worst, whatever they are worse by. The shares add up to 1, also where
+        chance alone decides. Empty where there are fewer than `FEWEST` trials or two keys, or
+        Optuna is not installed.
         """
-        trials = self.best.rivals[label]
-        if len(trials) < FEWEST:
+        trials, space = self.best.rivals[label], self.space(label)
+        if len(trials) < FEWEST or len(space) < 2 or find_spec("optuna") is None:
             return {}
-        scores = np.array([self.best.aim.sign * self.score(trial) for trial in trials])
-        return {
-            key: rank_share([self.values(trial)[key] for trial in trials], held, scores)
-            for key, held in self.space(label).items()
-        }
+        import optuna  # imported late: it takes half a second
 
-
-def rank_share(values: Sequence[Any], held: Distribution, scores: Floats) -> float:
-    """Return the share of the variance of ranks that the parts of a key's values explain.
-
-    The trials are ranked by their scores and divided into `PARTS` by the key, or by its values if
-    these are a choice or few. It is epsilon squared, the explained variance corrected for what
-    chance explains (T. L. Kelley, "An unbiased correlation ratio measure", PNAS 1935): 0 on average
-    where the key does not matter, 1 where it alone decides. Other than a correlation it sees that
-    the middle of a range is best. What keys do together it does not see.
-
-    Parameters
-    ----------
-    values : sequence of length n
-        The key's value in each trial.
-    held : Distribution
-        What they are drawn from.
-    scores : (n,) array of float64
-        Infinite ones are the last.
-    """
-    ranks = pd.Series(scores).rank().to_numpy()
-    places = np.array([held.place(value) for value in values])
-    parts = np.unique(places, return_inverse=True)[1]
-    if held.kind != "choice" and parts.max() >= PARTS:
-        parts = pd.qcut(places, PARTS, labels=False, duplicates="drop")
-    n, total = len(ranks), float(np.var(ranks))
-    groups = [ranks[parts == part] for part in np.unique(parts)]
-    if total == 0 or len(groups) in (1, n):
-        return 0.0
-    within = sum(len(group) * float(np.var(group)) for group in groups) / n
-    return max(0.0, 1 - (within / total) * (n - 1) / (n - len(groups)))
+        scores = [self.best.aim.sign * self.score(trial) for trial in trials]
+        laws = {key: held.law for key, held in space.items()}
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study()
+        for trial, rank in zip(trials, pd.Series(scores).rank(), strict=True):
+            values = self.values(trial)
+            chosen = {key: held.to_law(values[key]) for key, held in space.items()}
+            told = optuna.trial.create_trial(params=chosen, distributions=laws, value=rank)
+            study.add_trial(told)
+        with warnings.catch_warnings(action="ignore"):  # it counts as experimental
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=GOOD)
+            found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        return {key: float(share) for key, share in found.items()}
 
 
 def text_of(values: Mapping[str, Any]) -> str:

@@ -1,8 +1,7 @@
-"""A search on the page: importance by hand, trials in colour and grey, winners everywhere else."""
+"""A search on the page: important keys, trials in colour and grey, winners everywhere else."""
 
-import math
+import sys
 
-import numpy as np
 import pytest
 import yaml
 
@@ -13,44 +12,10 @@ from rayfed.report.gallery import figure
 from rayfed.report.page.report import page
 from rayfed.report.panels.search import coordinates, importance, trials
 from rayfed.report.read.results import Results
-from rayfed.report.searched import Searched, rank_share
+from rayfed.report.searched import Searched
 from rayfed.study.scenario.distributions import Distribution
 
 LR = Distribution("log", (1e-4, 1.0))
-
-
-class TestRankShare:
-    def test_two_choices_by_hand(self):
-        """Ranks 1 to 4 have variance 5/4, each half 1/4: 1 - (1/5) (3/2)."""
-        held = Distribution("choice", ("a", "b"))
-        scores = np.array([10.0, 20.0, 30.0, 40.0])
-        assert rank_share(["a", "a", "b", "b"], held, scores) == pytest.approx(0.7)
-        assert rank_share(["a", "b", "b", "a"], held, scores) == 0.0
-        assert rank_share(["a", "a", "a", "a"], held, scores) == 0.0
-        assert rank_share(["a", "b", "a", "b"], held, np.ones(4)) == 0.0
-
-    def test_the_middle_of_a_range_is_seen_where_no_correlation_is(self):
-        places = (np.arange(40) + 0.5) / 40
-        scores = np.round(np.abs(places - 0.5), 6)
-        share = rank_share([LR.at(u) for u in places], LR, scores)
-        # places come in pairs, which share the ranks 1.5, 3.5, ...: variance 4 (20^2 - 1) / 12;
-        # a quarter has ten that follow each other: 4 (10^2 - 1) / 12
-        assert share == pytest.approx(1 - (33 / 133) * 39 / 36)
-
-    def test_failures_are_last_however_many(self):
-        held = Distribution("choice", ("a", "b"))
-        few = rank_share(["a", "a", "b", "b"], held, np.array([1.0, 2.0, math.inf, math.inf]))
-        assert few == pytest.approx(1 - (0.125 / 1.125) * 1.5)  # ranks 1, 2, 3.5, 3.5
-
-    def test_a_key_that_does_not_matter_explains_nothing_on_average(self):
-        rng = np.random.default_rng(0)
-        held = Distribution("choice", (1, 2, 3))
-        raw = []
-        for _ in range(300):
-            values, scores = rng.integers(1, 4, 24), rng.random(24)
-            raw.append(rank_share(values.tolist(), held, scores))
-        assert np.median(raw) == 0.0
-        assert np.mean(raw) < 0.06  # only negative estimates are cut off
 
 
 @pytest.fixture
@@ -144,6 +109,20 @@ def test_the_key_that_matters_has_the_longer_bar(results):
     (bar,) = importance(results).data
     assert bar.y == ("lr", "how")
     assert bar.x[0] > 0.5 > bar.x[1]
+
+
+def test_shares_are_of_all_keys_whatever_failures_are_worse_by(results):
+    shares = Searched.of(results).importance("fedavg")
+    assert sum(shares.values()) == pytest.approx(1)
+    assert Searched.of(results).importance("fedexp") == {}  # nothing was searched
+
+
+def test_without_optuna_there_is_no_importance(results, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert Searched.of(results).importance("fedavg") == {}
+    text = page(results)
+    assert 'id="coordinates-title"' in text
+    assert 'id="importance-title"' not in text
 
 
 def test_the_page_shows_the_winners_and_what_the_search_found(results):

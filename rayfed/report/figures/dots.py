@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.read.results import Results
 
@@ -20,31 +20,12 @@ def dots(results: Results, values: pd.DataFrame, number: str) -> go.Figure:
     figure = canvas(64 + _ROW * max(len(names), 4), hovermode="y unified")
     styles = algorithm_styles(results)
     for place, name in enumerate(map(str, values.columns)):
-        figure.add_scatter(
-            x=values[name].to_numpy(),
-            y=names,
-            mode="markers",
-            name=plain(name),
-            marker={
-                "color": styles[name].light,
-                "symbol": _SYMBOLS[place % len(_SYMBOLS)],
-                "size": 9,
-            },
-            hovertemplate=number,
-            meta={"name": name, "part": "dots"},
-        )
-    figure.update_layout(
-        showlegend=len(values.columns) > 1,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"},
-    )
-    figure.update_yaxes(
-        type="category",
-        categoryorder="array",
-        categoryarray=names,
-        autorange="reversed",
-        dtick=1,
-        nticks=None,
-        automargin=True,
-        gridcolor=LIGHT["grid"],
-    )
-    return figure
+        marker = {"color": styles[name].light, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 9}
+        marks.dots(
+            figure, "dots", values[name].to_numpy(), names, marker, of=name, name=plain(name),
+            cliponaxis=None, hovertemplate=number,
+        )  # fmt: skip
+    legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom"}
+    figure.update_layout(showlegend=len(values.columns) > 1, legend=legend)
+    marks.rows_down(figure, names)
+    return figure.update_yaxes(autorange="reversed", range=None, showgrid=None)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import (
@@ -56,44 +57,25 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
     if not paths:
         raise ValueError(f"no run has {x} and {y} in the same rounds")
     scales = x_scales(results)
-    worth, title = (
-        (scales[x]["worth"], scales[x]["title"]) if x in scales else (1.0, results.column(x).label)
-    )
+    clock = scales.get(x, {"worth": 1.0, "title": results.column(x).label})
+    paths = {name: values.assign(x=values["x"] / clock["worth"]) for name, values in paths.items()}
     figure, styles = canvas(HEIGHT, hovermode="closest"), algorithm_styles(results)
     for name, values in paths.items():
-        _add_path(figure, name, values.assign(x=values["x"] / worth), styles[name])
-    for axis, column, key in ((figure.layout.xaxis, x, "x"), (figure.layout.yaxis, y, "y")):
-        unit, heading = (worth, title) if key == "x" else (1.0, results.column(y).label)
-        lines = [values[key].to_numpy() / unit for values in paths.values()]
-        clock = key == "x" and column in scales
-        linear = clock or "accuracy" in column
-        axis.update(fitted(heading, lines, False if linear else None))
+        _add_path(figure, name, values, styles[name])
+    for key, column, heading in (("x", x, clock["title"]), ("y", y, results.column(y).label)):
+        linear = (key == "x" and column in scales) or "accuracy" in column
+        lines = [values[key].to_numpy() for values in paths.values()]
+        figure.layout[f"{key}axis"].update(fitted(heading, lines, False if linear else None))
     return figure
 
 
 def _add_path(figure: go.Figure, name: str, values: pd.DataFrame, style: LineStyle) -> None:
     """Add the line of an algorithm, and a dot at its end."""
     x, y = values["x"].to_numpy(), values["y"].to_numpy()
-    figure.add_scatter(
-        x=x,
-        y=y,
-        customdata=values.index.to_numpy(),
-        mode="lines",
-        name=plain(name),
-        line=line(style),
-        hovertemplate=f"{plain(name)}, round %{{customdata}}<br>%{{x:.4~g}}, %{{y:.4~g}}"
-        "<extra></extra>",
-        meta={"name": name, "part": "path"},
-    )
-    figure.add_scatter(
-        x=x[-1:],
-        y=y[-1:],
-        mode="markers",
-        cliponaxis=False,
-        marker={"size": 9, "color": style.light},
-        hoverinfo="skip",
-        meta={"name": name, "part": "end"},
-    )
+    hover = f"{plain(name)}, round %{{customdata}}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+    about = {"customdata": values.index.to_numpy(), "name": plain(name)}
+    marks.lines(figure, "path", x, y, line(style), hover, of=name, **about)
+    marks.dots(figure, "end", x[-1:], y[-1:], {"size": 9, "color": style.light}, of=name)
 
 
 def first_pair(results: Results) -> tuple[str, str]:

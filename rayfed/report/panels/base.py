@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -16,6 +17,7 @@ from markupsafe import Markup
 
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
@@ -257,6 +259,13 @@ class TemplatedFigure(Panel):
 class FigurePanel(TemplatedFigure):
     """One figure of the whole study: a `title` and a `figure`."""
 
+    @property
+    def applies(self) -> bool:
+        """Whether the results have what the figure shows."""
+        with suppress(Missing):
+            return bool(self.payload)
+        return False
+
     def title(self) -> str:
         """Return what one sees, in a sentence that is computed from the data."""
         return type(self).words(self.results)
@@ -269,7 +278,7 @@ class FigurePanel(TemplatedFigure):
     @cached_property
     def payload(self) -> dict[str, Any]:
         """The title and the figure."""
-        figure = figure_json(self.figure())
+        figure = figure_json(self.figure())  # first: it knows whether there is anything to show
         return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
 
     @property
@@ -288,8 +297,10 @@ class RunPanel(TemplatedFigure):
         return type(self).words(run)
 
     def figure(self, run: Run) -> go.Figure | None:
-        """Return the figure of a run; None if it has none."""
-        return self.draws[0](self.results, run.name, run.seed)
+        """Return the figure of a run; None if it does not have what the figure shows."""
+        with suppress(Missing):
+            return self.draws[0](self.results, run.name, run.seed)
+        return None
 
     @property
     def applies(self) -> bool:

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
@@ -97,9 +98,11 @@ def convergence(
             add_seed(figure, run, styles[name], single, worth["worth"], end)
     for name, frames in histories.items():
         places = _crossings(frames, results.column(y), target)
-        at = [float(row[x]) / worth["worth"] for row in places]
         compete = name in leading and name not in results.baselines
-        _add_crossings(figure, name, styles[name], at, target, compete)
+        at = [float(row[x]) / worth["worth"] for row in places] if compete else []
+        rim = {"color": LIGHT["background"], "width": 1.5}
+        marker = {"symbol": "diamond", "size": 9, "color": styles[name].light, "line": rim}
+        marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)
     if swept:
         _fade_others(figure, leading)
     # An algorithm of which every run failed has left any scale, so it sets none.
@@ -108,7 +111,10 @@ def convergence(
         log = False
     spread = [part for c in scaled for part in (c.low, c.high)]
     log = spans_decades([c.mean for c in scaled]) if log is None else log
-    _set_axes(figure, worth["title"], fitted(results.column(y).label, spread, log), end)
+    figure.update_xaxes(title_text=worth["title"], range=[0, end], showgrid=False)
+    if worth["title"] == X_AXES["round"].title and end <= _FEW_ROUNDS:
+        figure.update_xaxes(dtick=1)
+    figure.update_yaxes(fitted(results.column(y).label, spread, log))
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
@@ -147,14 +153,9 @@ def ended_at_once(runs: Sequence[Run]) -> str:
 
 
 def add_curve(
-    figure: go.Figure,
-    name: str,
-    style: LineStyle,
-    values: Curve,
-    worth: float,
-    end: float,
+    figure: go.Figure, name: str, style: LineStyle, values: Curve, worth: float, end: float,
     failed: str = "",
-) -> None:
+) -> None:  # fmt: skip
     """Add a mean line and its band; a cross where all runs failed before their first round.
 
     Parameters
@@ -163,39 +164,23 @@ def add_curve(
         Why they did.
     """
     if failed:
-        figure.add_scatter(
-            x=values.x / worth,
-            y=values.mean,
-            mode="markers",
-            name=name,
-            marker={"symbol": "x", "size": 10, "color": style.light},
-            cliponaxis=False,
+        marks.dots(
+            figure, "failed", values.x / worth, values.mean,
+            {"symbol": "x", "size": 10, "color": style.light}, of=name, name=name,
             hovertemplate="%{y:.3g}, failed before its first round:<br>%{text}",
             text=["<br>".join(wrap(escape(failed), 60))] * len(values.x),
-            meta={"name": name, "part": "failed"},
-        )
+        )  # fmt: skip
         return
     x, mean, low, high = _level(values, worth, end)
-    figure.add_scatter(
-        x=np.concatenate([x, x[::-1]]),
-        y=np.concatenate([high, low[::-1]]),
-        fill="toself",
-        mode="lines",
-        fillcolor=style.light,
+    marks.lines(
+        figure, "band", np.r_[x, x[::-1]], np.r_[high, low[::-1]],
+        {"width": 0, "color": style.light}, of=name, fill="toself", fillcolor=style.light,
         opacity=0.16,
-        line={"width": 0, "color": style.light},
-        hoverinfo="skip",
-        meta={"name": name, "part": "band"},
-    )
-    figure.add_scatter(
-        x=x,
-        y=mean,
+    )  # fmt: skip
+    marks.lines(
+        figure, "mean", x, mean, line(style), of=name, name=name, hovertemplate="%{y:.3g}",
         mode="markers" if len(x) == 1 else "lines",
-        name=name,
-        line=line(style),
-        hovertemplate="%{y:.3g}",
-        meta={"name": name, "part": "mean"},
-    )
+    )  # fmt: skip
 
 
 def add_seed(
@@ -205,16 +190,9 @@ def add_seed(
     if ended_at_once([run]):
         return
     x, mean, _, _ = _level(values, worth, end)
-    figure.add_scatter(
-        x=x,
-        y=mean,
-        mode="lines",
-        line={"color": style.light, "width": 1},
-        opacity=0.35,
-        hoverinfo="skip",
-        zorder=-1,
-        meta={"name": run.name, "part": "seed", "seed": run.seed},
-    )
+    meta = {"name": run.name, "part": "seed", "seed": run.seed}
+    thin_line = {"color": style.light, "width": 1}
+    marks.lines(figure, "seed", x, mean, thin_line, opacity=0.35, zorder=-1, meta=meta)
 
 
 def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -234,51 +212,15 @@ def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> l
     return [row for row in rows if row is not None]
 
 
-def _add_crossings(
-    figure: go.Figure,
-    name: str,
-    style: LineStyle,
-    at: list[float],
-    target: float | None,
-    compete: bool,
-) -> None:
-    figure.add_scatter(
-        x=at if compete else [],
-        y=[target] * len(at) if compete else [],
-        mode="markers",
-        marker={
-            "symbol": "diamond",
-            "size": 9,
-            "color": style.light,
-            "line": {"color": LIGHT["background"], "width": 1.5},
-        },
-        cliponaxis=False,
-        hoverinfo="skip",
-        meta={"name": name, "part": "crossing"},
-    )
-
-
-def _set_axes(figure: go.Figure, x: str, y: Mapping[str, Any], end: float) -> None:
-    figure.update_xaxes(title_text=x, range=[0, end], showgrid=False)
-    if x == X_AXES["round"].title and end <= _FEW_ROUNDS:
-        figure.update_xaxes(dtick=1)
-    figure.update_yaxes(y)
-
-
 def _add_target(figure: go.Figure, target: float | None) -> None:
-    shape = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "line": {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"},
-        "label": {
-            "texttemplate": "target %{y0:.6~g}",
-            "textposition": "start",
-            "yanchor": "bottom",
-            "font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]},
-        },
+    label: dict[str, Any] = {
+        "texttemplate": "target %{y0:.6~g}",
+        "textposition": "start",
+        "yanchor": "bottom",
     }
+    label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
+    dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
+    shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": dashed, "label": label}
     # The page draws the line anew where it is moved to.
     figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape})
     if target is not None:
@@ -323,22 +265,15 @@ def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
     return {
         "thinned": rows if longest > rows else None,
         "clocks": scales,
-        "columns": {
-            name: _column(results.column(name))
-            | {"target": default_target(results, name), "leaders": leaders(results, name)}
-            for name in columns
-        },
+        "columns": {name: _column(results, name) for name in columns},
         "curves": {
             y: {x: {name: stored(name, x, y) for name in histories} for x in scales}
             for y in columns
         },
         "grids": grids.values,
         "runs": [
-            {
-                "name": run.name,
-                "seed": run.seed,
-                "data": _short_columns(frame, [*scales, *columns], rows),
-            }
+            {"name": run.name, "seed": run.seed}
+            | {"data": _short_columns(frame, [*scales, *columns], rows)}
             for run, frame in runs
         ],
     }
@@ -348,8 +283,10 @@ def _short(values: Iterable[float], digits: int = 7) -> list[float | None]:
     return [short_number(value, digits) for value in values]
 
 
-def _column(column: Column) -> dict[str, Any]:
-    return {"title": column.title, "label": column.label, "better": column.better}
+def _column(results: Results, name: str) -> dict[str, Any]:
+    column, target = results.column(name), default_target(results, name)
+    shown = {"title": column.title, "label": column.label, "better": column.better}
+    return shown | {"target": target, "leaders": leaders(results, name)}
 
 
 def _short_columns(

@@ -9,14 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import (
-    algorithm_styles,
-    canvas,
-    fitted,
-    line,
-)
+from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
@@ -47,22 +43,12 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     drawn = {name: values for name, values in curves.items() if len(values)}
     styles, at = algorithm_styles(results), np.linspace(0, 100, _POINTS)
     for name, values in drawn.items():
-        figure.add_scatter(
-            x=at,
-            y=values,
-            mode="lines",
-            name=name,
-            line=line(styles[name]),
-            hovertemplate="%{y:.3g}",
-            meta={"name": name, "part": "mean"},
-        )
+        as_ = {"of": name, "name": name, "hovertemplate": "%{y:.3g}"}
+        marks.lines(figure, "mean", at, values, line(styles[name]), **as_)
     figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
     # Losses differ by decades where one algorithm is much further than another.
-    axis = fitted(
-        f"{column} of the client",
-        list(drawn.values()),
-        None if column.endswith("loss") else False,
-    )
+    log = None if column.endswith("loss") else False
+    axis = fitted(f"{column} of the client", list(drawn.values()), log)
     figure.update_xaxes(title_text="clients, from the worst served to the best (%)", range=[0, 100])
     figure.update_xaxes(showgrid=False, dtick=20)
     figure.update_layout(xaxis_unifiedhovertitle_text="the %{x:.0f} % worst served")

@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
@@ -57,12 +57,13 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     figure = canvas(64 + _ROW * max(3, len(values)), hovermode="closest")
     styles = algorithm_styles(results)
     for name, ends in values.items():
-        _add_dots(figure, name, "seeds", ends, styles[name], "circle")
-        _add_dots(figure, name, "mean", ends.mean(keepdims=True), styles[name], "line-ns-open")
+        dot = {"symbol": "circle", "size": 9, "opacity": 0.6, "color": styles[name].light}
+        stroke = dot | {"symbol": "line-ns-open", "size": 16, "opacity": 1}
+        _add_dots(figure, name, "seeds", ends, dot | {"line": marks.NO_LINE})
+        mean = ends.mean(keepdims=True)
+        _add_dots(figure, name, "mean", mean, stroke | {"line": {"width": 2.5}})
     figure.update_xaxes(**value_axis(results, column, list(values.values())))
-    rows = [plain(name) for name in values]
-    figure.update_yaxes(type="category", categoryorder="array", categoryarray=rows, dtick=1)
-    figure.update_yaxes(range=[len(rows) - 0.4, -0.6], automargin=True, showgrid=False, nticks=None)
+    marks.rows_down(figure, [plain(name) for name in values])
     return figure
 
 
@@ -103,23 +104,11 @@ def value_axis(results: Results, column: str, values: Sequence[Floats]) -> dict[
 
 
 def _add_dots(
-    figure: go.Figure, name: str, part: str, values: Floats, style: LineStyle, symbol: str
+    figure: go.Figure, name: str, part: str, values: Floats, marker: Mapping[str, Any]
 ) -> None:
-    figure.add_scatter(
-        x=values,
-        y=[plain(name)] * len(values),
-        mode="markers",
-        cliponaxis=False,
-        marker={
-            "symbol": symbol,
-            "size": 16 if part == "mean" else 9,
-            "color": style.light,
-            "opacity": 1 if part == "mean" else 0.6,
-            "line": {"width": 2.5 if part == "mean" else 0},
-        },
-        hovertemplate=f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>",
-        meta={"name": name, "part": part},
-    )
+    hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
+    y = [plain(name)] * len(values)
+    marks.dots(figure, part, values, y, marker, of=name, hovertemplate=hover)
 
 
 def title(results: Results, column: str) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import algorithm_styles, canvas, fade
 from rayfed.report.panels.base import RunPanel, Section
@@ -51,7 +54,7 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     """
     run = results.run(name, seed)
     if run.fit is None:
-        raise ValueError(f"the run of {name}, seed {seed}, has no fit")
+        raise Missing(f"the run of {name}, seed {seed}, has no fit")
     style = algorithm_styles(results)[name]
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
@@ -64,20 +67,10 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
 
 def _curve(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
     """Add the points in grey and the curve in the algorithm's colour."""
-    figure.add_scatter(
-        **_xy(shown.points),
-        mode="markers",
-        marker={"color": LIGHT["strip"], "size": 5},
-        hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
-        meta={"part": "points"},
-    )
-    figure.add_scatter(
-        **_xy(shown.curve),
-        mode="lines",
-        line={"color": style.light, "width": 2.5, "simplify": False},
-        hovertemplate="%{x:.4~g}, %{y:.4~g}<extra></extra>",
-        meta={"part": "curve"},
-    )
+    hover, grey = "%{x:.4~g}, %{y:.4~g}", {"color": LIGHT["strip"], "size": 5}
+    marks.dots(figure, "points", *_xy(shown.points), grey, hover, cliponaxis=None)
+    drawn = {"color": style.light, "width": 2.5, "simplify": False}
+    marks.lines(figure, "curve", *_xy(shown.curve), drawn, hover)
     figure.update_xaxes(title_text="x")
     figure.update_yaxes(title_text="y")
     if shown.square:
@@ -89,21 +82,11 @@ def _numbers(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
     low, high = float(shown.points.min()), float(shown.points.max())
     margin = 0.04 * (high - low or 1.0)
     ends = [low - margin, high + margin]
-    figure.add_scatter(
-        x=ends,
-        y=ends,
-        mode="lines",
-        line={"color": LIGHT["muted"], "dash": "4px,4px", "width": 1},
-        hoverinfo="skip",
-        meta={"part": "diagonal"},
-    )
-    figure.add_scatter(
-        **_xy(shown.points),
-        mode="markers",
-        marker={"color": style.light, "size": 6, "opacity": 0.7},
-        hovertemplate="target %{x:.4~g}, predicted %{y:.4~g}<extra></extra>",
-        meta={"part": "points"},
-    )
+    dashed = {"color": LIGHT["muted"], "dash": "4px,4px", "width": 1}
+    marks.lines(figure, "diagonal", ends, ends, dashed)
+    hover, marker = "target %{x:.4~g}, predicted %{y:.4~g}", {"color": style.light, "size": 6}
+    at = _xy(shown.points)
+    marks.dots(figure, "points", *at, marker | {"opacity": 0.7}, hover, cliponaxis=None)
     figure.update_xaxes(title_text="target", range=ends)
     figure.update_yaxes(title_text="predicted")
 
@@ -113,29 +96,22 @@ def _classes(figure: go.Figure, shown: Fit, style: LineStyle) -> None:
     rows = np.maximum(shown.counts.sum(axis=1, keepdims=True), 1)
     few = len(rows) <= _WRITTEN
     texts = [[f"{count:,}" if count else "" for count in row] for row in shown.counts.tolist()]
-    figure.add_heatmap(
-        z=100 * shown.counts / rows,
-        colorscale=fade(style),
-        zmin=0,
-        zmax=100,
-        xgap=1,
-        ygap=1,
-        showscale=False,
-        text=texts,
-        texttemplate="%{text}" if few else None,
-        hovertemplate="class %{y} put into %{x}: %{text} rows, "
-        "%{z:.3~g} % of the class<extra></extra>",
-        meta={"part": "classes"},
-    )
+    marks.mark(
+        figure, "heatmap", "classes",
+        "class %{y} put into %{x}: %{text} rows, %{z:.3~g} % of the class",
+        z=100 * shown.counts / rows, colorscale=fade(style), zmin=0, zmax=100, xgap=1, ygap=1,
+        showscale=False, text=texts, texttemplate="%{text}" if few else None,
+    )  # fmt: skip
     ticks = {"showgrid": False, "type": "category", "dtick": 1 if few else None}
     figure.update_xaxes(title_text="put into class", **ticks)
     figure.update_yaxes(title_text="class", autorange="reversed", automargin=True, **ticks)
 
 
-def _xy(points: Floats) -> dict[str, Floats]:
-    """Return points (n, 2) as coordinates, in the precision of a screen."""
+def _xy(points: Floats) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return points (n, 2) as coordinates (2, n), in the precision of a screen."""
     with np.errstate(over="ignore"):  # a diverged model predicts more than fits
-        return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
+        x, y = np.ascontiguousarray(points.T.astype(np.float32))
+    return x, y
 
 
 def title(run: Run) -> str:
@@ -173,10 +149,6 @@ class FitPanel(RunPanel):
     def applies(self) -> bool:
         """Whether any of the shown runs has a fit."""
         return any(run.fit for run in self.source.runs)
-
-    def figure(self, run: Run) -> go.Figure | None:
-        """Return `figures.fit`, or None."""
-        return fit(self.results, run.name, run.seed) if run.fit else None
 
     @property
     def how(self) -> str:

@@ -9,8 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import clients_down
 from rayfed.report.figures.labels import plain
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.read import parts, units
@@ -51,7 +53,7 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     counts = counted(run)
     if not len(counts):
-        raise ValueError(f"the run of {name}, seed {seed}, has no record of its clients' labels")
+        raise Missing(f"the run of {name}, seed {seed}, has no record of its clients' labels")
     shares = label_shares(counts)
     scale = fade(algorithm_styles(results)[name])
     few = len(counts) <= SINGLE
@@ -84,22 +86,16 @@ def _rows(run: Run, counts: pd.DataFrame, shares: Floats) -> go.Figure:
     """Return a heat map with a row a client."""
     names = run.called(counts.index)
     figure = canvas(max(240, _ROW * len(counts) + 64), hovermode="closest")
-    figure.add_heatmap(
-        z=np.round(100 * shares, 2),
-        x=[plain(label) for label in counts.columns],
-        y=np.arange(len(counts)),
+    marks.mark(
+        figure, "heatmap", "clients",
+        "client %{customdata[0]}: %{customdata[1]:,} rows of %{x}, %{z:.3~g} % of its rows",
+        z=np.round(100 * shares, 2), x=[plain(label) for label in counts.columns],
+        y=np.arange(len(counts)), zmin=0, zmax=100, xgap=1, ygap=1,
         customdata=[[[name, *row] for row in zip(rows, strict=True)]
                     for name, rows in zip(names, counts.to_numpy().tolist(), strict=True)],
         text=[[f"{count:,}" if count else "" for count in row] for row in counts.to_numpy()],
         texttemplate="%{text}" if counts.shape[1] <= _WRITTEN else None,
-        zmin=0,
-        zmax=100,
-        xgap=1,
-        ygap=1,
         colorbar=colorbar("of the client's rows (%)"),
-        hovertemplate="client %{customdata[0]}: %{customdata[1]:,} rows of %{x}, %{z:.3~g} % of "
-        "its rows<extra></extra>",
-        meta={"part": "clients"},
     )  # fmt: skip
     _name_labels(figure.layout.xaxis, counts)
     clients_down(figure, names, len(names))
@@ -112,19 +108,12 @@ def _histograms(counts: pd.DataFrame, shares: Floats) -> go.Figure:
     place = np.ceil(10 * shares - 1e-9).astype(int)
     cells = np.stack([np.bincount(column, minlength=len(BINS)) for column in place.T])
     figure = canvas(max(HEIGHT // 2, _ROW * counts.shape[1] + 64), hovermode="closest")
-    figure.add_heatmap(
-        z=np.round(100 * cells / len(counts), 2),
-        x=BINS,
-        y=[plain(label) for label in counts.columns],
-        customdata=cells,
-        zmin=0,
-        xgap=1,
-        ygap=1,
-        colorbar=colorbar("of the clients (%)"),
-        hovertemplate="%{customdata:,} clients, %{z:.3~g} %, have up to %{x} % of their rows of "
-        "%{y}<extra></extra>",
-        meta={"part": "density"},
-    )
+    marks.mark(
+        figure, "heatmap", "density",
+        "%{customdata:,} clients, %{z:.3~g} %, have up to %{x} % of their rows of %{y}",
+        z=np.round(100 * cells / len(counts), 2), x=BINS, customdata=cells, zmin=0, xgap=1, ygap=1,
+        y=[plain(label) for label in counts.columns], colorbar=colorbar("of the clients (%)"),
+    )  # fmt: skip
     figure.update_xaxes(title_text="share of the client's rows, up to (%)", type="category")
     figure.update_xaxes(showgrid=False, tickangle=0)
     _name_labels(figure.layout.yaxis, counts)
@@ -182,7 +171,3 @@ class LabelsPanel(RunPanel):
             "Rows are clients, the fastest at the top; numbers are training rows. Click a cell "
             "for that client's history. Shows the run chosen above."
         )
-
-    def figure(self, run: Run) -> go.Figure | None:
-        """Return `figures.labels`, or None."""
-        return labels(self.results, run.name, run.seed) if len(counted(run)) else None

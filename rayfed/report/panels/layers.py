@@ -7,6 +7,7 @@ from typing import ClassVar
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import dots
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.style import fitted
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
@@ -34,7 +35,7 @@ def layers(results: Results) -> go.Figure:
     """
     values = parts.layers(results)
     if not len(values):
-        raise ValueError("no run has the drift of its layers; set evaluate.layers")
+        raise Missing("no run has the drift of its layers; set evaluate.layers")
     columns = [values[name].dropna().to_numpy() for name in values]
     figure = dots(results, values, "%{x:.3~g}")
     axis = fitted("drift, in units of the layer's norm", columns)
@@ -76,8 +77,3 @@ class LayersPanel(FigurePanel):
         "local models from their mean after the local work of a round, over the norm of that "
         "mean; the last evaluation, mean over seeds."
     )
-
-    @property
-    def applies(self) -> bool:
-        """Whether any run recorded the drift of its layers."""
-        return len(parts.layers(self.results)) > 0

@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.columns import Column
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
@@ -20,7 +21,7 @@ from rayfed.report.figures.style import (
     end_title,
     line,
     log_ticks,
-)
+)  # fmt: skip
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import goal, joined, quoted
 from rayfed.report.read import units
@@ -261,18 +262,12 @@ def _add_lines(
     for group, base in power.rounds.items():
         reached = points[points["reached"] & (points["group"] == group)]["relaxation"]
         x = np.array([reached.min() / past, reached.max() * past])
-        figure.add_scatter(
-            x=x,
-            y=base * x**power.value,
-            mode="lines+text",
-            line=line(style, 1.5),
-            text=["", f"\u00a0{plain(group)}"],
+        font = {"color": style.light, "size": FONT_SIZE}
+        marks.texts(
+            figure, "line", x, base * x**power.value, ["", f"\u00a0{plain(group)}"], font,
+            of=points["series"].iloc[0], mode="lines+text", line=line(style, 1.5),
             textposition="middle right",
-            textfont={"color": style.light, "size": FONT_SIZE},
-            cliponaxis=False,
-            hoverinfo="skip",
-            meta={"part": "line", "name": points["series"].iloc[0]},
-        )
+        )  # fmt: skip
 
 
 def _add_dots(
@@ -287,15 +282,11 @@ def _add_dots(
     base = dots["group"].map(power.rounds if power else {}).to_numpy(float)
     edge, texts = edge or 0.0, edge is not None
     below = y < base * x ** (power.value if power else 0.0)
-    figure.add_scatter(
-        x=x,
-        y=y,
-        mode="markers+text" if texts else "markers",
-        marker={
-            "size": 9,
-            "color": style.light,
-            "symbol": "circle" if reached else "triangle-up-open",
-        },
+    symbol = "circle" if reached else "triangle-up-open"
+    marks.dots(
+        figure, "dots" if reached else "missed", x, y,
+        {"size": 9, "color": style.light, "symbol": symbol}, "%{customdata}",
+        of=dots["series"].iloc[0], mode="markers+text" if texts else "markers",
         text=[plain(text) for text in dots["walk"]],
         # To different sides, so that a dot below one line and one above the next stay apart.
         textposition=[
@@ -303,15 +294,12 @@ def _add_dots(
             for under, first in zip(below, x < edge, strict=True)
         ],
         textfont={"color": LIGHT["muted"], "size": FONT_SIZE - 1},
-        cliponaxis=False,
         customdata=[
             f"{plain(row['name'], 60)}<br>relaxation time {units.number(row['relaxation'])} moves"
             f"<br>{units.count(row['rounds'])} rounds{'' if reached else ', not reached'}"
             for _, row in dots.iterrows()
         ],
-        hovertemplate="%{customdata}<extra></extra>",
-        meta={"part": "dots" if reached else "missed", "name": dots["series"].iloc[0]},
-    )
+    )  # fmt: skip
 
 
 def title(walks: Mixing) -> str:

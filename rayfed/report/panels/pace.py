@@ -8,14 +8,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import MOST_DOTS, TENTHS, fifth, tenths_across
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import (
-    algorithm_styles,
-    canvas,
-    fitted,
-    y_range,
-)
+from rayfed.report.figures.style import algorithm_styles, canvas, fitted, y_range
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
@@ -50,7 +47,7 @@ def pace(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     measure, clients = served(run)
     if not len(clients):
-        raise ValueError(f"the run of {name}, seed {seed}, does not say who is fast and who served")
+        raise Missing(f"the run of {name}, seed {seed}, does not say who is fast and who served")
     colour = algorithm_styles(results)[name].light
     figure = canvas(HEIGHT, hovermode="closest")
     if len(clients) > MOST_DOTS:
@@ -71,17 +68,10 @@ def _add_clients(
     figure: go.Figure, run: Run, clients: pd.DataFrame, colour: str, measure: str
 ) -> None:
     speeds, values = clients["speed_s"].to_numpy(), clients[measure].to_numpy()
-    figure.add_scatter(
-        x=speeds,
-        y=values,
-        mode="markers",
-        cliponaxis=False,
-        marker={"size": 9, "color": colour, "opacity": 0.85},
-        customdata=[[name] for name in run.called(clients.index)],
-        hovertemplate=f"client %{{customdata[0]}}<br>%{{x:.3~g}} s a step, {measure} %{{y:.3~g}}"
-        "<extra></extra>",
-        meta={"part": "clients"},
-    )
+    names = [[name] for name in run.called(clients.index)]
+    hover = f"client %{{customdata[0]}}<br>%{{x:.3~g}} s a step, {measure} %{{y:.3~g}}"
+    marker = {"size": 9, "color": colour, "opacity": 0.85}
+    marks.dots(figure, "clients", speeds, values, marker, hover, customdata=names)
     figure.update_xaxes(fitted("time of a local step (s)", [speeds]))
     figure.update_layout(meta={"note": ""})
 
@@ -91,25 +81,12 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
     groups = values.groupby(np.arange(len(values)) * 10 // len(values))
     measures = groups.quantile(0.1), groups.mean(), groups.quantile(0.9)
     low, mean, high = (part.to_numpy(float) for part in measures)
-    figure.add_scatter(
-        x=np.repeat(TENTHS, 3),
-        y=np.column_stack([low, high, np.full(10, np.nan)]).ravel(),
-        mode="lines",
-        line={"color": LIGHT["strip"], "width": 3},
-        hoverinfo="skip",
-        meta={"part": "range"},
-    )
-    figure.add_scatter(
-        x=TENTHS,
-        y=mean,
-        mode="markers",
-        cliponaxis=False,
-        marker={"size": 10, "color": colour},
-        customdata=np.column_stack([low, high]),
-        hovertemplate=f"mean {measure} %{{y:.3~g}}, most %{{customdata[0]:.3~g}} to "
-        "%{customdata[1]:.3~g}<extra></extra>",
-        meta={"part": "density"},
-    )
+    ends = np.column_stack([low, high, np.full(10, np.nan)])
+    grey = {"color": LIGHT["strip"], "width": 3}
+    marks.lines(figure, "range", np.repeat(TENTHS, 3), ends.ravel(), grey)
+    hover = f"mean {measure} %{{y:.3~g}}, most %{{customdata[0]:.3~g}} to %{{customdata[1]:.3~g}}"
+    marker = {"size": 10, "color": colour}
+    marks.dots(figure, "density", TENTHS, mean, marker, hover, customdata=ends[:, :2])
     figure.update_yaxes(range=y_range([low, mean, high], log=False))
     tenths_across(figure, len(values))
 
@@ -153,7 +130,3 @@ class PacePanel(RunPanel):
                 "the 10th to the 90th percentile. Shows the run chosen above."
             )
         return "One dot for each client. Shows the run chosen above."
-
-    def figure(self, run: Run) -> go.Figure | None:
-        """Return `figures.pace`, or None."""
-        return pace(self.results, run.name, run.seed) if len(served(run)[1]) else None

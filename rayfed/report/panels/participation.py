@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import (
     MOST_DOTS,
     TENTHS,
@@ -15,7 +16,7 @@ from rayfed.report.figures.clients import (
     fifth,
     tenths,
     tenths_across,
-)
+)  # fmt: skip
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
@@ -75,14 +76,8 @@ def _by_tenths(shares: pd.DataFrame, colour: str) -> go.Figure:
     figure = canvas(HEIGHT, barmode="group", bargap=0.3, hovermode="x unified")
     rows = (("data", LIGHT["strip"], "of the data"), ("updates", colour, "of the updates"))
     for part, fill, words in rows:
-        figure.add_bar(
-            x=TENTHS,
-            y=(100 * bands[part]).round(4),
-            name=words,
-            marker={"color": fill, "line": {"width": 0}},
-            hovertemplate=f"%{{y:.3~g}} % {words}<extra></extra>",
-            meta={"part": part},
-        )
+        shares_of, hover = (100 * bands[part]).round(4), f"%{{y:.3~g}} % {words}"
+        marks.bars(figure, part, TENTHS, shares_of, fill, hover, name=words)
     tenths_across(figure, len(shares))
     return figure.update_yaxes(title_text="share (%)", rangemode="tozero")
 
@@ -126,22 +121,17 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     share, round_edges = _used_share(run, clients, bands, columns)
     single = bands == len(clients)
     figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
-    figure.add_heatmap(
-        z=np.round(100 * share, 3),
-        x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
+    marks.mark(
+        figure, "heatmap", "density",
+        ("client %{customdata}" if single else "clients around %{y:.0f} %")
+        + ", round %{x:.0f}: took part in %{z:.3~g} %",
+        z=np.round(100 * share, 3), x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
         y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
         customdata=[[client] * columns for client in run.called(clients.index)] if single else None,
-        colorscale=fade(algorithm_styles(results)[name]),
-        zmin=0,
-        zmax=100 * float(share.max()) or 1.0,
-        xgap=1 if columns <= 40 else 0,
-        ygap=1,
-        colorbar=colorbar("took part (%)"),
+        colorscale=fade(algorithm_styles(results)[name]), colorbar=colorbar("took part (%)"),
+        zmin=0, zmax=100 * float(share.max()) or 1.0, xgap=1 if columns <= 40 else 0, ygap=1,
         showscale=not set(np.unique(share)) <= {0.0, 1.0},
-        hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
-        + ", round %{x:.0f}: took part in %{z:.3~g} %<extra></extra>",
-        meta={"part": "density"},
-    )
+    )  # fmt: skip
     figure.update_xaxes(title_text="round", showgrid=False)
     clients_down(figure, run.called(clients.index), bands)
     note = "" if single else f"{len(clients):,} clients are drawn in {bands} bands of equal speed."
@@ -169,51 +159,26 @@ def _used_share(
 
 
 def _add_diagonal(figure: go.Figure, top: float) -> None:
-    figure.add_scatter(
-        x=[0, top],
-        y=[0, top],
-        mode="lines",
-        line={"color": LIGHT["muted"], "width": 1, "dash": "3px,3px"},
-        hoverinfo="skip",
-        meta={"part": "diagonal"},
-    )
+    dashed = {"color": LIGHT["muted"], "width": 1, "dash": "3px,3px"}
+    marks.lines(figure, "diagonal", [0, top], [0, top], dashed)
     figure.add_annotation(
-        x=top,
-        y=top,
-        text="as much as its data",
-        showarrow=False,
-        xanchor="right",
-        xshift=-70,  # clear of the line, wide as the figure may be
-        yanchor="top",
-        font={"color": LIGHT["muted"]},
-    )
+        x=top, y=top, text="as much as its data", showarrow=False, font={"color": LIGHT["muted"]},
+        xanchor="right", yanchor="top", xshift=-70,  # clear of the line, wide as the figure may be
+    )  # fmt: skip
 
 
 def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str, run: Run) -> None:
     columns = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
-    figure.add_scatter(
-        x=100 * shares["data"],
-        y=100 * shares["updates"],
-        mode="markers",
-        cliponaxis=False,
-        customdata=[
-            [client, *row]
-            for client, row in zip(
-                run.called(shares.index), np.round(columns, 5).tolist(), strict=True
-            )
-        ],
-        marker={
-            "symbol": "circle-open" if part == "slowest" else "circle",
-            "size": 9,
-            "color": colour,
-            "opacity": 0.85,
-            "line": {"width": 2 if part == "slowest" else 0, "color": colour},
-        },
-        hovertemplate="client %{customdata[0]}<br>%{customdata[3]:.0f} samples, "
-        "%{customdata[4]:.3~g} s a step<br>asked %{customdata[2]:.0f} times, used "
-        "%{customdata[1]:.0f} times<extra></extra>",
-        meta={"part": part},
-    )
+    pairs = zip(run.called(shares.index), np.round(columns, 5).tolist(), strict=True)
+    slow = part == "slowest"
+    marks.dots(
+        figure, part, 100 * shares["data"], 100 * shares["updates"],
+        {"symbol": "circle-open" if slow else "circle", "size": 9, "color": colour,
+         "opacity": 0.85, "line": {"width": 2 if slow else 0, "color": colour}},
+        "client %{customdata[0]}<br>%{customdata[3]:.0f} samples, %{customdata[4]:.3~g} s a step"
+        "<br>asked %{customdata[2]:.0f} times, used %{customdata[1]:.0f} times",
+        customdata=[[client, *row] for client, row in pairs],
+    )  # fmt: skip
 
 
 def title(run: Run) -> str:

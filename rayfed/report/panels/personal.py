@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import clients_down
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
@@ -22,7 +23,7 @@ from rayfed.report.figures.style import (
     fitted,
     powers,
     spans_decades,
-)
+)  # fmt: skip
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import joined, quoted
@@ -86,45 +87,27 @@ def personal(results: Results, name: str, seed: int) -> go.Figure:
 def _add_level(figure: go.Figure, value: float, words: str) -> None:
     """Add a dashed line across the figure."""
     low, high = figure.layout.xaxis.range
-    figure.add_scatter(
-        x=np.linspace(low, high, 21),  # a hover needs points
-        y=np.full(21, value),
-        mode="lines",
-        line={"color": LIGHT["ink"], "width": 1.5, "dash": "9px,4px"},
-        hovertemplate=f"{words}: %{{y:.3~g}}<extra></extra>",
-        meta={"part": "global"},
-    )
+    dashed = {"color": LIGHT["ink"], "width": 1.5, "dash": "9px,4px"}
+    x, y = np.linspace(low, high, 21), np.full(21, value)  # a hover needs points
+    marks.lines(figure, "global", x, y, dashed, f"{words}: %{{y:.3~g}}")
 
 
 def _add_dots(figure: go.Figure, clients: pd.DataFrame, measure: str, style: LineStyle) -> None:
     at = np.arange(len(clients))
     joined = [[a, b, None] for a, b in clients[["own", "shared"]].to_numpy(float).tolist()]
-    figure.add_scatter(
-        x=np.repeat(at, 3).tolist(),
-        y=[value for change in joined for value in change],
-        mode="lines",
-        line={"color": LIGHT["strip"], "width": 3},
-        hoverinfo="skip",
-        meta={"part": "change"},
-    )
+    ends = [value for change in joined for value in change]
+    grey = {"color": LIGHT["strip"], "width": 3}
+    marks.lines(figure, "change", np.repeat(at, 3).tolist(), ends, grey)
     few = len(clients) <= NAMED
     for part in ("shared", "own"):
         colours = [style.light if asked else LIGHT["muted"] for asked in clients["asked"]]
-        figure.add_scatter(
-            x=at.tolist(),
-            y=clients[part].tolist(),
-            mode="markers",
-            marker={
-                "size": 11 if few else 8,
-                "color": colours if part == "own" else LIGHT["background"],
-                "line": {"color": colours, "width": 2},
-                "opacity": 1,
-            },
-            customdata=_customdata(clients),
-            hovertemplate=_hover(clients, measure),
-            cliponaxis=False,
-            meta={"part": part},
-        )
+        fill = colours if part == "own" else LIGHT["background"]
+        rim = {"color": colours, "width": 2}
+        marks.dots(
+            figure, part, at.tolist(), clients[part].tolist(),
+            {"size": 11 if few else 8, "color": fill, "line": rim, "opacity": 1},
+            _hover(clients, measure), customdata=_customdata(clients),
+        )  # fmt: skip
     figure.update_xaxes(title_text="client, the worst served by its own model first")
     figure.update_xaxes(range=[-0.7, len(clients) - 0.3], showticklabels=few)
     if few:
@@ -136,7 +119,7 @@ def _hover(clients: pd.DataFrame, measure: str) -> str:
     text = f"client %{{customdata[0]}}<br>{measure} %{{customdata[1]:.3~g}} with its own model"
     if clients["shared"].notna().any():
         text += ", %{customdata[2]:.3~g} with the shared one"
-    return text + "%{customdata[3]}<extra></extra>"
+    return text + "%{customdata[3]}"
 
 
 def _customdata(clients: pd.DataFrame) -> list[list[Any]]:
@@ -158,27 +141,18 @@ def _add_curves(figure: go.Figure, clients: pd.DataFrame, measure: str, style: L
             [float(np.nanquantile(group, q)) for group in (*groups, groups[-1])]
             for q in (0.1, 0.5, 0.9)
         )
-        lines: tuple[tuple[str, list[float], dict[str, Any]], ...] = (
-            ("low", low, {"width": 0, "color": LIGHT["waiting"]}),
-            ("high", high, {"width": 0, "color": LIGHT["waiting"]}),
-            ("shared", middle, {"width": 1.5, "color": LIGHT["ink"], "dash": "3px,3px"}),
-        )
+        edge: dict[str, Any] = {"width": 0, "color": LIGHT["waiting"]}
+        dashed = {"width": 1.5, "color": LIGHT["ink"], "dash": "3px,3px"}
+        lines = (("low", low, edge), ("high", high, edge), ("shared", middle, dashed))
         for part, y, outline in lines:
             band = {"fill": "tonexty", "fillcolor": LIGHT["waiting"]} if part == "high" else {}
-            figure.add_scatter(
-                x=edges, y=y, mode="lines", line=outline | {"shape": "hv"},
-                hoverinfo="skip", meta={"part": part}, **band,
-            )  # fmt: skip
+            marks.lines(figure, part, edges, y, outline | {"shape": "hv"}, **band)
     at = thin(np.arange(len(clients)), _POINTS)
-    figure.add_scatter(
-        x=(100 * (at + 0.5) / len(clients)).tolist(),
-        y=own_values[at].tolist(),
-        mode="lines",
-        line={"color": style.light, "width": 2.5},
+    marks.lines(
+        figure, "own", (100 * (at + 0.5) / len(clients)).tolist(), own_values[at].tolist(),
+        {"color": style.light, "width": 2.5}, _hover(clients, measure),
         customdata=_customdata(clients.iloc[at]),
-        hovertemplate=_hover(clients, measure),
-        meta={"part": "own"},
-    )
+    )  # fmt: skip
     figure.update_xaxes(title_text="clients, the worst served by their own model first (%)")
     figure.update_xaxes(range=[0, 100], dtick=20)
 
@@ -219,20 +193,17 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     figure = canvas(max(240, 15 * bands + 64) if bands <= NAMED else 400, hovermode="closest")
     known = cells[np.isfinite(cells)]
     log = measure == "loss" and spans_decades([known])
-    figure.add_heatmap(
-        z=_rounded(np.log10(cells) if log else cells),
-        x=values.index.tolist(),
+    marks.mark(
+        figure, "heatmap", "own",
+        ("client %{customdata}" if single else "clients around %{y:.0f} %")
+        + f", round %{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}",
+        z=_rounded(np.log10(cells) if log else cells), x=values.index.tolist(), ygap=1,
         y=list(range(bands)) if single else [100 * (k + 0.5) / bands for k in range(bands)],
         customdata=[[str(c)] * len(values) for c in run.called(values.columns)] if single else None,
-        colorscale=fade(style),
+        text=_rounded(cells) if log else None, colorscale=fade(style),
         colorbar=colorbar(f"{measure} of its own model")
         | (powers(known.min(), known.max()) if log else {}),
-        text=_rounded(cells) if log else None,
-        ygap=1,
-        hovertemplate=("client %{customdata}" if single else "clients around %{y:.0f} %")
-        + f", round %{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}<extra></extra>",
-        meta={"part": "own"},
-    )
+    )  # fmt: skip
     figure.update_xaxes(title_text="round", showgrid=False)
     clients_down(figure, run.called(values.columns), bands, "worst served")
     return figure

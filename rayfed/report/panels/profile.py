@@ -7,6 +7,7 @@ from typing import ClassVar
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import dots
+from rayfed.report.figures.marks import Missing
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import profiles, units
@@ -36,7 +37,7 @@ def profile(results: Results) -> go.Figure:
     """
     values = profiles.steps(results)
     if not len(values):
-        raise ValueError("no run was profiled; run the study with --profile")
+        raise Missing("no run was profiled; run the study with --profile")
     figure = dots(results, values, "%{x:.3~g} ms")
     most = 1.05 * float(values.max().max()) or 1.0
     figure.update_xaxes(title_text="wall-clock time of a round (ms)", range=[-0.01 * most, most])
@@ -68,8 +69,3 @@ class ProfilePanel(FigurePanel):
         "each run and over seeds; none of it is simulated. Computing is that of the slowest "
         "host; sending is what passes until it is asked and has answered."
     )
-
-    @property
-    def applies(self) -> bool:
-        """Whether any run was profiled."""
-        return len(profiles.steps(self.results)) > 0

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError
 from rayfed.report.best import Candidate
+from rayfed.report.figures import marks
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -20,19 +21,20 @@ from rayfed.report.figures.style import (
     line,
     spans_decades,
     x_scales,
-)
+)  # fmt: skip
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import Curve, curve, history
-from rayfed.report.searched import PARTS, Searched, text_of
+from rayfed.report.searched import Searched, text_of
 from rayfed.study.scenario.distributions import Distribution
 
 HEIGHT = 440
 _BAND = 190  # pixels of the axes of one algorithm
 _GAP = 0.75  # between those of two, in units of an axis
 _ROW = 34  # pixels of a key
+_GREY = {"color": LIGHT["strip"], "width": 1}
 _KEPT = 1.5  # times what the trials begin with, up to which others than the best set the scale
 
 
@@ -83,13 +85,10 @@ def draw_trials(searched: Searched) -> go.Figure:
         for one in (*lines, chosen):
             end = max(end, float(one.x[-1]) / worth["worth"] if len(one.x) else 0.0)
         _add_rest(figure, label, lines, worth["worth"])
-        figure.add_scatter(
-            x=chosen.x / worth["worth"], y=chosen.mean, mode="lines", name=label,
-            line=line(styles[label], 2.5), zorder=2,
-            hovertemplate=f"{label}, {text_of(searched.values(searched.chosen(label)))}: "
-            "%{y:.3g}<extra></extra>",
-            meta={"name": label, "part": "mean"},
-        )  # fmt: skip
+        hover = f"{label}, {text_of(searched.values(searched.chosen(label)))}: %{{y:.3g}}"
+        x_of, outline = chosen.x / worth["worth"], line(styles[label], 2.5)
+        as_ = {"of": label, "name": label, "zorder": 2}
+        marks.lines(figure, "mean", x_of, chosen.mean, outline, hover, **as_)
     known = _without_outliers(best, rest)
     figure.update_xaxes(title_text=worth["title"], range=[0, end or 1], showgrid=False)
     linear = False if "accuracy" in column else None
@@ -112,15 +111,8 @@ def _add_rest(figure: go.Figure, label: str, lines: list[Curve], worth: float) -
     gap = np.array([math.nan])
     x = [part for one in lines for part in (one.x / worth, gap)]
     y = [part for one in lines for part in (one.mean, gap)]
-    figure.add_scatter(
-        x=np.concatenate([gap, *x]),
-        y=np.concatenate([gap, *y]),
-        mode="lines",
-        line={"color": LIGHT["strip"], "width": 1},
-        opacity=0.7,
-        hoverinfo="skip",
-        meta={"name": label, "part": "rest"},
-    )
+    drawn = np.concatenate([gap, *x]), np.concatenate([gap, *y])
+    marks.lines(figure, "rest", *drawn, _GREY, of=label, opacity=0.7)
 
 
 def draw_coordinates(searched: Searched) -> go.Figure:
@@ -153,15 +145,11 @@ def _add_axes(
         places = [held.place(values[key]) for key, held in space.items()]
         reached = "failed" if trial.failed else f"{units.number(trial.value)}"
         reached += ", pruned" if trial.pruned else ""
-        figure.add_scatter(
-            x=at,
-            y=bottom + np.array([*places, heights.of_score(searched.score(trial))]),
-            mode="lines",
-            line=line(style, 3) if trial is chosen else {"color": LIGHT["strip"], "width": 1},
-            opacity=1.0 if trial is chosen else 0.7,
-            hovertemplate=f"{label}, {text_of(values)}: {reached}<extra></extra>",
-            meta={"name": label, "part": "best" if trial is chosen else "rest"},
-        )
+        y = bottom + np.array([*places, heights.of_score(searched.score(trial))])
+        best = trial is chosen
+        outline, part = (line(style, 3), "best") if best else (_GREY, "rest")
+        hover = f"{label}, {text_of(values)}: {reached}"
+        marks.lines(figure, part, at, y, outline, hover, of=label, opacity=1.0 if best else 0.7)
     for x, (key, held) in zip(at, space.items(), strict=False):
         _add_axis(figure, float(x), bottom, _ticks(held), key.rpartition(".")[2])
     title = searched.results.column(aim.column).title
@@ -235,14 +223,12 @@ def _write(
     figure: go.Figure, x: float, y: float, text: str, beside: str, colour: str = LIGHT["muted"]
 ) -> None:
     """Write a text beside a point; the page drops annotations where it is narrow."""
-    figure.add_scatter(
-        x=[x], y=[y], mode="text", text=[text], textposition=beside, cliponaxis=False,
-        textfont={"size": FONT_SIZE, "color": colour}, hoverinfo="skip", meta={"part": "label"},
-    )  # fmt: skip
+    font = {"size": FONT_SIZE, "color": colour}
+    marks.texts(figure, "label", [x], [y], [text], font, textposition=beside)
 
 
 def draw_importance(searched: Searched) -> go.Figure:
-    """Draw how much of the trials' order each key alone explains; see `searched.rank_share`."""
+    """Draw how much each key decides whether a trial is good; see `Searched.importance`."""
     styles = algorithm_styles(searched.winners)
     shares = {label: searched.importance(label) for label in searched.labels}
     several = sum(bool(share) for share in shares.values()) > 1
@@ -251,25 +237,14 @@ def draw_importance(searched: Searched) -> go.Figure:
     for label, share in shares.items():
         if not share:
             continue
-        order = sorted(share, key=lambda key: -share[key])
-        names = [key.rpartition(".")[2] + (f" · {label}" if several else "") for key in order]
-        figure.add_bar(
-            x=[share[key] for key in order],
-            y=names,
-            orientation="h",
-            width=0.5,
-            marker={"color": styles[label].light},
-            text=[f"{100 * share[key]:.0f} %" for key in order],
-            textposition="outside",
-            textfont={"color": LIGHT["muted"]},
-            cliponaxis=False,
-            hoverinfo="skip",
-            meta={"name": label, "part": "share"},
-        )
+        names = [key.rpartition(".")[2] + (f" · {label}" if several else "") for key in share]
+        marks.bars(
+            figure, "share", list(share.values()), names, styles[label].light, "", of=label,
+            orientation="h", width=0.5, cliponaxis=False, textfont={"color": LIGHT["muted"]},
+            text=[f"{100 * part:.0f} %" for part in share.values()], textposition="outside",
+        )  # fmt: skip
     figure.update_layout(margin={"l": 150, "r": 48, "t": 8, "b": 52}, barmode="overlay")
-    figure.update_xaxes(
-        range=[0, 1], tickformat=".0%", title_text="share of the variance of the trials' ranks"
-    )
+    figure.update_xaxes(range=[0, 1], tickformat=".0%", title_text="share of the importance")
     return figure.update_yaxes(autorange="reversed", showgrid=False)
 
 
@@ -363,12 +338,16 @@ class CoordinatesPanel(_SearchPanel):
 
 
 class ImportancePanel(_SearchPanel):
-    """A bar for each key: how much of the trials' order it alone explains."""
+    """A bar for each key: how much it decides whether a trial is good."""
 
     name: ClassVar[str] = "importance"
     section = Section.SEARCH
     rank = 20
     draws = (importance,)
+    how = (
+        "How much the values of a key in the best quarter of the trials differ from those in all "
+        "(PED-ANOVA of Optuna). The shares add up to 100 %, also where chance alone decides."
+    )
 
     @property
     def applies(self) -> bool:
@@ -384,18 +363,8 @@ class ImportancePanel(_SearchPanel):
             if shares:
                 key = max(shares, key=lambda key: shares[key])
                 name, share = key.rpartition(".")[2], units.number(100 * shares[key], 2)
-                texts.append(f"{name} explains {share} % of the order of {label}'s trials")
-        return f"By itself, {joined(texts)}"
-
-    @property
-    def how(self) -> str:
-        """How to read the figure."""
-        return (
-            "Variance of the trials' ranks between quarters of a key's values, as a share of all "
-            "of it and corrected for chance (epsilon squared)"
-            f"; choices and up to {PARTS} values are compared one by one. What keys do together is "
-            "not seen."
-        )
+                texts.append(f"{name} with {share} % for {label}")
+        return f"The most important key is {joined(texts)}"
 
     def figure(self) -> go.Figure:
         """Return `figures.importance`."""

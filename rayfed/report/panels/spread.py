@@ -9,15 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.style import (
-    algorithm_styles,
-    canvas,
-    fitted,
-    line,
-    scale,
-    spans_decades,
-)
+from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
@@ -82,11 +77,9 @@ def staleness(results: Results) -> go.Figure:
     """
     values = values_of(results, lambda usage: usage.staleness)
     if not values:
-        raise ValueError("no reply has a staleness: all algorithms of this study have rounds")
-    title, hover = (
-        "staleness (updates of the model meanwhile)",
-        "%{y:.0f} % are at most %{x:.0f} updates old",
-    )
+        raise Missing("no reply has a staleness: all algorithms of this study have rounds")
+    title = "staleness (updates of the model meanwhile)"
+    hover = "%{y:.0f} % are at most %{x:.0f} updates old"
     return _rising(results, values, False, hover, title, "the replies")
 
 
@@ -116,15 +109,10 @@ def _rising(
         at = thin(np.arange(len(sorted_)), _MOST)
         # The line begins on the ground, at the least value.
         x = np.concatenate([sorted_[:1], sorted_[at]])
-        figure.add_scatter(
-            x=x.round(6),
-            y=np.concatenate([[0.0], 100 * (at + 1) / len(sorted_)]).round(3),
-            mode="lines",
-            name=plain(name),
-            line={**line(styles[name]), "shape": "hv"},
-            hovertemplate=f"{plain(name)}: {hover}<extra></extra>",
-            meta={"name": name, "part": "line"},
-        )
+        y = np.concatenate([[0.0], 100 * (at + 1) / len(sorted_)]).round(3)
+        outline = {**line(styles[name]), "shape": "hv"}
+        as_ = {"hover": f"{plain(name)}: {hover}", "of": name, "name": plain(name)}
+        marks.lines(figure, "line", x.round(6), y, outline, **as_)
     every = [_most(part[part > 0] if log else part) for part in values.values()]
     figure.update_xaxes(fitted(title, every, log))
     what = f"share of {of} (%)"
@@ -204,11 +192,6 @@ class StalenessPanel(FigurePanel):
     best_only = True
     keyed = True
     labelled = False
-
-    @property
-    def applies(self) -> bool:
-        """Whether a run is asynchronous."""
-        return bool(values_of(self.results, lambda usage: usage.staleness))
 
     @property
     def names(self) -> Collection[str]:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import unknown
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
@@ -25,7 +26,7 @@ from rayfed.report.figures.style import (
     line,
     powers,
     spans_decades,
-)
+)  # fmt: skip
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
@@ -64,16 +65,11 @@ def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
     figure = canvas(HEIGHT, hovermode="x unified")
     for series, style in series_styles(results, sweep).items():
         points = rows[rows["series"] == series].sort_values(key)
-        figure.add_scatter(
-            x=points[key].to_numpy(),
-            y=points["value"].to_numpy(),
-            mode="lines+markers",
-            name=series,
-            line=line(style),
+        marks.lines(
+            figure, "mean", points[key].to_numpy(), points["value"].to_numpy(), line(style),
+            mode="lines+markers", name=series, hovertemplate="%{y:.3g}",
             marker={"size": 7, "color": style.light},
-            hovertemplate="%{y:.3g}",
-            meta={"part": "mean"},
-        )
+        )  # fmt: skip
     figure.update_xaxes(title_text=title, type="log" if logs else "linear")
     figure.update_xaxes(unifiedhovertitle_text=f"{title} %{{x:.3~g}}")
     tried = np.unique(rows[key])
@@ -113,22 +109,16 @@ def sweep_map(
     low, high, log = scale
     figure = canvas(max(220, _ROW * len(cells) + 64), hovermode="closest")
     style = series_styles(results, sweep)[series]
-    figure.add_heatmap(
+    marks.mark(
+        figure, "heatmap", "map",
+        f"{sweep.titles[0]} %{{x}}, {sweep.titles[1]} %{{y}}: %{{customdata}}",
         z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
-        zmin=np.log10(low) if log else low,
-        zmax=np.log10(high) if log else high,
-        colorscale=_better_is_darker(results, style, column),
-        text=_texts(z),
+        zmin=np.log10(low) if log else low, zmax=np.log10(high) if log else high,
+        colorscale=_better_is_darker(results, style, column), xgap=2, ygap=2,
+        text=_texts(z), textfont={"size": FONT_SIZE}, customdata=_texts(z),
         texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
-        textfont={"size": FONT_SIZE},
-        customdata=_texts(z),
-        xgap=2,
-        ygap=2,
         colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
-        hovertemplate=f"{sweep.titles[0]} %{{x}}, {sweep.titles[1]} %{{y}}: "
-        "%{customdata}<extra></extra>",
-        meta={"part": "map"},
-    )
+    )  # fmt: skip
     _mark_failed(figure, rows, cells)
     for axis, keys, title in (
         (figure.layout.xaxis, cells.columns, sweep.titles[0]),
@@ -200,23 +190,15 @@ def sensitivity(results: Results, sweep: Sweep, column: str) -> go.Figure:
         values = along(results, ends[ends["series"] == series], sweep.keys, key, column)
         names.append(f"{sweep.titles[sweep.keys.index(key)]}, {plain(series)}")
         texts = [units.setting(value) for value in values[key]]
-        figure.add_scatter(
-            x=values["value"].to_numpy(),
-            y=[names[-1]] * len(values),
-            mode="lines+markers",
-            line={"color": LIGHT["strip"], "width": 3},
-            marker={"color": styles[series].light, "size": 9, "opacity": 1},
-            cliponaxis=False,
-            customdata=texts,
-            hovertemplate=f"{names[-1]} %{{customdata}}: %{{x:.4~g}}<extra></extra>",
-            meta={"part": "along"},
-        )
+        marks.dots(
+            figure, "along", values["value"].to_numpy(), [names[-1]] * len(values),
+            {"color": styles[series].light, "size": 9, "opacity": 1},
+            f"{names[-1]} %{{customdata}}: %{{x:.4~g}}", customdata=texts,
+            mode="lines+markers", line={"color": LIGHT["strip"], "width": 3},
+        )  # fmt: skip
     known = [trace.x for trace in figure.data]
     figure.update_xaxes(fitted(end_title(results, column), known))
-    figure.update_yaxes(type="category", categoryorder="array", categoryarray=names, dtick=1)
-    figure.update_yaxes(
-        range=[len(names) - 0.4, -0.6], automargin=True, showgrid=False, nticks=None
-    )
+    marks.rows_down(figure, names)
     return figure
 
 
@@ -268,15 +250,12 @@ def _texts(z: Floats) -> list[list[str]]:
 def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> None:
     failed = rows[rows["failed"]]
     x, y = cells.columns.name, cells.index.name
-    figure.add_scatter(
-        x=cells.columns.get_indexer(pd.Index(failed[x])),
-        y=cells.index.get_indexer(pd.Index(failed[y])),
-        mode="text",
-        text=["failed"] * len(failed),
-        textfont={"color": LIGHT["muted"]},
-        hoverinfo="skip",
-        meta={"part": "failed"},
+    at = (
+        cells.columns.get_indexer(pd.Index(failed[x])),
+        cells.index.get_indexer(pd.Index(failed[y])),
     )
+    font = {"color": LIGHT["muted"]}
+    marks.texts(figure, "failed", *at, ["failed"] * len(failed), font, cliponaxis=None)
 
 
 def title(results: Results, sweep: Sweep, column: str) -> str:

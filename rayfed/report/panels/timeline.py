@@ -12,6 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import WORDS
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
@@ -89,24 +90,13 @@ def canvas_with_rounds(height: int, clock: Clock) -> go.Figure:
     figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
     inside = height - MARGINS
     split = 1 - STRIP / inside
-    figure.update_layout(
-        yaxis={"domain": [0, split]},
-        yaxis2={
-            "domain": [1 - 18 / inside, 1],
-            "range": [0, 1],
-            "showticklabels": True,
-            "tickvals": [0.5],
-            "ticktext": ["server"],
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": True,
-            "anchor": "free",
-            "position": 0,
-            "ticks": "",
-            "ticklabelstandoff": 6,
-            "tickfont": {"color": LIGHT["muted"]},
-        },
-    )
+    server = {
+        "domain": [1 - 18 / inside, 1], "range": [0, 1], "fixedrange": True, "anchor": "free",
+        "position": 0, "showgrid": False, "zeroline": False, "showticklabels": True, "ticks": "",
+        "tickvals": [0.5], "ticktext": ["server"], "ticklabelstandoff": 6,
+        "tickfont": {"color": LIGHT["muted"]},
+    }  # fmt: skip
+    figure.update_layout(yaxis={"domain": [0, split]}, yaxis2=server)
     _strip(figure, clock)
     figure.update_xaxes(title_text=clock.title, rangemode="tozero")
     # Round numbers that would have to shrink to fit are left out.
@@ -121,31 +111,18 @@ def _strip(figure: go.Figure, clock: Clock, most: int = 400) -> None:
     groups = rounds.groupby(np.arange(len(rounds)) // step)
     blocks = groups.agg({"round": "first", "start": "first", "end": "last"})
     counts = groups[["participants", "late", "dropped"]].sum()
-    figure.add_bar(
-        orientation="h",
-        x=((blocks["end"] - blocks["start"]) / clock.worth).to_numpy(float),
-        base=(blocks["start"] / clock.worth).to_numpy(float),
-        y=np.full(len(blocks), 0.5),
-        width=1.0,
-        yaxis="y2",
-        customdata=np.column_stack(
-            [blocks["round"], blocks["end"] - blocks["start"], counts.to_numpy(float)]
-        ),
-        marker={
-            "color": [LIGHT["strip"] if i % 2 else LIGHT["waiting"] for i in range(len(blocks))],
-            "line": {"width": 0},
-        },
+    length = blocks["end"] - blocks["start"]
+    marks.bars(
+        figure, "server", (length / clock.worth).to_numpy(float), np.full(len(blocks), 0.5),
+        [LIGHT["strip"] if i % 2 else LIGHT["waiting"] for i in range(len(blocks))],
+        "round %{customdata[0]:.0f}: %{customdata[1]:.3~g} s, %{customdata[2]:.0f} replies used, "
+        "%{customdata[3]:.0f} late, %{customdata[4]:.0f} dropped",
+        base=(blocks["start"] / clock.worth).to_numpy(float), orientation="h", width=1.0,
+        yaxis="y2", customdata=np.column_stack([blocks["round"], length, counts.to_numpy(float)]),
         text=[str(number) for number in blocks["round"]] if step == 1 else None,
-        textposition="inside",
-        insidetextanchor="middle",
-        textangle=0,
-        constraintext="inside",
+        textposition="inside", insidetextanchor="middle", textangle=0, constraintext="inside",
         textfont={"color": LIGHT["ink"], "size": 10},
-        hovertemplate="round %{customdata[0]:.0f}: %{customdata[1]:.3~g} s, "
-        "%{customdata[2]:.0f} replies used, %{customdata[3]:.0f} late, "
-        "%{customdata[4]:.0f} dropped<extra></extra>",
-        meta={"part": "server"},
-    )
+    )  # fmt: skip
 
 
 def gaps(taken: pd.DataFrame, clients: pd.Index, end: float) -> pd.DataFrame:
@@ -251,35 +228,28 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
     x = (edges[:-1] + edges[1:]) / 2 / clock.worth
     y = (np.arange(bands) + 0.5) * 100 / bands
     if run.away is not None:
-        grid = {"z": 100 - away, "zmin": 0, "zmax": 100, "showscale": False, "hoverinfo": "skip"}
-        figure.add_heatmap(x=x, y=y, colorscale=veil(LIGHT["waiting"]), meta={"part": "there"})
-        figure.data[-1].update(grid)
+        grid: dict[str, Any] = {
+            "x": x,
+            "y": y,
+            "zmin": 0,
+            "zmax": 100,
+            "colorscale": veil(LIGHT["waiting"]),
+        }
+        marks.mark(figure, "heatmap", "there", **grid, z=100 - away, showscale=False)
     top = max(float(share.max()) for share in shares.values()) or 1.0
-    for part, part_colour in (
-        ("late", LIGHT["late"]),
-        ("dropped", LIGHT["dropped"]),
-        ("used", colour),
-    ):
-        # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
-        figure.add_heatmap(
-            x=x,
-            y=y,
-            z=shares[part].round(4),
-            colorscale=veil(part_colour),
-            zmin=0,
-            zmax=top,
-            showscale=part == "used",
-            colorbar=colorbar("computing (%)"),
-            hoverinfo="skip",
-            meta={"part": part},
-        )
     customdata = np.dstack([shares["late"], shares["dropped"], away]).round(3)
-    figure.data[-1].update(
-        customdata=customdata,
-        hoverinfo=None,
-        hovertemplate=_density_hover(run, clock.unit),
-        name="",
-    )
+    told: dict[str, Any] = {
+        "hover": _density_hover(run, clock.unit),
+        "customdata": customdata,
+        "name": "",
+    }
+    for part in ("late", "dropped", "used"):
+        # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
+        marks.mark(
+            figure, "heatmap", part, x=x, y=y, z=shares[part].round(4), zmin=0, zmax=top,
+            colorscale=veil(colour if part == "used" else LIGHT[part]), showscale=part == "used",
+            colorbar=colorbar("computing (%)"), **(told if part == "used" else {}),
+        )  # fmt: skip
     figure.layout.yaxis.update(
         title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
     )
@@ -294,7 +264,7 @@ def _density_hover(run: Run, unit: str) -> str:
     return (
         f"the clients around the %{{y:.0f}} % fastest at %{{x:.4~g}} {unit}<br>"
         "%{z:.3~g} % compute, %{customdata[0]:.3~g} % are late, %{customdata[1]:.3~g} % drop out"
-        f"{away}<extra></extra>"
+        f"{away}"
     )
 
 
@@ -395,10 +365,7 @@ def _bars(run: Run, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
     note = f"Drawn: rounds 1 to {last} of {total}." if last < total else ""
     figure.update_xaxes(range=[0, float(view) / clock.worth])
     whole = clock.end / clock.worth
-    frame = {
-        "color": LIGHT["ink"],
-        "width": 1.5,
-    }  # of the client that a reader of the page asks for
+    frame = {"color": LIGHT["ink"], "width": 1.5}  # of the client that a reader asks for
     meta = {"note": note, "whole": whole, "first": len(shown), "last": last, "frame": frame}
     figure.update_layout(meta=meta)
     return figure
@@ -428,39 +395,19 @@ def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) ->
 
 
 def _add_bars(
-    figure: go.Figure,
-    part: str,
-    events: pd.DataFrame,
-    row: pd.Series,
-    clock: Clock,
-    colour: str,
+    figure: go.Figure, part: str, events: pd.DataFrame, row: pd.Series, clock: Clock, colour: str,
     run: Run,
-) -> None:
+) -> None:  # fmt: skip
     start, end = events["start_s"].to_numpy(float), events["end_s"].to_numpy(float)
     times = np.column_stack([start, end, events["compute_s"].to_numpy(float)]) / clock.worth
     customdata = np.column_stack([events[["client", "round"]].to_numpy(float), times.round(6)])
-    figure.add_bar(
-        orientation="h",
-        name=_WORDS[part],
-        x=np.round((end - start) / clock.worth, 6),
-        base=np.round(start / clock.worth, 6),
-        y=row.reindex(events["client"]).to_numpy(float),
+    marks.bars(
+        figure, part, np.round((end - start) / clock.worth, 6),
+        row.reindex(events["client"]).to_numpy(float), colour, _hover(part, clock.unit),
+        _PATTERN.get(part, ""), base=np.round(start / clock.worth, 6), orientation="h",
         customdata=_named(customdata[:, [0, 2, 3]] if part in _WAITING else customdata, run),
-        width=0.72,
-        marker={
-            "color": colour,
-            "line": {"width": 0},
-            "pattern": {
-                "shape": _PATTERN.get(part, ""),
-                "fillmode": "overlay",
-                "fgcolor": LIGHT["background"],
-                "size": 6,
-                "solidity": 0.25,
-            },
-        },
-        hovertemplate=_hover(part, clock.unit),
-        meta={"part": part},
-    )
+        name=_WORDS[part], width=0.72,
+    )  # fmt: skip
 
 
 def _named(customdata: np.ndarray, run: Run) -> np.ndarray:
@@ -476,12 +423,12 @@ def _hover(part: str, unit: str) -> str:
     if part in _WAITING:
         return (
             f"client %{{customdata[0]}}<br>{_WORDS[part]}: %{{customdata[1]:.4~g}} to "
-            f"%{{customdata[2]:.4~g}} {unit}<extra></extra>"
+            f"%{{customdata[2]:.4~g}} {unit}"
         )
     return (
         "client %{customdata[0]}, round %{customdata[1]:.0f}<br>"
         f"{_WORDS[part]}: %{{customdata[2]:.4~g}} to %{{customdata[3]:.4~g}} {unit}<br>"
-        f"of it computing %{{customdata[4]:.3~g}} {unit}<extra></extra>"
+        f"of it computing %{{customdata[4]:.3~g}} {unit}"
     )
 
 

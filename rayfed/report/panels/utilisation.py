@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import WORDS, by_name, tenths
 from rayfed.report.figures.labels import plain
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
@@ -22,6 +24,7 @@ MOST_ROWS = 60  # clients beyond this are taken together
 _LEAST_TEXT = 5.0  # percent of the width from which a part is labelled
 _TEXT = 11
 _ROW, _MARGINS = 30, 64  # pixels
+_GREYS = {"finished": "strip", "idle": "waiting", "away": "background"}
 _TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
 
 
@@ -45,7 +48,7 @@ def utilisation(results: Results) -> go.Figure:
     """
     shares = algorithm_shares(results)
     if not len(shares):
-        raise ValueError("no run recorded what its clients did")
+        raise Missing("no run recorded what its clients did")
     styles = algorithm_styles(results)
     figure = canvas(_MARGINS + (_ROW + 4) * len(shares), barmode="stack", bargap=0.3)
     names = [plain(str(name)) for name in shares.index]
@@ -121,47 +124,24 @@ def _stack(
 ) -> None:
     """Add a bar for each row: its states one after the other, in percent."""
     away = shares["away"].notna().any()
-    labelled = ids is None  # bars of single clients are too thin
     for state in STATES if away else STATES[:-1]:
         words = WORDS[state] if away or state != "idle" else f"{WORDS[state]}, or away"
         values = 100 * shares[state].fillna(0.0).to_numpy(float)
-        own = state in ("computing", "communicating")
-        marker: dict[str, Any] = {"color": colours, "line": {"width": 0}}
-        if state == "communicating":
-            marker["pattern"] = {
-                "shape": "|",
-                "fillmode": "overlay",
-                "fgcolor": LIGHT["background"],
-                "size": 4,
-                "solidity": 0.5,
-            }
-        elif not own:
-            grey = {"finished": "strip", "idle": "waiting", "away": "background"}[state]
-            marker["color"] = LIGHT[grey]
-            if state == "away":
-                marker["line"] = {"width": 1, "color": LIGHT["waiting"]}
         text = [f"{v:.0f} %" if v >= _LEAST_TEXT else "" for v in values]
-        bare = state == "communicating" or not labelled  # nothing can be read on its pattern
-        figure.add_bar(
-            orientation="h",
-            name=words,
-            x=values.round(4),
-            y=rows,
-            marker=marker,
-            customdata=ids,
-            text=None if bare else text,
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
-            constraintext="inside",
-            textfont={
-                "color": LIGHT["background" if state == "computing" else "ink"],
-                "size": _TEXT,
-            },
-            hovertemplate=("client %{customdata}<br>" if ids is not None else "")
-            + f"{words}: %{{x:.3~g}} %<extra></extra>",
-            meta={"part": state},
-        )
+        bare = state == "communicating" or ids is not None  # too thin, or on a pattern
+        ink = LIGHT["background" if state == "computing" else "ink"]
+        client = "" if ids is None else "client %{customdata}<br>"
+        marks.bars(
+            figure, state, values.round(4), rows, LIGHT[_GREYS[state]] if state in _GREYS else
+            colours, f"{client}{words}: %{{x:.3~g}} %", "|" * (state == "communicating"),
+            orientation="h", name=words, customdata=ids, text=None if bare else text,
+            textposition="inside", insidetextanchor="middle", textangle=0, constraintext="inside",
+            textfont={"color": ink, "size": _TEXT},
+        )  # fmt: skip
+    finer = {"pattern_size": 4, "pattern_solidity": 0.5}
+    figure.update_traces(marker=finer, selector={"meta": {"part": "communicating"}})
+    rim = {"line": {"width": 1, "color": LIGHT["waiting"]}}
+    figure.update_traces(marker=rim, selector={"meta": {"part": "away"}})
     figure.update_xaxes(title_text="share of the simulated time (%)", range=[0, 100])
     # Numbers that would have to shrink to fit are left out.
     figure.update_layout(uniformtext={"mode": "hide", "minsize": _TEXT})
@@ -216,11 +196,6 @@ class UtilisationPanel(FigurePanel):
     draws = (utilisation,)
     words = staticmethod(title)
     best_only = True
-
-    @property
-    def applies(self) -> bool:
-        """Whether any run recorded what its clients did."""
-        return len(algorithm_shares(self.results)) > 0
 
     @property
     def key(self) -> list[tuple[str, str]]:

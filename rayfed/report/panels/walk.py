@@ -14,6 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats, Ints
+from rayfed.report.figures import marks
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
@@ -225,19 +226,11 @@ def walk_canvas(
         ("around", {"color": style.light, "width": 2}),
         ("path", {"color": LIGHT["ink"], "width": 2, "dash": "2px,3px"}),
     ):
-        figure.add_scatter(mode="lines", line=line, hoverinfo="skip", meta={"part": part})
+        marks.lines(figure, part, None, None, line)
     _add_clients(figure, run, style, distances)
-    figure.add_scatter(
-        mode="markers",
-        marker={
-            "symbol": "circle-open",
-            "size": 12 + steps["sizes"][1],
-            "color": LIGHT["ink"],
-            "line": {"width": 3},
-        },
-        hoverinfo="skip",
-        meta={"part": "here"},
-    )
+    ring = {"symbol": "circle-open", "color": LIGHT["ink"], "line": {"width": 3}}
+    size = {"size": 12 + steps["sizes"][1]}
+    marks.dots(figure, "here", None, None, ring | size, cliponaxis=None)
     for axis in ("x", "y"):
         low, high = min(map(min, steps[axis])), max(map(max, steps[axis]))
         margin = 0.06 * (high - low) or 1.0
@@ -259,27 +252,19 @@ def _add_clients(
     hover = "client %{customdata[0]}, visited %{customdata[1]} times"
     if distances is not None:
         hover += "<br>%{hovertext}"
-        filled = {
-            "colorscale": fade(style),
-            "cmin": 0,
-            "cmax": distances["top"],
-            "colorbar": colorbar("distance of a client's own model")
-            | {"orientation": "h", "y": -0.16, "yanchor": "top", "len": 0.6},
-        }
-        filled["colorbar"]["title"]["side"] = "top"
+        bar = colorbar("distance of a client's own model")
+        bar |= {"orientation": "h", "y": -0.16, "yanchor": "top", "len": 0.6}
+        bar["title"]["side"] = "top"
+        filled = {"colorscale": fade(style), "cmin": 0, "cmax": distances["top"], "colorbar": bar}
         figure.update_layout(margin_b=124, height=HEIGHT + 72)
     few = len(clients) <= NAMED
-    figure.add_scatter(
-        mode="markers+text" if few else "markers",
+    marks.dots(
+        figure, "clients", None, None, filled | {"line": {"color": style.light}, "opacity": 1},
+        hover, mode="markers+text" if few else "markers",
         text=[str(client) for client in run.called(clients)] if few else None,
-        textposition="top right",
-        textfont={"color": LIGHT["muted"], "size": 11},
-        marker=filled | {"line": {"color": style.light}, "opacity": 1},
+        textposition="top right", textfont={"color": LIGHT["muted"], "size": 11},
         customdata=list(zip(run.called(clients), counted.tolist(), strict=True)),
-        hovertemplate=f"{hover}<extra></extra>",
-        cliponaxis=False,
-        meta={"part": "clients"},
-    )
+    )  # fmt: skip
 
 
 def visits(results: Results, name: str, seed: int) -> go.Figure:
@@ -312,28 +297,15 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     figure = canvas(300, hovermode="closest", bargap=0.25)
     known = bool(shown["law"].notna().any())
     long = ", in the long run %{customdata[2]:.3~g} %" if known else ""
-    figure.add_bar(
-        x=at,
-        y=100 * shown["share"],
-        marker={"color": algorithm_styles(results)[name].light, "line": {"width": 0}},
-        customdata=list(
-            zip(run.called(shown.index), shown["visits"], 100 * shown["law"], strict=True)
-        ),
-        hovertemplate="client %{customdata[0]}<br>visited %{customdata[1]} times, "
-        f"%{{y:.3~g}} %{long}<extra></extra>",
-        meta={"part": "visits"},
-    )
+    few, told = len(shown) <= NAMED, (shown["visits"], 100 * shown["law"])
+    hover = f"client %{{customdata[0]}}<br>visited %{{customdata[1]}} times, %{{y:.3~g}} %{long}"
+    rows, colour = zip(run.called(shown.index), *told, strict=True), algorithm_styles(results)[name]
+    y = 100 * shown["share"]
+    marks.bars(figure, "visits", at, y, colour.light, hover, customdata=list(rows))
     if known:
-        figure.add_scatter(
-            x=at,
-            y=100 * shown["law"],
-            mode="lines+markers",
-            line={"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"},
-            marker={"color": LIGHT["ink"], "size": 5 if len(shown) <= NAMED else 1},
-            hoverinfo="skip",
-            meta={"part": "law"},
-        )
-    few = len(shown) <= NAMED
+        steps = {"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"}
+        dot = {"color": LIGHT["ink"], "size": 5 if few else 1}
+        marks.lines(figure, "law", at, told[1], steps, mode="lines+markers", marker=dot)
     figure.update_xaxes(title_text="client, the likeliest in the long run first", showgrid=False)
     figure.update_xaxes(range=[-0.6, len(shown) - 0.4], showticklabels=few)
     if few:
@@ -369,14 +341,9 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     """
     recorded = _walk_of(results.run(name, seed))
     figure = canvas(240, hovermode="x unified")
-    figure.add_scatter(
-        x=recorded.round,
-        y=recorded.lambda_2[recorded.graph],
-        mode="lines",
-        line={"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"},
-        hovertemplate="%{y:.4f}<extra></extra>",
-        meta={"part": "lambda_2"},
-    )
+    line = {"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"}
+    y = recorded.lambda_2[recorded.graph]
+    marks.lines(figure, "lambda_2", recorded.round, y, line, "%{y:.4f}")
     figure.update_xaxes(title_text="round", showgrid=False)
     figure.update_yaxes(title_text="second eigenvalue")
     figure.update_layout(xaxis_unifiedhovertitle_text="round %{x}")

@@ -10,8 +10,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
 from rayfed.report.figures.clients import by_name
 from rayfed.report.figures.labels import plain
+from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, Section
@@ -49,7 +51,7 @@ def waste(results: Results) -> go.Figure:
     """
     computing, sent = computing_by_status(results), bytes_wasted(results)
     if not len(computing):
-        raise ValueError("no run recorded what its clients did")
+        raise Missing("no run recorded what its clients did")
     shares = 100 * computing.div(computing.sum(axis=1).replace(0.0, np.nan), axis=0).fillna(0.0)
     figure = _rows(list(map(str, computing.index)))
     y = np.arange(len(computing), dtype=np.float64) - 0.2
@@ -64,10 +66,9 @@ def waste(results: Results) -> go.Figure:
     lost = 100 * sent["share"].reindex(computing.index).to_numpy(float)
     amounts = sent["wasted"].reindex(computing.index)
     known = np.isfinite(lost)
-    figure.add_bar(
-        orientation="h", name="bytes", x=lost[known].round(4), y=(y + 0.4)[known], width=0.34,
-        marker={"color": LIGHT["muted"], "line": {"width": 0}},
-        hovertemplate="bytes in vain: %{x:.3~g} %<extra></extra>", meta={"part": "bytes"},
+    marks.bars(
+        figure, "bytes", lost[known].round(4), (y + 0.4)[known], LIGHT["muted"],
+        "bytes in vain: %{x:.3~g} %", orientation="h", name="bytes", width=0.34,
     )  # fmt: skip
     texts = [
         f"{units.share(end / 100)}, {units.size(float(amount))}"
@@ -99,17 +100,17 @@ def energy(results: Results) -> go.Figure:
     """
     joules = energy_by_status(results)
     if not len(joules):
-        raise ValueError("no run knows the power of its clients; give a delay trace with watts")
+        raise Missing("no run knows the power of its clients; give a delay trace with watts")
     figure = _rows(list(map(str, joules.index)), 38)
     whole = joules.sum(axis=1).to_numpy(float)
     unit, worth = _ENERGY.unit(float(whole.max()))
     y = np.arange(len(joules), dtype=float)
     styles = algorithm_styles(results)
-    figure.add_bar(
-        orientation="h", name="used", x=(joules["used"] / worth).round(6), y=y, width=0.6,
-        marker={"color": [styles[str(name)].light for name in joules.index], "line": {"width": 0}},
+    marks.bars(
+        figure, "used", (joules["used"] / worth).round(6), y,
+        [styles[str(name)].light for name in joules.index], "used: %{customdata}",
         customdata=[units.energy(float(value)) for value in joules["used"]],
-        hovertemplate="used: %{customdata}<extra></extra>", meta={"part": "used"},
+        orientation="h", name="used", width=0.6,
     )  # fmt: skip
     _add_failed(figure, y, joules / worth, joules, units.energy, width=0.6)
     failed = joules[list(FAILED)].sum(axis=1)
@@ -144,38 +145,22 @@ def bytes_wasted(results: Results) -> pd.DataFrame:
 
 
 def _add_failed(
-    figure: go.Figure,
-    y: Floats,
-    lengths: pd.DataFrame,
-    amounts: pd.DataFrame,
-    text: Callable[[float], str],
-    width: float = 0.34,
-) -> None:
+    figure: go.Figure, y: Floats, lengths: pd.DataFrame, amounts: pd.DataFrame,
+    text: Callable[[float], str], width: float = 0.34,
+) -> None:  # fmt: skip
     """Add a part of each bar for every status of replies that were not used."""
     for status in FAILED:
-        figure.add_bar(
-            orientation="h", name=status, x=lengths[status].to_numpy(float).round(6), y=y,
-            width=width,
-            marker={
-                "color": LIGHT[_COLOURS[status]],
-                "line": {"width": 0},
-                "pattern": {
-                    "shape": _PATTERN[status], "fillmode": "overlay", "size": 6, "solidity": 0.25,
-                    "fgcolor": LIGHT["background"],
-                },
-            },
-            customdata=[text(float(value)) for value in amounts[status]],
-            hovertemplate=f"{status}: %{{customdata}}<extra></extra>", meta={"part": status},
+        marks.bars(
+            figure, status, lengths[status].to_numpy(float).round(6), y, LIGHT[_COLOURS[status]],
+            f"{status}: %{{customdata}}", _PATTERN[status], orientation="h", name=status,
+            width=width, customdata=[text(float(value)) for value in amounts[status]],
         )  # fmt: skip
 
 
 def _add_texts(figure: go.Figure, y: Floats, ends: Floats, texts: Sequence[str]) -> None:
     """Write behind the ends of bars."""
-    figure.add_scatter(
-        x=ends, y=y, mode="text", text=[f" {text}" for text in texts], hoverinfo="skip",
-        textposition="middle right", textfont={"size": 12, "color": LIGHT["ink"]},
-        cliponaxis=False, meta={"part": "text"},
-    )  # fmt: skip
+    font, shown = {"size": 12, "color": LIGHT["ink"]}, [f" {text}" for text in texts]
+    marks.texts(figure, "text", ends, y, shown, font, textposition="middle right")
 
 
 def _rows(names: Sequence[str], row: int = _ROW) -> go.Figure:
@@ -257,8 +242,3 @@ class EnergyPanel(FigurePanel):
         "clients, mean over seeds; patterned what was in vain, as above. Communicating and "
         "waiting are not counted."
     )
-
-    @property
-    def applies(self) -> bool:
-        """Whether the power of any client is recorded."""
-        return len(energy_by_status(self.results)) > 0

@@ -92,22 +92,43 @@ class Distribution:
             return self.rounded(math.exp(math.log(low) + u * (math.log(high) - math.log(low))))
         return self.rounded(low + u * (high - low))
 
-    def rounded(self, value: float) -> float:
+    def rounded(self, value: Any) -> Any:
         """Return a number with few digits that is still within the bounds."""
+        if self.kind in ("choice", "int"):
+            return value
         low, high = self.values
         return min(max(float(f"{value:.{DIGITS}g}"), float(low)), float(high))
 
     def place(self, value: Any) -> float:
         """Return where a value lies, from 0 to 1; `at` takes it back, but for rounding."""
         if self.kind == "choice":
-            texts = [str(each) for each in self.values]
-            return (texts.index(str(value)) + 0.5) / len(texts)
+            return (int(self.to_law(value)) + 0.5) / len(self.values)
         low, high = self.values
         if self.kind == "int":
             return float((value - low + 0.5) / (high - low + 1))
         if self.kind == "log":
             return math.log(value / low) / math.log(high / low)
         return float((value - low) / (high - low))
+
+    @property
+    def law(self) -> Any:
+        """The same distribution in Optuna; a choice is one of indices."""
+        from optuna import distributions  # here: it is an extra, and takes half a second
+
+        if self.kind == "choice":  # values may be mappings, which Optuna does not take
+            return distributions.CategoricalDistribution(range(len(self.values)))
+        if self.kind == "int":
+            return distributions.IntDistribution(*self.values)
+        low, high = self.values
+        return distributions.FloatDistribution(low, high, log=self.kind == "log")
+
+    def to_law(self, value: Any) -> Any:
+        """Return a value as `law` has it: the index of a choice, else itself."""
+        return [*map(str, self.values)].index(str(value)) if self.kind == "choice" else value
+
+    def from_law(self, value: Any) -> Any:
+        """Return the value that `to_law` was given."""
+        return self.values[value] if self.kind == "choice" else value
 
     def at_edge(self, value: Any) -> bool:
         """Whether a number is so close to a bound that better ones may lie beyond it.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from annotated_types import Len
 
 from rayfed.study.scenario.bounds import Count
 from rayfed.study.scenario.fields import Settings
-from rayfed.study.scenario.samplers import Name
+
+Adaptive: TypeAlias = Literal["tpe", "gp", "cmaes", "nsgaii"]
+ADAPTIVE = get_args(Adaptive)
+"""Samplers of Optuna, which learn from what trials reached."""
 
 
 class Sweep(Settings):
@@ -18,13 +21,15 @@ class Sweep(Settings):
     ----------
     trials : int
         Settings that are tried of each algorithm, every one with all seeds.
-    sampler : "latin", "random" or "tpe"
-        How they are chosen: a Latin hypercube, which spreads evenly over each key; at random; or
-        by what earlier ones reached (tree-structured Parzen estimator, needs `rayfed[optuna]`).
+    sampler : "latin", "random", "tpe", "gp", "cmaes" or "nsgaii"
+        How they are chosen: a Latin hypercube, which spreads evenly over each key; at random; or by
+        what earlier ones reached, by a sampler of Optuna (needs `rayfed[optuna]`): tree-structured
+        Parzen estimator, Gaussian process (needs PyTorch, too), CMA-ES (needs `cmaes`, too) or a
+        genetic algorithm. The last two have a generation in each batch of four or more.
     batch : int
         Settings of each algorithm that are chosen together where others depend on what they
-        reached, which is so with "tpe" and with `prune`. Results depend on it, but not on how many
-        runs go on at a time.
+        reached, which is so with samplers of Optuna and with `prune`. Results depend on it, but not
+        on how many runs go on at a time.
     prune : bool
         Whether runs end that are behind the median of earlier batches at the same simulated time.
     by : str, optional
@@ -33,7 +38,7 @@ class Sweep(Settings):
     """
 
     trials: Count = 20
-    sampler: Name = "latin"
+    sampler: Literal["latin", "random"] | Adaptive = "latin"
     batch: Count = 8
     prune: bool = False
     by: Annotated[str, Len(1)] | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import Any, TypeAlias
 
 from rayfed.core.errors import ScenarioError
 from rayfed.study.scenario.distributions import Distribution
@@ -13,8 +14,11 @@ from rayfed.study.scenario.dotted import matches, put, resolved, setting_name
 from rayfed.study.scenario.fields import plain
 from rayfed.study.scenario.invalid import errors_of, together
 from rayfed.study.scenario.names import run_folder
-from rayfed.study.scenario.samplers import sampler
 from rayfed.study.scenario.study import Study
+from rayfed.study.scenario.sweep import ADAPTIVE
+from rayfed.study.search.samplers import sampler
+
+Recorded: TypeAlias = Mapping[tuple[int, int], Mapping[str, Any]]
 
 _ALGORITHMS = "algorithms"
 
@@ -66,6 +70,9 @@ class Search:
     ----------
     study : Study
         A scenario with `search`.
+    recorded : mapping of (int, int) to mapping
+        The values of trials that were proposed before, by algorithm and number. They take their
+        places and are not proposed anew.
 
     Raises
     ------
@@ -73,8 +80,8 @@ class Search:
         If a key does not exist, a value does not fit it, or the sampler is not installed.
     """
 
-    def __init__(self, study: Study) -> None:
-        self.study, self.sweep = study, study.sweep
+    def __init__(self, study: Study, recorded: Recorded | None = None) -> None:
+        self.study, self.sweep, self.recorded = study, study.sweep, recorded or {}
         self.base = study.given() | {"grid": {}, "search": {}, "sweep": {}}
         for key in study.search:  # one that names no algorithm would be in no space
             try:
@@ -84,10 +91,7 @@ class Search:
         self.spaces = [self._space(index) for index in range(len(study.algorithms))]
         for index, space in enumerate(self.spaces):
             self._check(index, space)
-        self.samplers = [
-            sampler(self.sweep.sampler if space else "random", space, trials, study.seeds[0])
-            for space, trials in zip(self.spaces, self.trials, strict=True)
-        ]
+        self.samplers = [sampler(self.sweep, space, study.seeds[0]) for space in self.spaces]
         self.asked = [0] * len(self.spaces)
         self.seen: list[dict[str, int]] = [{} for _ in self.spaces]
 
@@ -107,7 +111,7 @@ class Search:
 
         All at once where none depends on what others reached.
         """
-        waits = self.sweep.sampler == "tpe" or self.sweep.prune
+        waits = self.sweep.sampler in ADAPTIVE or self.sweep.prune
         return self.sweep.batch if waits else self.sweep.trials
 
     @property
@@ -117,12 +121,13 @@ class Search:
 
     def propose(self) -> list[Trial]:
         """Return the next trials, algorithm by algorithm; none when all have been proposed."""
-        made = []
+        made: list[Trial] = []
         for index, algorithm in enumerate(self.samplers):
-            left = self.trials[index] - self.asked[index]
-            for values in algorithm.ask(min(self.batch, left)) if left else ():
-                self.asked[index] += 1
-                made.append(self._trial(index, values))
+            begin = self.asked[index]
+            end = self.asked[index] = min(begin + self.batch, self.trials[index])
+            numbers = range(begin + 1, end + 1)
+            proposed = algorithm.ask([self.recorded.get((index, number)) for number in numbers])
+            made += map(self._trial, repeat(index), numbers, proposed)
         return made
 
     def tell(self, batch: Sequence[Trial], scores: Sequence[float]) -> None:
@@ -137,8 +142,8 @@ class Search:
         """Return the study of a trial: its algorithm alone, with the values of the trial."""
         return self._study(trial.algorithm, trial.values)
 
-    def _trial(self, index: int, values: dict[str, Any]) -> Trial:
-        number, seen = self.asked[index], self.seen[index]
+    def _trial(self, index: int, number: int, values: dict[str, Any]) -> Trial:
+        seen = self.seen[index]
         text = json.dumps(plain(values), sort_keys=True, default=str)
         first = seen.setdefault(text, number)
         same = None if first == number else first
