@@ -37,6 +37,7 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Backend
 from rayfed.runs.files.outcome import reason
 from rayfed.runs.modules import own_modules
+from rayfed.runs.ray import imported as on_ray
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan.plan import Plan
 
@@ -198,12 +199,11 @@ def _started(plan: Plan, folder: Path) -> Backend:
     executor = plan.study.executor
     if executor.name == "serial":
         return SerialStudy(folder, partial(SerialExecutor, memory_gb=executor.memory_gb))
-    from rayfed.runs.ray.backend import RayStudy  # here: W1 runs where there is no Ray
-
-    return RayStudy(
+    study: Backend = on_ray(executor.address).RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
         own_modules(plan.runs), executor.memory_gb, hosting_driver=executor.hosting_driver,
     )  # fmt: skip
+    return study
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from time import perf_counter, sleep
 
 import numpy as np
 
-GOAL_S = 8.0
 _LOOK_S = 0.005
 _BARE = """
 import ray
@@ -79,8 +78,8 @@ def _environment() -> dict[str, str]:
     return kept | {"OPENBLAS_NUM_THREADS": "1"}
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Measure, print, and return 1 where the goal is missed."""
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args(given).repeats
@@ -88,12 +87,9 @@ def main(given: Sequence[str] | None = None) -> int:
     plain, first, end, alone, alone_end = np.median(taken, axis=0)
     each = ", ".join(f"{row[1]:.1f}" for row in taken)
     print(f"bare Ray with 20 actors: {plain:.1f} s")
-    print(
-        f"20 client actors: first row {first:.1f} s ({each}; at most {GOAL_S:g}), end {end:.1f} s"
-    )
+    print(f"20 client actors: first row {first:.1f} s ({each}), end {end:.1f} s")
     print(f"one process: first row {alone:.1f} s, end {alone_end:.1f} s")
-    return 0 if first <= GOAL_S else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -31,6 +30,7 @@ from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
 from rayfed.runs.modules import note_modules, noted_runs, of_study, own_modules
+from rayfed.runs.ray import imported as on_ray
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.plan.plan import Plan, make
@@ -742,7 +742,7 @@ def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> B
 
         workers = cpus() if executor.workers == "auto" else executor.workers
         return WorkersStudy(folder, workers, executor.memory_gb)
-    backend: Backend = _on_ray().RayStudy(
+    backend: Backend = on_ray(executor.address).RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
         own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
         executor.hosting_driver,
@@ -758,19 +758,8 @@ def cluster_cpus(address: str) -> list[int]:
     RayfedError
         If Ray cannot be joined.
     """
-    found: list[int] = _on_ray().cluster_cpus(address)
+    found: list[int] = on_ray(address).cluster_cpus(address)
     return found
-
-
-def _on_ray() -> Any:
-    """Import Ray and what runs on it.
-
-    Ray imports tqdm's bars, which warn in a notebook without ipywidgets; rayfed draws none of them.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "IProgress not found")
-        from rayfed.runs.ray import backend as ray
-    return ray
 
 
 def cpus() -> int:

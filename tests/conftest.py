@@ -17,6 +17,9 @@ from hypothesis import settings
 for library in ("OMP", "OPENBLAS", "MKL"):  # small matrices, and processes that share the cores
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
+# before Ray is imported; studies on this machine listen to nobody else
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
 _MEMORY, _ROOM = "/dev/shm", 4 * 2**30
 """A file system in memory, where syncing a file takes no time, and the bytes that tests need."""
 if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free > _ROOM:

@@ -701,8 +701,8 @@ def test_ray_in_a_notebook_without_widgets_warns_of_no_bars():
     from unittest.mock import MagicMock
     sys.modules |= {name: MagicMock() for name in ("ipykernel.zmqshell", "IPython")}
     sys.modules["ipywidgets"] = None
-    from rayfed import api
-    assert api._on_ray().RayStudy
+    from rayfed.runs.ray import imported
+    assert imported(None).RayStudy
     assert "tqdm.auto" in sys.modules
     """
     ended = subprocess.run(

@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rayfed import api
-from rayfed.runs.remote.fetch import fetch
-from rayfed.runs.remote.mirror import Mirror
+from rayfed.runs.remote.mirror import Mirror, Unsettled
 from rayfed.runs.remote.objects import Objects, StoreError
 from rayfed.runs.remote.owner import Owner
-from rayfed.runs.remote.session import known
-from rayfed.runs.remote.snapshot import Unsettled
-from rayfed.runs.remote.staging import Staging
+from rayfed.runs.remote.staging import Staging, fetch
 from rayfed.study.plan.plan import Plan
 from tests.chaos.dice import Dice
 from tests.chaos.faults import Attempt
@@ -98,7 +95,7 @@ class _Machine:
         else:
             api.begin(self.plan, self.staging.folder)
         owner = Owner(self.objects, self.staging.home.name)
-        held = known(self.staging, self.objects)
+        held = self.staging.known(self.objects)
         mirror = Mirror(self.staging, self.objects, owner, held, lambda line: None)
 
         def upload(*_: object) -> None:

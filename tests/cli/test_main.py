@@ -22,7 +22,12 @@ from rich.console import Console
 import rayfed
 from rayfed.cli import main as cli
 from rayfed.core.plugins import KINDS, find
-from rayfed.study.forecast.processes import HERE_BYTES, PLAIN, RUNNER_BYTES
+from rayfed.study.forecast.processes import (
+    ACTOR_BYTES,
+    HERE_BYTES,
+    OWN_BYTES,
+    RUNNER_BYTES,
+)
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 SCENARIOS = [path for path in FILES if not path.name.endswith(".claims.yaml")]
@@ -111,12 +116,11 @@ class TestCheck:
     def test_counts_actors_without_starting_any(self, shell, monkeypatch):
         monkeypatch.setitem(sys.modules, "ray", None)
         monkeypatch.setattr(rayfed.api, "cpus", lambda: 2)
-        monkeypatch.setenv("RAYFED_PLAIN_RAY", "1")
         placed = "executor={name: ray, clients_per_actor: 4}"
         status, out, _ = shell("check", "small.yaml", "--set", placed)
         assert status == 0
         # 6 clients by fours are 2 actors; 2 CPUs are for 2 drivers, and then there is this process.
-        processes = HERE_BYTES + PLAIN.own + 2 * PLAIN.actor + 2 * RUNNER_BYTES
+        processes = HERE_BYTES + OWN_BYTES + 2 * ACTOR_BYTES + 2 * RUNNER_BYTES
         memory = f"{processes / 2**30:.1f} GiB"
         assert f"2 client actors, 2 driver actors; about {memory} of memory" in out
         assert f"2 rounds; 2 client actors (about {memory} in all)" in out

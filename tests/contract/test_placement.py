@@ -14,7 +14,6 @@ import yaml
 
 import rayfed
 from rayfed.core.plugins import find
-from rayfed.runs.ray import known as ray_known
 
 pytestmark = pytest.mark.ray
 
@@ -83,17 +82,6 @@ def serial(study, tmp_path_factory):
 def test_actors_give_the_bytes_of_no_actors(study, serial, tmp_path, assert_same, placed):
     overrides = {f"executor.{name}": value for name, value in placed.items()}
     run(study, out=tmp_path / "out", overrides=overrides)
-    assert_same(serial, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_workers_that_ray_starts_by_itself_give_the_same_bytes(
-    study, serial, tmp_path, assert_same, monkeypatch
-):
-    assert ray_known.is_known()
-    monkeypatch.setenv(ray_known.PLAIN, "1")
-    assert not ray_known.is_known()
-    run(study, out=tmp_path / "out", overrides=["executor.clients_per_actor=3"])
     assert_same(serial, tmp_path / "out")
 
 
@@ -263,8 +251,11 @@ def kill_in_the_middle(study, out, checkpoints):
 
 
 @pytest.mark.slow
-def test_one_cpu_and_two_nodes_give_the_same_bytes(study, serial, tmp_path, assert_same):
+def test_one_cpu_and_two_nodes_give_the_same_bytes(
+    study, serial, tmp_path, assert_same, monkeypatch
+):
     """In a process of its own: this one may have a Ray of another size."""
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     script = tmp_path / "cluster.py"
     script.write_text(
         "import sys, ray, rayfed\n"

@@ -26,6 +26,12 @@ STUDY = {
 LONG = STUDY | {"clock": {"name": "wall", "scale": 0.05}}  # there is time for something to happen
 
 
+@pytest.fixture(autouse=True)
+def clusters(monkeypatch):
+    """What is started here may start clusters and join them."""
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+
+
 @pytest.fixture
 def nodes():
     with Nodes() as made:

@@ -8,6 +8,7 @@ name and then renamed, so that neither a reader nor a crash leaves half a file.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +38,7 @@ from rayfed.runs.logger import logger
 PERSONAL = parquet.schema(columns.OWN_MODELS)
 OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
 """Files that are written at the end of a run, beside its tables."""
-
+_COMPACTED = re.compile(r"-\d+-(\d+)\.parquet$")
 
 Change: TypeAlias = Callable[[pa.Table], pa.Table]
 """What becomes of the rows of a table while it is compacted."""
@@ -100,6 +101,8 @@ class Table:
     def prepare(self, change: Change = lambda whole: whole) -> None:
         """Write all rows as one part beside the folder, after `change`; `swap` puts it in place.
 
+        No part that is there has its name: where folders are mirrored, both are there for a while.
+
         Raises
         ------
         Damaged
@@ -112,7 +115,8 @@ class Table:
         store.make_folder(new)
         tables = [parquet.read(self.folder / name) for name in sorted(self.parts)]
         whole = change(pa.concat_tables(tables) if tables else self.make([]))
-        part = new / f"part-{0:012d}.parquet"
+        before = [int(found[1]) for name in self.parts if (found := _COMPACTED.search(name))]
+        part = new / f"part-{0:012d}-{max(before, default=0) + 1}.parquet"
         write_parquet(whole, part)
         store.sync([part])
         self.compacted = {part.name: Entry.of(part, whole.num_rows)}

@@ -36,7 +36,7 @@ def found(sockets: Iterable[tuple[str, int]]) -> str:
         See `listened`.
     """
     token = "a token" if os.environ.get(AUTH_MODE, "").lower() == "token" else "no token"
-    network = sorted({address for address, _ in sockets if not _is_loopback(address)})
+    network = sorted({address for address, _ in sockets if not is_loopback(address)})
     if network:
         return f"Ray listens on the network, at {listed(network)}, behind {token}"
     return f"Ray listens on the loopback address of this machine only, behind {token}"
@@ -62,7 +62,7 @@ def listened(processes: Iterable[psutil.Process]) -> set[tuple[str, int]]:
     return sockets
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     """Return whether only this machine reaches an address; sockets of IPv6 may hold one of IPv4."""
     parsed = ipaddress.ip_address(address)
     mapped = getattr(parsed, "ipv4_mapped", None)

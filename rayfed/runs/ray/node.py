@@ -16,7 +16,6 @@ from typing import Any
 
 import psutil
 import ray
-from ray._private import ray_constants
 from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
@@ -25,9 +24,7 @@ from rayfed.core.machine import private_folder
 from rayfed.core.threads import ONE_THREAD
 from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
-from rayfed.runs.ray.known import is_known
-from rayfed.runs.ray.lean import lean
-from rayfed.runs.ray.listening import AUTH_MODE, found, listened
+from rayfed.runs.ray.listening import AUTH_MODE, found, is_loopback, listened
 from rayfed.runs.ray.token import keep_private
 
 _SERVERS = ("gcs_server", "raylet")
@@ -122,24 +119,23 @@ def start(address: str | None, actors: int) -> RayNode:
     Raises
     ------
     RayfedError
-        If Ray cannot be joined.
+        If Ray cannot be joined, or would listen on the network.
     KeyboardInterrupt
         If Ctrl-C or SIGTERM came meanwhile; whatever had been started has ended then.
     """
+    if address is None:
+        _check_loopback()
     before, sockets = set(psutil.Process().children()), listened([psutil.Process()])
     kept = ExitStack()
     try:
-        with ExitStack() as held:
-            held.enter_context(_without_interrupts())
-            if address is None:
-                held.enter_context(_on_loopback())
+        with _without_interrupts():
             folder = None
             if address is None:
+                if os.environ.get(AUTH_MODE, "").lower() != "token":
+                    os.environ.pop(AUTH_MODE, None)  # without it, Ray asks for a token
                 keep_private()
                 folder = private_folder(_LONGEST_PATH)
                 kept.callback(shutil.rmtree, folder, ignore_errors=True)
-                if is_known():
-                    held.enter_context(lean(folder))
             context = _init(address, actors, folder)
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         kept.close()
@@ -193,22 +189,20 @@ def _init(address: str | None, actors: int, folder: Path | None) -> Any:
     )
 
 
-@contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Let Ray listen on the loopback address, behind a token.
+def _check_loopback() -> None:
+    """Refuse to start Ray where it would listen on the network.
 
-    Ray takes that address for its node where it starts no clusters, as on macOS. Its environment
-    variable for that is read when Ray is imported, which is before this, and would also concern
-    clusters.
+    Raises
+    ------
+    RayfedError
+        If Ray was imported before, without what `rayfed.runs.ray.imported` tells it.
     """
-    if os.environ.get(AUTH_MODE, "").lower() != "token":
-        os.environ.pop(AUTH_MODE, None)  # without it, Ray makes a token and asks for it
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+    if not is_loopback(ray.util.get_node_ip_address()):
+        raise RayfedError(
+            "executor: ray would listen on the network, since it was imported before the study "
+            "began; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before Ray is imported, or call "
+            "ray.init() yourself"
+        )
 
 
 @contextmanager

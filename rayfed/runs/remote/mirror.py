@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.files import read_json
 from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.owner import Owner, Taken
-from rayfed.runs.remote.snapshot import Snapshots, Unsettled
-from rayfed.runs.remote.staging import Staging
-from rayfed.runs.remote.upload import Known, Uploads
+from rayfed.runs.remote.staging import (
+    LISTS,
+    MANIFESTS,
+    RUN,
+    Known,
+    Staging,
+    Stamp,
+    is_passing,
+    stamp,
+)
 
 EVERY_S = 2.0
 """Seconds from the end of an upload to the next."""
@@ -20,6 +33,19 @@ FIRST_S, MOST_S = 1.0, 60.0
 """Seconds after which a failed upload is tried again: the first time, and at most."""
 GIVE_UP_S = 60.0
 """Seconds for which the last upload of a study is tried."""
+TRIES, WAIT_S = 20, 0.01
+"""Looks at a run whose files change meanwhile: a checkpoint is settled within milliseconds."""
+_GROWING = (".txt", ".jsonl")
+"""Suffixes of files that are not replaced by others, but grow."""
+_DELETED = re.compile(r"\.parquet/part-|/checkpoint/")
+"""What is deleted where a run holds it no more; other files beside it may be somebody's."""
+
+Snapshot: TypeAlias = dict[str, tuple[Stamp, Path]]
+"""The stamps of files, by their names in the result folder, and where they stay as they were."""
+
+
+class Unsettled(Exception):
+    """A run changed at every look."""
 
 
 class Mirror:
@@ -34,7 +60,7 @@ class Mirror:
     owner : Owner
         The right to write it.
     known : dict
-        What is remote; see `Uploads`.
+        What is remote; it is kept up to date.
     tell : callable
         Is given a line when uploads begin to fail, and when they work again.
     """
@@ -48,9 +74,8 @@ class Mirror:
         tell: Callable[[str], None],
     ) -> None:
         self.staging, self.objects, self.owner, self.tell = staging, objects, owner, tell
-        self.uploads = Uploads(objects, known)
-        self.snapshots = Snapshots(staging.folder, staging.passing, self.uploads.needs)
-        self.settled: dict[str, int] = {}
+        self.known, self.count, self.passing = known, 0, staging.home
+        self.settled: dict[str, Stamp] = {}
         self.failing = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rayfed-mirror", daemon=True)
@@ -83,13 +108,14 @@ class Mirror:
             if not isinstance(error, Taken):
                 text += f", upload it from this machine by: rayfed resume {self.staging.url}"
             raise RayfedError(text) from error
-        known = self.uploads.known
-        held = {name: version for name, version in versions.items() if known.get(name)}
-        self.staging.write_note(sent=True, versions=held)
-        self.snapshots.clear()
+        held = {name: (version, self.known.get(name)) for name, version in versions.items()}
+        self.staging.write_note(sent=True, held={k: v for k, v in held.items() if v[1]})
+        self.staging.passing()
 
     def upload(self) -> None:
-        """Upload what has changed.
+        """Upload what has changed, in an order in which whatever is remote can be resumed.
+
+        What a run's lists name is there before they are, and deleted after they have changed.
 
         Raises
         ------
@@ -98,22 +124,121 @@ class Mirror:
         """
         if self.owner.taken is not None:
             raise self.owner.taken
-        runs = self.snapshots.runs()
-        self.uploads.study(self.snapshots.of_study(), runs)
-        taken, left_out = {}, []
-        stamps = {run: _stamp(self.staging.folder / run) for run in runs}
-        for run in runs:
-            if self.settled.get(run) == stamps[run]:
+        folder, self.passing = self.staging.folder, self.staging.passing()
+        runs = {path.parent.name: stamp(path.parent) for path in sorted(folder.glob(f"*/{RUN}"))}
+        study, left_out = self._held(self._names("", without=runs)), []
+        self._put(study, study)
+        self._delete(
+            name
+            for name, made_of in self.known.items()
+            if made_of is not None and name not in study and name.partition("/")[0] not in runs
+        )
+        for run, when in runs.items():
+            if self.settled.get(run) == when:
                 continue
             try:
-                taken[run] = self.snapshots.of_run(run)
+                if self._upload_run(run):
+                    self.settled[run] = when
             except Unsettled:
                 left_out.append(run)
-        ended = self.uploads.runs(taken, self.snapshots)
-        self.settled |= {run: stamps[run] for run in ended}
-        self.snapshots.clear()
         if left_out:
             raise Unsettled(f"the checkpoint of {left_out[0]} is not whole")
+
+    def _upload_run(self, run: str) -> bool:
+        """Upload a run, and return whether it has ended."""
+        held = self._snapshot(run)
+        record, parts, *manifests = (f"{run}/{name}" for name in LISTS)
+        rows = [name for name in held if name.startswith(f"{run}/rounds.parquet/")]
+        others = held.keys() - {record, parts, *manifests, *rows}
+        ended = _read(held.get(record)).get("status") != "running"
+        mine = [name for name in self.known if name.startswith(f"{run}/") and name not in held]
+        self._delete(name for name in mine if name in manifests)  # the run begins anew
+        for names in (others, rows, [parts], [] if ended else [record], manifests, [record]):
+            self._put(held, names)
+        self._delete(name for name in mine if name == parts or _DELETED.search(name))
+        return ended
+
+    def _snapshot(self, run: str) -> Snapshot:
+        """Keep the files of a run as they are at one moment.
+
+        Raises
+        ------
+        Unsettled
+            If that cannot be had.
+        """
+        # What lists others is looked at first: what it lists was there before.
+        lists = [f"{run}/{name}" for name in LISTS]
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(WAIT_S)
+            held = self._held(lists)
+            held |= self._held(name for name in self._names(run) if name not in lists)
+            if self._is_whole(run, held):
+                return held
+        raise Unsettled(run)
+
+    def _is_whole(self, run: str, held: Snapshot) -> bool:
+        """Return whether all that a run's manifests list is kept, and they list that still."""
+        for name in (RUN, *MANIFESTS):
+            kept, path = held.get(f"{run}/{name}"), self.staging.folder / run / name
+            if (kept and kept[0]) != (stamp(path) if path.exists() else None):
+                return False
+        newest, before = (_read(held.get(f"{run}/{name}")) for name in MANIFESTS)
+        # where tables were compacted, the parts of the checkpoint before are gone
+        manifests = [newest] if newest.get("compacted") else [newest, before]
+        return all(_has_all(held, run, manifest) for manifest in manifests)
+
+    def _names(self, inside: str, without: Container[str] = ()) -> Iterator[str]:
+        """Yield the names of files in a folder.
+
+        Rows of rounds are listed before those of other tables, which are written first, so that
+        none lacks its events.
+        """
+        for home, folders, files in os.walk(self.staging.folder / inside):
+            place = Path(home).relative_to(self.staging.folder)
+            kept = (name for name in folders if not is_passing(name) and name not in without)
+            folders[:] = sorted(kept, key=lambda name: name != "rounds.parquet")
+            yield from ((place / name).as_posix() for name in files if not is_passing(name))
+
+    def _held(self, names: Iterable[str]) -> Snapshot:
+        """Keep files; those that have been deleted since they were listed are left out."""
+        held = {}
+        for name in names:
+            with suppress(FileNotFoundError):
+                held[name] = self._keep(name)
+        return held
+
+    def _keep(self, name: str) -> tuple[Stamp, Path]:
+        """Return the stamp of a file, and where it stays as it is until it is uploaded."""
+        path = self.staging.folder / name
+        now = stamp(path)
+        if self.known.get(name) == now:
+            return now, path
+        self.count += 1
+        kept = self.passing / str(self.count)
+        if path.suffix not in _GROWING:
+            with suppress(OSError):  # the disk may have no links
+                os.link(path, kept)
+                return stamp(kept), kept
+        shutil.copyfile(path, kept)
+        return now, kept
+
+    def _put(self, held: Snapshot, names: Iterable[str]) -> None:
+        """Upload files that are not remote."""
+        new = {
+            name: held[name]
+            for name in names
+            if name in held and self.known.get(name) != held[name][0]
+        }
+        self.known |= dict.fromkeys(new)  # until they are there nobody knows what is
+        self.objects.put({name: kept for name, (_, kept) in new.items()})
+        self.known |= {name: made_of for name, (made_of, _) in new.items()}
+
+    def _delete(self, names: Iterable[str]) -> None:
+        gone = [name for name in names if name in self.known]
+        self.objects.delete(gone)
+        for name in gone:
+            del self.known[name]
 
     def _run(self) -> None:
         wait = 0.0
@@ -162,6 +287,22 @@ def _why(error: Exception) -> str:
     return clipped(error, 160)
 
 
-def _stamp(run: Path) -> int:
-    """Return when a name in a run's folder changed last."""
-    return run.stat().st_mtime_ns
+def _read(kept: tuple[Stamp, Path] | None) -> dict[str, Any]:
+    """Return what a JSON file that is kept says; empty if that cannot be read."""
+    try:
+        said = read_json(kept[1]) if kept else {}
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _has_all(held: Snapshot, run: str, manifest: Mapping[str, Any]) -> bool:
+    def has(folder: str, names: Iterable[str]) -> bool:
+        return all(f"{run}/{folder}/{name}" in held for name in names)
+
+    compacted = manifest.get("compacted", {})
+    return has("checkpoint", manifest.get("files", {})) and all(
+        has(f"{table}.parquet", parts)
+        or (table in compacted and has(f"{table}.parquet", compacted[table]))
+        for table, parts in manifest.get("tables", {}).items()
+    )

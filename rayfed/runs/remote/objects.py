@@ -116,11 +116,6 @@ class Objects:
                 targets = [str(files[name]) for name in names]
                 self.fs.get([self._path(name) for name in names], targets)
 
-    def copy(self, name: str, target: str) -> None:
-        """Replace an object by another one, within the store where it can."""
-        with _said("cannot be written"):
-            self.fs.cp_file(self._path(name), self._path(target))
-
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; that one is gone already is no error."""
         with _said("cannot be deleted"):

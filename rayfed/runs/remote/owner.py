@@ -19,9 +19,10 @@ from typing import Any
 
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.core.files import parse_json
-from rayfed.runs.remote.names import OWNER
 from rayfed.runs.remote.objects import Objects, StoreError
 
+OWNER = ".owner.json"
+"""Object that says who writes the folder."""
 BEAT_S = 10.0
 """Seconds after which the owner beats again."""
 WAIT_S = 35.0

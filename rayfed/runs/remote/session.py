@@ -8,18 +8,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from rayfed.core.entries import Entry
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.runs.files import store
 from rayfed.runs.files.folder import LOCK, free_name
-from rayfed.runs.remote.fetch import fetch
 from rayfed.runs.remote.mirror import Mirror
-from rayfed.runs.remote.names import OWNER, is_passing
 from rayfed.runs.remote.objects import Objects, StoreError
-from rayfed.runs.remote.owner import Owner
+from rayfed.runs.remote.owner import OWNER, Owner
 from rayfed.runs.remote.owner import read as read_owner
-from rayfed.runs.remote.staging import Staging
-from rayfed.runs.remote.upload import Known
+from rayfed.runs.remote.staging import Staging, Stamp, fetch, is_passing, stamp
 
 Tell = Callable[[str], None]
 _FETCH_S = 600.0
@@ -49,7 +45,7 @@ def begin(url: str, tell: Tell) -> Path:
     if store.names(staging.folder):
         _move_aside(staging, "an earlier copy", tell)
     session = str(last.get("session", ""))
-    staging.write_note(session=session, mine=True, sent=False, new=True, versions={})
+    staging.write_note(session=session, mine=True, sent=False, new=True, held={})
     return staging.folder
 
 
@@ -110,26 +106,16 @@ def _started(staging: Staging, tell: Tell) -> Mirror:
                 raise ScenarioError(staging.url, "another process has begun a study there")
             if not before.new:
                 _bring(staging, objects, last, tell)
-            held = known(staging, objects)
+            known = staging.known(objects)
         except BaseException:
             with suppress(StoreError):
                 owner.leave()
             raise
         changes = {"session": owner.session, "mine": True, "sent": False, "new": False}
-        staging.write_note(**changes, versions={})
-    mirror = Mirror(staging, objects, owner, held, tell)
+        staging.write_note(**changes, held={})
+    mirror = Mirror(staging, objects, owner, known, tell)
     mirror.start()
     return mirror
-
-
-def known(staging: Staging, objects: Objects) -> Known:
-    """Return what is remote, with the digests of what was brought here."""
-    versions = staging.note().versions
-    return {
-        name: Entry.of(staging.folder / name).digest if versions.get(name) == version else None
-        for name, version in objects.list().items()
-        if not is_passing(name)
-    }
 
 
 @contextmanager
@@ -167,7 +153,7 @@ def _bring(staging: Staging, objects: Objects, last: str, tell: Tell) -> None:
         return
     if note.mine and not note.sent and store.names(staging.folder):
         _move_aside(staging, "what was recorded here and not uploaded", tell)
-        staging.write_note(versions={})
+        staging.write_note(held={})
     fetch(staging, objects)
     staging.write_note(session=last)
 
@@ -207,15 +193,14 @@ def returned(folder: Path) -> Iterator[None]:
         raise RayfedError(text) from error
 
 
-def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return when the files outside of runs changed."""
+def _stamps(folder: Path) -> dict[str, Stamp]:
+    """Return the stamps of the files outside of runs."""
     runs = {path.parent.name for path in folder.glob("*/run.json")}
     found = {}
     for home, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in runs]
         for path in (Path(home) / name for name in names if not is_passing(name)):
-            facts = path.stat()
-            found[path.relative_to(folder).as_posix()] = facts.st_mtime_ns, facts.st_ino
+            found[path.relative_to(folder).as_posix()] = stamp(path)
     return found
 
 

@@ -1,19 +1,58 @@
-"""The local copy of a remote folder: where it is, and what is noted about it."""
+"""The local copy of a remote folder: where it is, what is noted about it, and how it is brought."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from rayfed.core.announced import PARTS
+from rayfed.core.errors import ScenarioError
 from rayfed.runs.files import store
+from rayfed.runs.files.folder import LOCK
 from rayfed.runs.files.place import NOTE, read_note
+from rayfed.runs.remote.objects import Gone, Objects, batches
 
+RUN = "run.json"
+MANIFESTS = ("checkpoint/manifest.json", "checkpoint/previous.json")
+LISTS = (RUN, PARTS, *MANIFESTS)
+"""Files of a run that list others."""
+
+Stamp: TypeAlias = list[int]
+"""Tells contents of a local file apart: files of results are replaced by renaming, or grow."""
+Known: TypeAlias = dict[str, Stamp | None]
+"""The objects that are remote, each with the stamp of the local file that it was made of."""
+
+_PASSING = re.compile(r"(^|/)(\.[^/]*|\w+\.(new|old))(/|$)|^$|^/|//|/$|\\")
 _KEY_BYTES = 8
+_TRIES = 5  # of a folder that somebody writes meanwhile
+
+
+def stamp(path: Path) -> Stamp:
+    """Return the stamp of a file; raises FileNotFoundError if it is gone."""
+    facts = path.stat()
+    return [facts.st_ino, facts.st_size, facts.st_mtime_ns]
+
+
+def is_passing(name: str) -> bool:
+    """Return whether a name is none of the results: a draft, a lock, a table being replaced.
+
+    Neither is what would not be inside of a folder.
+
+    Examples
+    --------
+    >>> is_passing("a/.lock"), is_passing("a/rounds.new/part-0"), is_passing("a/run.json")
+    (True, True, False)
+    >>> is_passing("../run.json"), is_passing("/run.json"), is_passing("a//run.json")
+    (True, True, True)
+    """
+    return bool(_PASSING.search(name))
 
 
 @dataclass(frozen=True)
@@ -31,15 +70,15 @@ class Note:
         Whether everything here is remote, too.
     new : bool
         Whether the copy is of a study that has not been remote yet.
-    versions : mapping
-        The version of each object whose content is here.
+    held : mapping
+        The version of each object whose content is here, and the stamp of its file.
     """
 
     session: str = ""
     mine: bool = False
     sent: bool = True
     new: bool = False
-    versions: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, tuple[str, Stamp]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,10 +115,12 @@ class Staging:
         last = self.url.rstrip("/").rpartition("/")[2]
         return self.home / (re.sub(r"[^\w.-]", "-", last).lstrip(".") or "results")
 
-    @property
     def passing(self) -> Path:
-        """A folder for files on their way."""
-        return self.home / "passing"
+        """Return an empty folder for files on their way."""
+        folder = self.home / "passing"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
 
     def note(self) -> Note:
         """Return what is noted."""
@@ -92,3 +133,67 @@ class Staging:
         held = {"url": self.url, "copy": self.folder.name, **vars(note)}
         store.make_folder(self.home)
         store.publish_text(self.home / NOTE, json.dumps(held), durable=True)
+
+    def known(self, objects: Objects) -> Known:
+        """Return what is remote, with the stamps of what was brought here."""
+        held = self.note().held
+        return {
+            name: held[name][1] if name in held and held[name][0] == version else None
+            for name, version in objects.list().items()
+            if not is_passing(name)
+        }
+
+
+def fetch(staging: Staging, objects: Objects) -> None:
+    """Make the local copy what is remote.
+
+    Raises
+    ------
+    ScenarioError
+        If nothing is there.
+    StoreError
+        If it cannot be read.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            if _fetch(staging, objects):
+                return
+        except Gone:
+            if not left:
+                raise
+
+
+def _fetch(staging: Staging, objects: Objects) -> bool:
+    """Bring what differs, and return whether the files that list others stayed as they are."""
+    versions = {k: v for k, v in objects.list().items() if not is_passing(k)}
+    if not versions:
+        raise ScenarioError(staging.url, "is no result folder; nothing is there")
+    staging.write_note(session="", mine=False, sent=True)  # until it is whole
+    lists = [name for name in versions if name.partition("/")[2] in LISTS]
+    held, passing = dict(staging.note().held), staging.passing()
+    try:
+        for names in batches(sorted(versions, key=lambda name: name not in lists)):
+            places = {
+                name: passing / str(number)
+                for number, name in enumerate(names)
+                if not _is_here(staging.folder / name, versions[name], held.get(name))
+            }
+            objects.get(places)
+            for name, place in places.items():
+                target = staging.folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(place, target)
+                held[name] = versions[name], stamp(target)
+    finally:  # what has come need not come again
+        staging.write_note(held={name: held[name] for name in held if name in versions})
+    for home, _, names in os.walk(staging.folder):
+        for path in (Path(home) / name for name in names):
+            if path.relative_to(staging.folder).as_posix() not in versions and path.name != LOCK:
+                store.remove(path)
+    store.append_text(staging.folder / LOCK, "")
+    now = objects.list()
+    return all(now.get(name) == versions[name] for name in lists)
+
+
+def _is_here(path: Path, version: str, held: tuple[str, Stamp] | None) -> bool:
+    return held is not None and path.is_file() and list(held) == [version, stamp(path)]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rayfed.engine.run import Run
 from rayfed.executors.placement import actors_by_node, host_count
-from rayfed.runs.ray.known import is_known
 from rayfed.study.scenario.parts import Executor
 
 _MIB = 2**20
@@ -19,27 +18,10 @@ _LIBRARY = 200 * _MIB
 """Of PyTorch, in each process that imports it."""
 
 
-@dataclass(frozen=True)
-class _Ray:
-    """Bytes of the processes of Ray; shared pages count once.
-
-    Parameters
-    ----------
-    own : int
-        Of Ray's own programs on this machine.
-    actor : int
-        Of a client actor or combiner at work.
-    library : int
-        Of PyTorch in each actor and driver, beside what all share.
-    """
-
-    own: int
-    actor: int
-    library: int
-
-
-FORKED = _Ray(own=120 * _MIB, actor=50 * _MIB, library=60 * _MIB)
-PLAIN = _Ray(own=450 * _MIB, actor=80 * _MIB, library=_LIBRARY)
+OWN_BYTES = 450 * _MIB
+"""Of Ray's own programs on this machine; shared pages count once, here as above."""
+ACTOR_BYTES = 80 * _MIB
+"""Of a client actor or combiner at work."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +71,9 @@ class Processes:
         hosts = host_count(_clients(runs), executor.clients_per_actor, cpus)
         actors = hosts - executor.hosting_driver
         combiners, runners = _combiners(actors, nodes), min(cpus, len(runs))
-        forked = executor.address is None and is_known()
-        ray = FORKED if forked else PLAIN
-        memory = here + (actors + combiners) * ray.actor + runners * RUNNER_BYTES
-        memory += ray.own if executor.address is None else 0  # those of a cluster are there anyway
-        if library:
-            memory += (actors + runners) * ray.library + library * forked
+        memory = here + (actors + combiners) * ACTOR_BYTES + runners * RUNNER_BYTES
+        memory += OWN_BYTES if executor.address is None else 0  # a cluster's are there anyway
+        memory += (actors + runners) * library
         return cls(actors, combiners, runners, hosts, memory)
 
 

@@ -15,10 +15,9 @@ import ray
 import yaml
 
 import rayfed
-from rayfed.executors.warm import agent
+from rayfed.core.errors import RayfedError
 from rayfed.runs.ray import node as ray_node
 from rayfed.runs.ray.backend import RayStudy
-from rayfed.runs.ray.known import is_known
 from rayfed.runs.ray.listening import found
 from tests.contract.test_placement import wait_for
 
@@ -102,6 +101,13 @@ def test_workers_put_first_what_is_first_here(monkeypatch, tmp_path):
     assert paths == [str(tmp_path / "script"), ray_node._HOME]
 
 
+def test_where_ray_was_imported_for_clusters_it_is_not_started(monkeypatch):
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "192.0.2.2")
+    with pytest.raises(RayfedError, match="would listen on the network, since it was imported"):
+        ray_node.start(None, 1)
+    assert not ray.is_initialized()
+
+
 # -- with Ray ----------------------------------------------------------------------------------
 
 
@@ -116,8 +122,6 @@ def test_a_run_listens_to_this_machine_alone(tmp_path, monkeypatch):
         me = psutil.Process()
         processes = [me, *me.children(recursive=True)]
         assert actor in [process.pid for process in processes]
-        if is_known():  # then it was forked
-            assert agent.__file__ in psutil.Process(actor).parent().cmdline()
         sockets = [
             c.laddr.ip for p in processes for c in p.net_connections() if c.status == "LISTEN"
         ]

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
-from rayfed.runs.remote.fetch import fetch
-from rayfed.runs.remote.mirror import Mirror
+from rayfed.runs.remote.mirror import Mirror, Unsettled
 from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.owner import Owner
-from rayfed.runs.remote.snapshot import Unsettled
-from rayfed.runs.remote.staging import Staging
+from rayfed.runs.remote.staging import Staging, fetch
 
 URL = "bucket://store/study"
 

@@ -10,9 +10,8 @@ import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.runs.backend import Silent
 from rayfed.runs.remote import mirror, owner, session
-from rayfed.runs.remote.names import OWNER
 from rayfed.runs.remote.objects import Objects
-from rayfed.runs.remote.owner import Owner
+from rayfed.runs.remote.owner import OWNER, Owner
 from rayfed.runs.remote.staging import Staging
 from rayfed.testing.studies import mixed
 from tests.fakes.bucket import bucket

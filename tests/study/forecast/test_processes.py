@@ -5,8 +5,13 @@ from dataclasses import replace
 import pytest
 
 from rayfed import api
-from rayfed.study.forecast import processes
-from rayfed.study.forecast.processes import FORKED, HERE_BYTES, PLAIN, RUNNER_BYTES, Processes
+from rayfed.study.forecast.processes import (
+    ACTOR_BYTES,
+    HERE_BYTES,
+    OWN_BYTES,
+    RUNNER_BYTES,
+    Processes,
+)
 from rayfed.study.scenario.parts import Executor
 
 TORCH = 200 * 2**20
@@ -26,12 +31,10 @@ def ray(clients_per_actor=1, **given):
     return Executor(name="ray", clients_per_actor=clients_per_actor, **given)
 
 
-@pytest.mark.parametrize(("forked", "each"), [(True, FORKED), (False, PLAIN)])
-def test_actors_take_what_workers_of_their_kind_take(run, monkeypatch, forked, each):
-    monkeypatch.setattr(processes, "is_known", lambda: forked)
+def test_actors_ray_and_drivers_add_up(run):
     found = Processes.of(ray(), [run] * 3, 2)
     assert (found.actors, found.combiners, found.runners) == (4, 0, 2)
-    assert found.memory == HERE_BYTES + each.own + 4 * each.actor + 2 * RUNNER_BYTES
+    assert found.memory == HERE_BYTES + OWN_BYTES + 4 * ACTOR_BYTES + 2 * RUNNER_BYTES
 
 
 @pytest.mark.parametrize("clients_per_actor", ["auto", 2])
@@ -41,7 +44,7 @@ def test_a_driver_that_hosts_clients_is_one_of_the_processes_for_them(run, clien
     assert (found.actors, found.runners, found.hosts) == (1, 2, 2)
     others = Processes.of(ray(2), [run] * 3, 2)
     assert (others.actors, others.runners, others.hosts) == (2, 2, 2)
-    assert others.memory - found.memory == FORKED.actor
+    assert others.memory - found.memory == ACTOR_BYTES
     for name in ("serial", "workers"):
         assert Processes.of(Executor(name=name), [run] * 3, 2).hosts == 1
 
@@ -49,8 +52,7 @@ def test_a_driver_that_hosts_clients_is_one_of_the_processes_for_them(run, clien
 def test_the_constants_are_above_what_was_measured():
     """PSS of the quickstart's processes late in its runs, and of Ray's own; in MiB."""
     measured = {
-        HERE_BYTES: 225, RUNNER_BYTES: 93, FORKED.actor: 44, PLAIN.actor: 68.5,
-        FORKED.own: 105, PLAIN.own: 372,
+        HERE_BYTES: 225, RUNNER_BYTES: 93, ACTOR_BYTES: 68.5, OWN_BYTES: 372,
     }  # fmt: skip
     assert all(mib < size / 2**20 < 1.25 * mib for size, mib in measured.items())
 
@@ -59,22 +61,20 @@ def test_combiners_are_on_nodes_with_several_actors_if_there_are_several_nodes(r
     """4 actors on 3, 1 and 1 CPUs are 2, 1 and 1; on one node there is no combiner."""
     one, several = (Processes.of(ray(address="auto"), [run], 5, n) for n in ([5], [3, 1, 1]))
     assert (one.combiners, several.combiners) == (0, 1)
-    assert several.memory - one.memory == PLAIN.actor
-    assert one.memory == HERE_BYTES + 4 * PLAIN.actor + RUNNER_BYTES  # Ray runs anyway
+    assert several.memory - one.memory == ACTOR_BYTES
+    assert one.memory == HERE_BYTES + 4 * ACTOR_BYTES + RUNNER_BYTES  # Ray runs anyway
 
 
-def test_torch_is_in_each_process_that_imports_it_and_once_where_they_are_forked(run, monkeypatch):
+def test_torch_is_in_each_process_that_imports_it(run):
     class Problem:
         libraries = ("torch",)
 
     torch = replace(run, training=replace(run.training, problem=Problem()))
 
-    def more(executor, forked=True):
-        monkeypatch.setattr(processes, "is_known", lambda: forked)
+    def more(executor):
         with_it, without = (Processes.of(executor, [each] * 2, 2).memory for each in (torch, run))
         return with_it - without
 
     assert more(Executor(name="serial")) == TORCH
     assert more(Executor(name="workers")) == 3 * TORCH
-    assert more(ray(), forked=False) == (1 + 4 + 2) * TORCH
-    assert more(ray()) == 2 * TORCH + (4 + 2) * FORKED.library
+    assert more(ray()) == (1 + 4 + 2) * TORCH
