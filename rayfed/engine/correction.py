@@ -42,7 +42,7 @@ class Correction:
     def __init__(self, run: Run) -> None:
         self.run, self.shards = run, run.federation.views.training.shards
         self.kind = run.participation.correct
-        self.by_size = run.training.weights == "size" or run.participation.selection.size_weighted
+        self.by_size = run.training.weights == "size" or run.participation.select.size_weighted
         self._total: tuple[Hashable, float] = (None, 0.0)
 
     @property
@@ -80,7 +80,7 @@ class Correction:
         raw = self._raw(ids)
         if self.kind == "intervals":
             return np.asarray(raw * _settled(state, ids, view.round)["mean"])
-        rule, population = self.run.participation.selection, self.run.federation.population
+        rule, population = self.run.participation.select, self.run.federation.population
         shares = rule.expected_shares(view, selection, np.zeros(view.count), 0)
         there = population.chance(ids, view.time_s, view.round)
         assert shares is not None  # others have been refused

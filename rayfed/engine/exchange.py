@@ -66,9 +66,9 @@ class Exchange:
         self.clock = Clock.of(run, self.budgets)
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
-        self.listens = run.participation.selection.listens or self.budgets.listens
+        self.listens = run.participation.select.listens or self.budgets.listens
         owners: Mapping[Asker, Any]
-        owners = {"algorithm": run.training.algorithm, "selection": run.participation.selection}
+        owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
         self.owners = owners
 
     def look_at(self, round_number: int) -> bool:

@@ -49,7 +49,7 @@ class Loop:
     def first(self) -> RunState:
         """Return the state before the first round, not yet evaluated."""
         state = self.run.training.algorithm.init(self.run.training.x0)
-        selection = self.run.participation.selection.init(self.run.federation.population.count)
+        selection = self.run.participation.select.init(self.run.federation.population.count)
         examiner = self.run.measuring.examiner
         return RunState(
             0, 0.0, state, selection, self.budgets.init(), (state["x"],),

@@ -242,7 +242,7 @@ class ArrivalPolicy:
 
     def _select(self, free: int, selection: State, of_lane: OfLane | None) -> Ints:
         """Return who starts now (K,), ascending; selections that ask or learn are refused."""
-        rule = self.run.participation.selection
+        rule = self.run.participation.select
         ids = rule.at_once(self._view(free, of_lane), selection)
         return ids[:free] if len(ids) < 2 else np.unique(ids)[:free]
 

@@ -68,7 +68,7 @@ class RoundLoop(Loop):
         self, before: RunState, stats: RoundStats
     ) -> tuple[RunState, dict[str, float], bool]:
         """Return the state after a round, columns of its row, and whether anybody answered."""
-        rule, algorithm = self.run.participation.selection, self.run.training.algorithm
+        rule, algorithm = self.run.participation.select, self.run.training.algorithm
         state, selection = before.state, before.selection
         if before.timeline is not None:
             stats.timeline = self.policy.timeline(before.timeline)
@@ -100,7 +100,7 @@ class RoundLoop(Loop):
 
     def _learn(self, selection: State, lengths: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and of the lengths after the replies of a round."""
-        rule = self.run.participation.selection
+        rule = self.run.participation.select
         for reply in stats.heard:
             if rule.listens:
                 selection = rule.learn(selection, reply)
@@ -109,7 +109,7 @@ class RoundLoop(Loop):
 
     def _skew(self, before: RunState, ids: Ints, stats: RoundStats) -> Mapping[str, float]:
         """Return how biased the selection of a cohort is, in rounds whose row is evaluated."""
-        measuring, rule = self.run.measuring, self.run.participation.selection
+        measuring, rule = self.run.measuring, self.run.participation.select
         if not measuring.skew or (before.round + 1) % measuring.every:
             return {}
         x = before.state["x"]
@@ -145,7 +145,7 @@ class RoundLoop(Loop):
         for _ in range(MOST_CHANGES):
             enough = self._enough(stats)
             if enough:
-                asks = participation.selection.select(
+                asks = participation.select.select(
                     self._selection_view(before.state["x"], stats), selection
                 )
                 try:
@@ -158,7 +158,7 @@ class RoundLoop(Loop):
                 raise NobodyToAsk
             if not enough and participation.if_fewer == "skip":
                 raise NobodyToAsk
-        name = self.run.participation.selection.name
+        name = self.run.participation.select.name
         raise RunFailed(
             f"round {stats.round}: after {MOST_CHANGES:,} changes of availability, at "
             f"{stats.time_s:.6g} s, '{name}' has nobody to ask; let clients be available more often"
@@ -198,7 +198,7 @@ class RoundLoop(Loop):
                 return view.available(ids) & ~np.isin(ids, asked)
 
             found = replace(view, wanted=min(count, view.count), available=idle)
-            return rule.selection.at_once(found, before.selection)[:count]
+            return rule.select.at_once(found, before.selection)[:count]
 
         return others
 
@@ -237,14 +237,14 @@ class RoundLoop(Loop):
         """
         population = self.run.federation.population
         view = self._selection_view(before.state["x"], stats)
-        awaited = self.run.participation.selection.awaited(view, selection)
+        awaited = self.run.participation.select.awaited(view, selection)
         ids = np.arange(population.count) if awaited is None else awaited
         change = float(np.min(population.next_change(ids, stats.time_s), initial=math.inf))
         if stats.timeline is not None:
             self.policy.catch_up(stats)
             change = min(change, stats.timeline.next_over_s())
         if not math.isfinite(min(change, latest_s)):
-            graphs = self.run.participation.selection.needs_graphs
+            graphs = self.run.participation.select.needs_graphs
             if self.run.ending.rounds == ENDLESS and not (population.by_round or graphs):
                 raise RunFailed(
                     f"round {stats.round}: at {stats.time_s:.6g} s nobody can take part, and no "

@@ -39,7 +39,7 @@ class Rows:
             *measures.columns,
             *(names(columns.ARRIVALS) if run.overlaps else ()),
             *run.ending.stop.columns,
-            *names(run.participation.selection.diagnostics),
+            *names(run.participation.select.diagnostics),
             *names(run.training.algorithm.diagnostics),
         )
         self.all = frozenset(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.examiner import Examiner
@@ -23,7 +24,7 @@ from rayfed.engine.measures.personal import Thinning, reported
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
-from rayfed.selection import Selection
+from rayfed.selection import Selection, Uniform
 
 if TYPE_CHECKING:
     from rayfed.topology import Graphs
@@ -40,6 +41,8 @@ Retry: TypeAlias = Literal["same", "other"]
 """Who is asked again in the place of a client whose work failed."""
 Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
+MOST_RETRIES = 100
+"""Attempts of one client in a round, after the first; each is timed and recorded."""
 
 
 @dataclass(frozen=True)
@@ -114,55 +117,70 @@ class Federation:
     server: Server = Server()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Participation:
     """Who takes part in a round, and how long the server waits.
 
     Parameters
     ----------
-    selection : Selection
     cohort : int, optional
-        Clients to a round; all if None.
+        Clients to a round; all if null.
+    select : name or mapping
+        How they are chosen among the available ones.
     over_select : float
-        Factor on the cohort: so many are asked, and the first replies are taken.
+        Factor on the cohort; the server takes the first replies and drops the others.
     deadline_s : float, optional
-        Virtual seconds from the start of training to the end of the round; None without rounds.
-    interrupted : "drop" or "resume"
-        What becomes of work whose client goes away.
-    late : "drop", "partial" or "stale"
-        What becomes of work that is not done when its round ends.
-    staleness : Staleness
-        With "stale", the factor of a reply by the rounds that it is late.
-    minimum : int
-        Clients that have to be there before a cohort is selected.
-    if_fewer : "wait" or "skip"
-        Whether a round with fewer waits for more, or passes without participants.
-    patience_s : float, optional
-        Virtual seconds after which a round that waits passes; it waits without end if None.
-    correct : "known" or "intervals", optional
-        How weights correct for the probability of taking part; they do not if None.
+        Virtual seconds after which a round ends without those who are late. Asynchronous methods
+        have no rounds; they take `timeout_s`.
     timeout_s : float, optional
-        Virtual seconds after which the server gives up an attempt of a client.
+        Virtual seconds after which the server gives up a piece of work, in rounds and in
+        asynchronous runs, and asks again, if `retries` are left; it waits on if null.
     retries : int
-        Further attempts for each that is timed out or lost.
+        How often it asks again in the place of a client whose work is timed out, or lost because
+        the client goes away, gives up or loses its connection.
     retry : "same" or "other"
-        Who makes them: the client itself, or another one.
+        Whom it asks then: the client itself, if it is there, or another one that it has not asked
+        in the round. In asynchronous runs the selection fills places, so there it is "same".
+    interrupted : "drop" or "resume"
+        What becomes of work whose client goes away: it is dropped, or it stands still and goes on
+        when the client is back.
+    late : "drop", "partial" or "stale"
+        What becomes of local work that is not done when the server stops waiting. "drop": it is
+        lost. "partial": a client stops in time to upload before the deadline what it has done by
+        then. "stale": it goes on, and enters the round in which it arrives.
+    staleness : name or mapping
+        With "stale": the factor of a reply in the mean, by the rounds that it is late.
+    minimum : int
+        Clients that have to be there, and idle, before a cohort is chosen.
+    if_fewer : "wait" or "skip"
+        What a round does when fewer are there: it waits for the next who comes, or it passes
+        without participants, and the next round tries again at the next change of availability.
+    patience_s : float, optional
+        Virtual seconds that a round waits for clients at most; then it passes without participants
+        and the next one waits again.
+    correct : "known" or "intervals", optional
+        Weighs replies by the inverse of the probability that their clients take part, so that the
+        mean is right for all clients on average. "known": the availability and the selection say
+        the probability. "intervals": it is estimated from how often each client has replied.
+        Nothing is corrected if null.
     """
 
-    selection: Selection
-    cohort: int | None = None
-    over_select: float = 1.0
-    deadline_s: float | None = None
+    older: ClassVar[Mapping[str, str]] = {"too_few": "if_fewer"}
+
+    cohort: Annotated[int, Ge(1)] | None = None
+    select: Selection = Uniform()
+    over_select: Annotated[float, Interval(ge=1, le=2**31 - 1)] = 1.0
+    deadline_s: Annotated[float, Gt(0)] | None = None
+    timeout_s: Annotated[float, Gt(0)] | None = None
+    retries: Annotated[int, Interval(ge=0, le=MOST_RETRIES)] = 0
+    retry: Retry = "same"
     interrupted: Interruption = "drop"
     late: LatePolicy = "drop"
     staleness: Staleness = Polynomial()
-    minimum: int = 1
+    minimum: Annotated[int, Ge(1)] = 1
     if_fewer: IfFewer = "wait"
-    patience_s: float | None = None
+    patience_s: Annotated[float, Gt(0)] | None = None
     correct: Corrected | None = None
-    timeout_s: float | None = None
-    retries: int = 0
-    retry: Retry = "same"
 
     @property
     def asks_again(self) -> bool:
@@ -294,7 +312,7 @@ class Run:
     @property
     def event_columns(self) -> tuple[Column, ...]:
         """The columns of its events."""
-        repeats = self.participation.selection.repeats and not self.training.algorithm.asynchronous
+        repeats = self.participation.select.repeats and not self.training.algorithm.asynchronous
         return (*EVENTS, *(VERSIONS if self.overlaps else ()), *(DRAWS if repeats else ()))
 
     @property
@@ -322,7 +340,7 @@ class Run:
         return Setup(
             owners={
                 "algorithm": algorithm,
-                "selection": self.participation.selection,
+                "selection": self.participation.select,
                 "evaluation": evaluation,
                 "validation": evaluation,
                 "server": evaluation,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Gt, Interval
 
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
@@ -20,28 +21,33 @@ CHANGES = names(columns.CHANGES)
 
 @dataclass(frozen=True)
 class Stop:
-    """Rules that end a run before its last round; None never does.
+    """Rules that end a run early; the first that is met does.
 
     Parameters
     ----------
-    time_s : float
+    time_s : float, optional
         Simulated seconds.
-    client_updates : int
+    client_updates : int, optional
         Replies of clients that have been used, in all rounds together.
-    loss, loss_gap, accuracy : float
-        Reached: loss or gap at most this, accuracy at least this.
-    loss_change, model_change : float
-        Tolerances: the loss changed by at most this from one evaluation to the next, the model
-        (the Euclidean norm) in a round.
+    loss_gap : float, optional
+        Loss above the optimum at most this.
+    accuracy : float, optional
+        Accuracy at least this.
+    loss : float, optional
+        Loss at most this.
+    loss_change : float, optional
+        Tolerance on the cost: the loss changed by at most this from one evaluation to the next.
+    model_change : float, optional
+        Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
     """
 
-    time_s: float | None = None
-    client_updates: int | None = None
+    time_s: Annotated[float, Gt(0)] | None = None
+    client_updates: Annotated[int, Ge(1)] | None = None
+    loss_gap: Annotated[float, Gt(0)] | None = None
+    accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
     loss: float | None = None
-    loss_gap: float | None = None
-    accuracy: float | None = None
-    loss_change: float | None = None
-    model_change: float | None = None
+    loss_change: Annotated[float, Ge(0)] | None = None
+    model_change: Annotated[float, Ge(0)] | None = None
 
     def rule(self, row: Mapping[str, Any], updates: int) -> str | None:
         """Return the name of the rule that a row meets, after so many updates, or None."""

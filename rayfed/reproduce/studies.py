@@ -21,7 +21,6 @@ from rayfed.core.files import read_json
 from rayfed.engine.measures.evaluation import MANY
 from rayfed.engine.measures.measures import evaluated
 from rayfed.engine.state import COUNTS
-from rayfed.engine.stopping import Stop
 from rayfed.reproduce.claims import (
     SUFFIX,
     Claim,
@@ -401,7 +400,7 @@ def _check_value(value: Value, study: Study) -> None:
         asked, algorithm, availability=availability, classes=many,
         validation=study.problem.validation is not None,
     )  # fmt: skip
-    stops = Stop(**dict(study.stop)).columns
+    stops = study.stop.columns
     select = algorithm.select or study.participation.select
     reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
     columns = ("round", "time_s", *COUNTS, *scored, *reported)

@@ -193,7 +193,7 @@ def _is_users(name: str) -> bool:
 def _plugins(run: Run) -> list[Any]:
     """Return the plug-ins of a run and the values they hold."""
     training, population = run.training, run.federation.population
-    selection = run.participation.selection
+    selection = run.participation.select
     plugins = (training.algorithm, training.problem, selection, *training.solvers, population)
     held = [
         getattr(plugin, field.name)

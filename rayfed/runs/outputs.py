@@ -145,7 +145,7 @@ def write_walk(run: Run, records: Records) -> None:
     if graphs is None or records.rounds.rows < 2:  # row 0 is before the first round
         return
     try:
-        rule = run.participation.selection.walk_on(graphs)
+        rule = run.participation.select.walk_on(graphs)
         if rule is not None:
             publish_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
             log_disconnected(run, records)
@@ -157,7 +157,7 @@ def write_walk(run: Run, records: Records) -> None:
 
 def log_disconnected(run: Run, records: Records) -> None:
     """Say in the log in how many rounds the graph under the server was not connected, if any."""
-    if not {CONNECTED, REPAIRED} <= set(names(run.participation.selection.diagnostics)):
+    if not {CONNECTED, REPAIRED} <= set(names(run.participation.select.diagnostics)):
         return
     path = records.folder / "rounds.parquet"
     rows = read(path, [CONNECTED, REPAIRED]).slice(1)  # without row 0

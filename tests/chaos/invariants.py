@@ -140,7 +140,7 @@ def check_counts(ended: Ended) -> None:
 def check_cohort(ended: Ended) -> None:
     """Check that no Ask goes to more clients than were to be selected."""
     part, algorithm = ended.run.participation, ended.run.training.algorithm
-    if part.cohort is None or part.selection.own_cohort or algorithm.pooled:
+    if part.cohort is None or part.select.own_cohort or algorithm.pooled:
         return
     if not ended.apart:
         return
@@ -148,7 +148,7 @@ def check_cohort(ended: Ended) -> None:
         math.ceil(part.cohort * part.over_select - _SLACK), ended.run.federation.clients.count
     )
     require(ended.rounds["participants"] <= part.cohort, "more participants than the cohort")
-    if part.selection.listens or hasattr(part.selection, "d"):  # it asks its candidates
+    if part.select.listens or hasattr(part.select, "d"):  # it asks its candidates
         return
     sizes = ended.events.groupby(["round", "ask"]).size()
     require(sizes <= most, f"an Ask goes to {sizes.max()} clients, of {most}")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core import plugins
+from rayfed.engine.run import Participation
 from rayfed.population import Crash, Network, Server
 from rayfed.selection import All, Selection
-from rayfed.study.scenario.participation import Participation
+from rayfed.study.scenario.fields import model_of
 from rayfed.study.scenario.parts import Evaluate
 from tests.chaos.dice import Dice
 from tests.chaos.own import STANDS_IN, TASKS, network, table_file
@@ -274,7 +275,7 @@ class _Drawing:
         given |= self.lateness(methods)
         if dice.chance(0.3):
             known = ("select", "cohort", "over_select", "deadline_s", "late", *_AGAIN)
-            given |= self.settings.rest(Participation, known)
+            given |= self.settings.rest(model_of(Participation), known)
         if dice.chance(0.25):
             given |= self.asking_again(cls, by_rounds)
         return given

@@ -96,7 +96,7 @@ def _come(ended: Ended, row: int, now: float) -> tuple[int, int]:
 def _each(ended: Ended) -> tuple[int, int] | None:
     """Return what each work downloads and uploads; None where there are several kinds of Asks."""
     asked, participation = list(ended.traffic.values()), ended.run.participation
-    if participation.selection.asks or any(sent != asked[0] for sent in asked) or not asked:
+    if participation.select.asks or any(sent != asked[0] for sent in asked) or not asked:
         return None
     return asked[0].down, _upload(ended, asked[0], local=True)
 
@@ -105,7 +105,7 @@ def _upload(ended: Ended, sent: Traffic, *, local: bool) -> int:
     """Return the bytes of an upload; of local steps it has a loss where that is learnt from."""
     run = ended.run
     itemsize = run.training.dtype.itemsize
-    listens = run.participation.selection.listens or Budgets.of(run).listens
+    listens = run.participation.select.listens or Budgets.of(run).listens
     each = sum(itemsize * n if n > 1 else 8 * n for n in sent.up.values())
     return each + 8 * (listens and local)
 

@@ -21,7 +21,7 @@ def with_concurrency(run: Run) -> Run:
     if not isinstance(algorithm, Asynchronous):
         return run
     at_work = min(algorithm.concurrency or run.participation.cohort or count, count)
-    if isinstance(run.participation.selection, All):
+    if isinstance(run.participation.select, All):
         at_work = count
     training = replace(run.training, algorithm=replace(algorithm, concurrency=at_work))
     return replace(run, training=training)
@@ -89,7 +89,7 @@ def _of_rounds(participation: Participation) -> Iterator[tuple[str, str]]:
 
 def _misfits(index: int, run: Run) -> Iterator[tuple[str, str]]:
     """Yield the settings that do not fit: their place, what was found and what to do."""
-    participation, selection = run.participation, run.participation.selection
+    participation, selection = run.participation, run.participation.select
     place = "participation.select"
     if run.training.algorithm.select is not None:
         place = f"algorithms.{index}.select"

@@ -78,7 +78,7 @@ def _check_client_half(index: int, run: Run, ask: Ask) -> None:
 def _check_correction(run: Run) -> None:
     """Refuse to correct for a probability that is not that of taking part, or that is not known."""
     participation, algorithm = run.participation, run.training.algorithm
-    kind, rule = participation.correct, participation.selection
+    kind, rule = participation.correct, participation.select
     if kind is None:
         return
     text = ""
@@ -97,7 +97,7 @@ def _check_correction(run: Run) -> None:
 def _unknown(run: Run) -> str:
     """Return why the probability that a client takes part is not known; empty if it is."""
     participation, population = run.participation, run.federation.population
-    rule = participation.selection
+    rule = participation.select
     why = {
         f"whom '{rule.name}' draws depends on losses": rule.asks or rule.listens,
         "over_select prefers the fast": participation.over_select > 1.0,
@@ -116,8 +116,8 @@ def _unknown(run: Run) -> str:
 def _check_minimum(run: Run) -> None:
     """Refuse to wait for clients where the selection says itself for whom it waits."""
     participation = run.participation
-    if participation.minimum > 1 and participation.selection.own_cohort:
-        text = f"found {participation.minimum}, but '{participation.selection.name}' says itself"
+    if participation.minimum > 1 and participation.select.own_cohort:
+        text = f"found {participation.minimum}, but '{participation.select.name}' says itself"
         raise ScenarioError("participation.minimum", f"{text} who takes part; leave it out")
 
 
@@ -130,8 +130,8 @@ def _check_late(index: int, run: Run, ask: Ask) -> None:
     if participation.late == "stale":
         if not (algorithm.takes_stale and ask.local) or ask.plain:
             text = f"found stale, but '{label}' cannot use work of earlier rounds; give drop"
-        elif participation.selection.own_cohort:
-            name = participation.selection.name
+        elif participation.select.own_cohort:
+            name = participation.select.name
             text = f"found stale, but '{name}' asks clients that may be at work; give drop"
     if text:
         raise ScenarioError("participation.late", text)
@@ -139,7 +139,7 @@ def _check_late(index: int, run: Run, ask: Ask) -> None:
 
 def _check_retries(run: Run) -> None:
     """Refuse to ask again where that would go to nobody, or to the wrong client."""
-    participation, rule = run.participation, run.participation.selection
+    participation, rule = run.participation, run.participation.select
     if not participation.asks_again or run.training.algorithm.asynchronous:
         return
     if participation.retry == "same":

@@ -36,7 +36,7 @@ def _power(run: Run, weights: Weights) -> int | None:
     algorithm, participation = run.training.algorithm, run.participation
     if algorithm.pooled:
         return None
-    power = algorithm.power(weights, participation.selection.size_weighted)
+    power = algorithm.power(weights, participation.select.size_weighted)
     if power is not None and participation.correct is not None:
         return min(power, 1)  # what the draw prefers is taken away again
     return power

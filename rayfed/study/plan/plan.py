@@ -19,7 +19,6 @@ from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
 from rayfed.engine.run import ENDLESS, Ending, Federation, Measuring, Participation, Run, Training
-from rayfed.engine.stopping import Stop
 from rayfed.population import Population, Server
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
@@ -232,10 +231,10 @@ class _Seed:
             seed=self.seed,
             folder=run_folder(label, self.setting, self.seed),
             training=self._training(index, algorithm),
-            federation=self._federation(algorithm, participation.selection),
+            federation=self._federation(algorithm, participation.select),
             participation=participation,
             measuring=self._measuring(examiner),
-            ending=Ending(study.rounds or ENDLESS, Stop(**dict(study.stop))),
+            ending=Ending(study.rounds or ENDLESS, study.stop),
             block=self._block(algorithm),
             checkpoint_s=study.checkpoint.every_s,
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
@@ -275,7 +274,7 @@ class _Seed:
             If the selection cannot be on the topology.
         """
         if algorithm.pooled:
-            return Participation(All())
+            return Participation(select=All())
         part = self.study.participation
         selection = self._selection(index, algorithm)
         if self.graphs is not None and selection.needs_graphs:
@@ -286,11 +285,7 @@ class _Seed:
                 raise error.under(place) from error
         everyone = selection.own_cohort or isinstance(selection, All)
         cohort = None if everyone else part.cohort
-        return Participation(
-            selection, cohort, part.over_select, part.deadline_s, part.interrupted,
-            part.late, part.staleness, part.minimum, part.if_fewer, part.patience_s,
-            part.correct, part.timeout_s, part.retries, part.retry,
-        )  # fmt: skip
+        return replace(part, select=selection, cohort=cohort)
 
     def _selection(self, index: int, algorithm: Algorithm) -> Selection:
         """Return the selection of an algorithm, whose clients are known by their ids."""

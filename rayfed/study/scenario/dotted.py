@@ -206,10 +206,10 @@ def _name(entry: Any) -> str:
 
 
 def _settings(node: Any) -> dict[str, Any]:
-    """Return a plug-in, a bare name or nothing as the mapping that it stands for."""
+    """Return a plug-in, a part, a bare name or nothing as the mapping that it stands for."""
     if isinstance(node, Mapping):
         return dict(node)
     if is_dataclass(node) and not isinstance(node, type):
         values = {field.name: getattr(node, field.name) for field in fields(node) if field.init}
-        return {"name": type(node), **values}
+        return {"name": type(node), **values} if hasattr(node, "name") else values
     return {} if node is None else {"name": node}

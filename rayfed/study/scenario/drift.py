@@ -9,7 +9,8 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from rayfed.study.scenario.parts import Evaluate, Stop
+    from rayfed.engine.stopping import Stop
+    from rayfed.study.scenario.parts import Evaluate
 
 
 def misfits(

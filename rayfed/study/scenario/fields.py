@@ -172,7 +172,7 @@ class Value:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Validate by the dataclass's own fields."""
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.with_info_plain_validator_function(
             self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
         )
 
@@ -182,13 +182,23 @@ class Value:
         """Show the dataclass's fields."""
         return model_of(self.cls).model_json_schema()
 
-    def _build(self, given: Any) -> Any:
+    def _build(self, given: Any, info: ValidationInfo) -> Any:
         if isinstance(given, self.cls):
             given = settings_of(given)
         if not isinstance(given, Mapping):
             names = ", ".join(model_of(self.cls).model_fields)
             fail(f"found {short(given)}; give a mapping of {names}", given)
-        return make(self.cls, given)
+        return make(self.cls, self._by_newer_names(given), info.context)
+
+    def _by_newer_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return settings by what they are called now; `older` names of the class are read, too."""
+        for old, new in getattr(self.cls, "older", {}).items():
+            if old in given:
+                found, rest = given[old], {key: given[key] for key in given if key != old}
+                if rest.get(new, found) != found:
+                    fail(f"found {short(found)}; give {new} alone", found, old)
+                given = rest | {new: found}
+        return given
 
 
 def build(kind: str, given: Any, default: Any = None, context: Any = None) -> Any:
@@ -400,7 +410,7 @@ def _hint(hint: Any, default: Any) -> Any:
         return GenericAlias(tuple, (_hint(get_args(hint)[0], None), ...))
     for kind in plugins.KINDS:
         if isinstance(hint, type) and issubclass(hint, plugins.base(kind)):
-            shown = default if isinstance(default, hint) else None
+            shown = default if isinstance(default, hint) and settings_of(default) else None
             return Annotated[hint, Plugin(kind, shown, hint)]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return Annotated[hint, Value(hint)]

@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema
 from rayfed.core.errors import Missing, ScenarioError
 from rayfed.core.names import numbered
 from rayfed.datasets.base import Dataset
+from rayfed.engine.stopping import Stop
 from rayfed.population import Crash, Group, Network, Population, Stragglers
 from rayfed.population.availability import Always, Availability
 from rayfed.population.delay import Constant, Delay
@@ -31,36 +32,6 @@ from rayfed.study.scenario.fields import Plugin, Settings, Value, fail
 Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
 _TABLE = re.compile(r"\.(csv|parquet)(\.gz)?$", re.IGNORECASE)
-
-
-class Stop(Settings):
-    """Rules that end a run early; the first that is met does.
-
-    Parameters
-    ----------
-    time_s : float, optional
-        Simulated seconds.
-    client_updates : int, optional
-        Replies of clients that have been used, in all rounds together.
-    loss_gap : float, optional
-        Loss above the optimum at most this.
-    accuracy : float, optional
-        Accuracy at least this.
-    loss : float, optional
-        Loss at most this.
-    loss_change : float, optional
-        Tolerance on the cost: the loss changed by at most this from one evaluation to the next.
-    model_change : float, optional
-        Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
-    """
-
-    time_s: PositiveSeconds | None = None
-    client_updates: Count | None = None
-    loss_gap: Positive | None = None
-    accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
-    loss: float | None = None
-    loss_change: Annotated[float, Ge(0)] | None = None
-    model_change: Annotated[float, Ge(0)] | None = None
 
 
 class Evaluate(Settings):

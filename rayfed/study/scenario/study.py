@@ -18,6 +18,8 @@ from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions import Partition
+from rayfed.engine.run import Participation
+from rayfed.engine.stopping import Stop
 from rayfed.population import Server
 from rayfed.selection import All, Selection
 from rayfed.study.scenario import fields
@@ -36,14 +38,12 @@ from rayfed.study.scenario.drift import misfits
 from rayfed.study.scenario.fields import Plugin, Settings, Value, refuse
 from rayfed.study.scenario.invalid import Mistakes, complaint, errors_of, short
 from rayfed.study.scenario.names import comparable, slug
-from rayfed.study.scenario.participation import Participation
 from rayfed.study.scenario.parts import (
     Checkpoint,
     Clients,
     Clock,
     Evaluate,
     Executor,
-    Stop,
     Task,
 )
 from rayfed.study.scenario.schema import whole
@@ -121,7 +121,7 @@ class Study(Settings):
     description: str = ""
     seeds: Annotated[tuple[Seed, ...], Len(1)] = (0,)
     rounds: Count | None = None
-    stop: Stop = Stop()
+    stop: Annotated[Stop, Value(Stop)] = Stop()
     evaluate: Evaluate = Evaluate()
     checkpoint: Checkpoint = Checkpoint()
     clock: Clock = Clock()
@@ -131,7 +131,7 @@ class Study(Settings):
     drift: Annotated[Drift, Plugin("drifts")] | None = None
     clients: Clients = Clients()
     server: Annotated[Server, Value(Server)] = Server()
-    participation: Participation = Participation()
+    participation: Annotated[Participation, Value(Participation)] = Participation()
     topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
     executor: Executor = Executor()

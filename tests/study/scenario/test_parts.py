@@ -3,8 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
+from rayfed.engine.stopping import Stop
 from rayfed.population import Group, Network, Stragglers
-from rayfed.study.scenario.parts import Clients, Clock, Different, Evaluate, Executor, Stop, Task
+from rayfed.study.scenario.fields import make
+from rayfed.study.scenario.parts import Clients, Clock, Different, Evaluate, Executor, Task
 
 
 def test_named_parts_take_a_bare_name():
@@ -44,7 +46,7 @@ def test_evaluation_takes_a_word_or_a_number():
 @pytest.mark.parametrize("rule", ["time_s", "loss_gap", "accuracy"])
 def test_a_rule_that_is_never_or_always_met_is_refused(rule):
     with pytest.raises(ValidationError):
-        Stop(**{rule: -1})
+        make(Stop, {rule: -1})
 
 
 @pytest.mark.parametrize(("fraction", "size"), [(0.25, 2), (0.26, 3), (1.0, 10), (0.01, 0)])

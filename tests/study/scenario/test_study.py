@@ -112,6 +112,20 @@ class TestValues:
         assert written["if_fewer"] == "skip"
         assert "too_few" not in written
 
+    @pytest.mark.parametrize(
+        ("key", "values"),
+        [
+            ("server.uploads_mbps", [1.0, 2.0]),
+            ("participation.deadline_s", [3.0, 4.0]),
+            ("evaluate.every", [1, 2]),
+            ("stop.loss", [0.1, 0.2]),
+        ],
+    )
+    def test_keys_of_its_parts_can_be_swept(self, key, values):
+        part, name = key.split(".")
+        studies = [one for _, one in expand(Study.parse(scenario(f"grid={{{key}: {values}}}")))]
+        assert [getattr(getattr(one, part), name) for one in studies] == values
+
     def test_python_passes_classes_and_values(self):
         raw = scenario()
         raw["algorithms"] = [FedAvg, FedAvg(label="slow", server_lr=0.5)]
@@ -342,11 +356,11 @@ class TestMistakes:
             ),
             (
                 "participation={if_fewer: wait, too_few: skip}",
-                "participation.too_few: found 'skip'; give if_fewer alone: wait or skip",
+                "participation.too_few: found 'skip'; give if_fewer alone",
             ),
             (
                 "participation.too_few=[skip]",
-                "participation.too_few: found ['skip']; give if_fewer alone: wait or skip",
+                "participation: found ['skip']; it should be 'wait' or 'skip'",
             ),
             (
                 "participation.if_fewer=leave",
