@@ -1,4 +1,4 @@
-"""Measures of single papers: what they keep from one evaluation to the next, and that a resume keeps it too."""
+"""Measures of single papers: what they keep between evaluations, and that a resume keeps it."""
 
 import math
 from types import SimpleNamespace

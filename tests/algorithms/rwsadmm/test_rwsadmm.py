@@ -281,7 +281,8 @@ def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
     one = {"name": "rwsadmm", "local": ONE}
     keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
     (run,) = api.prepare(api.read(keys)).runs
-    assert [*run.measuring.measures.values()][0].beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
+    (penalty,) = run.measuring.measures.values()
+    assert penalty.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
 
 
 def test_of_wide_rows_the_bound_is_iterated_once_for_equal_data(tmp_path, monkeypatch):
@@ -303,7 +304,7 @@ def test_of_wide_rows_the_bound_is_iterated_once_for_equal_data(tmp_path, monkey
     table = np.column_stack([rows.iloc[:, 1:-1], np.ones(90)])
     each = [table[rows.client == k] for k in range(6)]
     L = max(np.linalg.norm(A, 2) ** 2 / len(A) for A in each) / 4
-    bounds = [[*run.measuring.measures.values()][0].beta_bound for run in runs]
+    bounds = [each.beta_bound for run in runs for each in run.measuring.measures.values()]
     assert bounds == pytest.approx(2 * [2 * L**2 + L + 2], rel=1e-4)
     assert len(calls) == 1
 
