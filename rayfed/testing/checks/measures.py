@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from rayfed import api
-from rayfed.api import Plan
 from rayfed.core.columns import Column
 from rayfed.core.parquet import read, values
 from rayfed.engine.columns import TAKEN
 from rayfed.engine.loops import loop_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import Measure
+from rayfed.study.plan.plan import Plan
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.examples import example
