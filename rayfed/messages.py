@@ -192,30 +192,6 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """What an `Examiner` receives at an evaluation; probing takes no simulated time.
-
-    Parameters
-    ----------
-    ask : callable
-        ``ask(work, send, up)`` runs the examiner's method ``work(clients, **send) -> Upload`` and
-        returns, for each name in `up`, the plain sum over all evaluated clients. `up` declares
-        how many numbers each client uploads, as in an `Ask`.
-    least : float, optional
-        F*, if it is known and `Examiner.needs_optimum`; then all clients are evaluated.
-    population : int
-        Number N of clients.
-    round : int
-        The round after which this evaluation takes place; 0 before the first.
-    """
-
-    ask: Callable[[str, Mapping[str, Array], Mapping[str, int]], Mapping[str, Array]]
-    least: float | None
-    population: int
-    round: int
-
-
-@dataclass(frozen=True)
 class Wait:
     """Yielded by a selection to advance the virtual clock; no reply is sent."""
 

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 import rayfed
 
 _LONG = 500  # characters of a signature that nobody reads
-MESSAGES = ("Ask", "Upload", "Reply", "Groups", "Probe")
+MESSAGES = ("Ask", "Upload", "Reply", "Groups")
 
 
 def public() -> str:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, MinLen
 
-from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
+from rayfed.measures import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
 
@@ -57,8 +57,8 @@ class Algorithm:
     ----------
     diagnostics : tuple of Column
         Numbers that `round` returns; each is a column of `rounds`.
-    examiners : tuple of type
-        Subclasses of `Examiner` of which `examiner` may be one.
+    theory : tuple of type
+        Subclasses of `Measure` of which `measures` may hold one each.
     sees_vectors : bool
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
@@ -90,7 +90,7 @@ class Algorithm:
 
     name: ClassVar[str]
     diagnostics: ClassVar[tuple[Column, ...]] = ()
-    examiners: ClassVar[tuple[type[Examiner], ...]] = ()
+    theory: ClassVar[tuple[type[Measure], ...]] = ()
     sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
@@ -226,12 +226,12 @@ class Algorithm:
         return False
 
     @property
-    def examiner(self) -> Examiner | None:
-        """What compares a run with the theory of the method; None if nothing does.
+    def measures(self) -> tuple[Measure, ...]:
+        """What compares a run with the theory of the method; none by default.
 
-        It follows from the settings alone. Before a run begins the plan calls `Examiner.bound`.
+        They follow from the settings alone. Before a run begins the plan calls `Measure.bound`.
         """
-        return None
+        return ()
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the personal models (K, p) of clients; only where `personal` is true."""

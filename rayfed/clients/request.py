@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,20 +13,12 @@ from rayfed.core.flat import Flat, all_flat, all_whole, flat, whole
 from rayfed.core.rng import Draw, part_of
 from rayfed.core.tree import Branch
 
-Owner: TypeAlias = Literal[
-    "algorithm",
-    "selection",
-    "evaluation",
-    "validation",
-    "server",
-    "heterogeneity",
-    "examiner",
-    "optimum",
-]
+Owner: TypeAlias = str
 """Whose method a client half is.
 
-"validation" and "server" are the evaluation too, on the rows that settings are chosen by and on the
-server's own test rows.
+"algorithm", "selection", "optimum", "measure ..." with its name, or "evaluation"; "validation" and
+"server" are the evaluation too, on the rows that settings are chosen by and on the server's own
+test rows.
 """
 
 GROUP = "group"

@@ -79,11 +79,11 @@ class DataViews:
 
     def of(self, owner: Owner) -> View:
         """Return the view of whoever asks."""
-        if owner in ("evaluation", "validation"):
-            return self.evaluation
+        if owner in ("algorithm", "selection", "optimum"):
+            return self.training
         if owner == "server" and self.server is not None:
             return self.server
-        return self.training
+        return self.evaluation
 
     @property
     def tables(self) -> tuple[str, ...]:

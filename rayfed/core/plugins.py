@@ -65,6 +65,7 @@ KINDS = {
     "availability": Kind(
         "rayfed.population.availability", "rayfed.population.availability.base:Availability"
     ),
+    "measures": Kind("rayfed.measures", "rayfed.measures.base:Measure"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),
     "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility.base:Mobility"),

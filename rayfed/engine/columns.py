@@ -1,7 +1,7 @@
 """The columns of the result tables: ``rounds``, ``events``, ``clients``, ``away``, ``personal``.
 
 Each is declared here once. Algorithms and selections add their own to ``rounds`` by their
-attribute ``diagnostics``, and examiners by ``columns``.
+attribute ``diagnostics``, and measures by ``columns``.
 """
 
 from __future__ import annotations
@@ -119,99 +119,6 @@ PERSONAL = (
         about="Mean accuracy of their own models over the worst tenth of the clients.",
     ),
 )  # fmt: skip
-FAIRNESS = (
-    Column(
-        "accuracy_spread", "spread of the clients' accuracies", better="lower",
-        about="Standard deviation over clients of their accuracy under the global model.",
-    ),
-    Column(
-        "accuracy_worst_decile", "accuracy of the worst-served tenth", better="higher",
-        about="Mean accuracy over the worst tenth of the clients, rounded up.",
-    ),
-    Column(
-        "accuracy_jain", "evenness of the accuracies (Jain)", better="higher",
-        about="Jain's fairness index (sum a)^2 / (K sum a^2): 1 if all K accuracies are equal, "
-        "1/K if one client has everything.",
-    ),
-)  # fmt: skip
-SKEW = (
-    Column(
-        "skew", "selection skew",
-        about="Mean of F_k - F_k* over the round's cohort, divided by that over all clients, at "
-        "the model that the round starts from; 1 on average if the selection is unbiased.",
-    ),
-    Column(
-        "skew_optimum", "selection skew at the optimum",
-        about="The same cohort's skew at the optimum x*.",
-    ),
-    Column(
-        "skew_expected", "expected selection skew",
-        about="Expectation of the skew over cohorts that could have been drawn in the round: exact "
-        "if the selection is blind to losses, else the mean of `evaluate.skew_draws` cohorts drawn "
-        "anew; NaN if not all clients are evaluated or the selection asks for minibatches.",
-    ),
-    Column(
-        "skew_optimum_expected", "expected selection skew at the optimum",
-        about="Expectation over the same cohorts of their skew at the optimum x*. The largest one "
-        "of a run is rho tilde of Cho et al. (2022), the least `skew_expected` is rho bar.",
-    ),
-)  # fmt: skip
-APPEAL = (
-    Column(
-        "appeal", "global model appeal", better="higher",
-        about="Share of the evaluated clients for whom the loss of the model is at most that of a "
-        "model which they have trained alone, for `evaluate.appeal` local steps.",
-    ),
-)  # fmt: skip
-DISTANCE = (
-    Column(
-        "distance", "distance from the optimum", better="lower",
-        about="Euclidean distance of the model from x*; of many minimisers x* is the one nearest "
-        "to the first model.",
-    ),
-)  # fmt: skip
-HETEROGENEITY = (
-    Column(
-        "gradient_dissimilarity",
-        about="Weighted mean over clients of ||grad F_i - grad F||^2.",
-    ),
-    Column(
-        "client_drift",
-        about="Weighted mean distance of local models from their mean, if all clients did the "
-        "work of the coming round.",
-    ),
-    Column(
-        "drift_at_optimum", "average drift at the optimum",
-        about="Norm of the mean step away from x* for each local step of plain gradient descent.",
-    ),
-    Column(
-        "gamma", "heterogeneity of the clients' optima",
-        about="F* minus the weighted mean of the clients' least losses F_i*.",
-    ),
-)  # fmt: skip
-LAYER_DRIFT = "layer_drift."
-"""What the names of the columns `layer_drift` begin with."""
-
-
-def layer_drift(layer: str) -> Column:
-    """Return the column of the drift of a layer, of which each problem has others."""
-    return Column(
-        f"{LAYER_DRIFT}{layer}", f"drift of {layer}",
-        about="Root mean square distance of the layer in local models from its mean over clients, "
-        "over the norm of that mean; NaN where the local solver moves a part of the model.",
-    )  # fmt: skip
-
-
-BY_GROUP = (
-    Column(
-        "within_group_dissimilarity", "gradient dissimilarity within groups",
-        about="The part of the gradient dissimilarity within cyclic groups.",
-    ),
-    Column(
-        "between_group_dissimilarity", "gradient dissimilarity between groups",
-        about="The part of the gradient dissimilarity between cyclic groups.",
-    ),
-)  # fmt: skip
 CHANGES = (
     Column(
         "loss_change", "change of the loss",
@@ -243,17 +150,12 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
     "more than 20 classes": TOP,
     "personalised algorithms": PERSONAL,
-    "evaluate.fairness": FAIRNESS,
-    "evaluate.skew": SKEW,
-    "evaluate.distance": DISTANCE,
-    "evaluate.appeal": APPEAL,
-    "evaluate.heterogeneity": HETEROGENEITY,
-    "evaluate.heterogeneity with cyclic availability": BY_GROUP,
-    "evaluate.layers": (layer_drift("*"),),
     "stop.loss_change": CHANGES[:1],
     "stop.model_change": CHANGES[1:],
 }
 """The columns of ``rounds`` that are no plug-in's own, by what asks for them."""
+TAKEN = frozenset(column.name for group in ROUNDS.values() for column in group)
+"""Their names."""
 
 EVENTS = (
     Column("round", about="Number of the round.", dtype="int64"),
@@ -364,19 +266,27 @@ OWN_MODELS = (
 """The table ``personal``."""
 
 
-def diagnostics(algorithm: Algorithm, selection: Selection) -> tuple[Column, ...]:
+def diagnostics(
+    algorithm: Algorithm,
+    selection: Selection,
+    measured: Mapping[str, tuple[Column, ...]] | None = None,
+) -> tuple[Column, ...]:
     """Return the columns of ``rounds`` that the plug-ins of a run declare.
+
+    Parameters
+    ----------
+    measured : mapping of str to tuple of Column, optional
+        The columns of each measure.
 
     Raises
     ------
     RayfedError
         If one has the name of a column that ``rounds`` has anyway, or another type than float64.
     """
-    examined = algorithm.examiner.columns if algorithm.examiner else ()
-    found = by_name((*selection.diagnostics, *algorithm.diagnostics, *examined))
-    taken = {column.name for columns in ROUNDS.values() for column in columns}
+    columns_of_measures = (column for each in (measured or {}).values() for column in each)
+    found = by_name((*selection.diagnostics, *algorithm.diagnostics, *columns_of_measures))
     for column in found.values():
-        if column.name in taken:
+        if column.name in TAKEN:
             raise RayfedError(f"'{column.name}' is a column of rayfed's own; rename the diagnostic")
         if column.dtype != "float64":
             raise RayfedError(f"diagnostic '{column.name}': found {column.dtype}; use float64")
@@ -414,11 +324,13 @@ def catalogue() -> tuple[Entry, ...]:
 def _declarations() -> Iterator[tuple[str, Column, str]]:
     for who, columns in ROUNDS.items():
         yield from (("rounds", column, who) for column in columns)
+    for name, plugin in find("measures").items():
+        yield from (("rounds", column, f"measure {name}") for column in plugin.columns)
     for kind in ("selection", "algorithm"):
         for name, plugin in find(f"{kind}s").items():
             yield from (("rounds", column, f"{kind} {name}") for column in plugin.diagnostics)
-            for examiner in getattr(plugin, "examiners", ()):
-                yield from (("rounds", column, f"{kind} {name}") for column in examiner.columns)
+            for measure in getattr(plugin, "theory", ()):
+                yield from (("rounds", column, f"{kind} {name}") for column in measure.columns)
     overlapping = "asynchronous algorithms, participation.late: stale"
     yield from (("events", column, overlapping) for column in VERSIONS)
     for name, plugin in find("selections").items():

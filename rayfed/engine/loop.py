@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine.exchange import Exchange
-from rayfed.engine.measures.measures import Measures
+from rayfed.engine.measuring import Measures
 from rayfed.engine.returned import ServerHalf
 from rayfed.engine.rows import Rows
 from rayfed.engine.run import Run
@@ -50,10 +50,9 @@ class Loop:
         """Return the state before the first round, not yet evaluated."""
         state = self.run.training.algorithm.init(self.run.training.x0)
         selection = self.run.participation.select.init(self.run.federation.population.count)
-        examiner = self.run.measuring.examiner
         return RunState(
             0, 0.0, state, selection, self.budgets.init(), (state["x"],),
-            examined=examiner.init() if examiner else {},
+            measured=self.measures.init(),
             correction=self.exchange.correction.init(),
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.cohort import NobodyToAsk, NoReply, Others, RoundPolicy
 from rayfed.engine.exchange import Asker
 from rayfed.engine.loop import Loop
+from rayfed.engine.measuring import Cohort
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.works import USED, distinct
@@ -75,12 +76,12 @@ class RoundLoop(Loop):
         if self.exchange.look_at(stats.round):
             self.cache.clear()  # of sums over the sizes of all clients
         diagnostics: Diagnostics = {}
-        skew: Mapping[str, float] = {}
+        values: Mapping[str, float] = {}
         answered = True
         try:
             ids, selection = self._select(before, stats)
             stats.start_s = stats.time_s
-            skew = self._skew(before, ids, stats)
+            values, before = self._measured(before, ids, stats)
             if self.run.participation.correct is not None:
                 stats.corrected = self._corrected(before, ids, stats)
             asks = self.server_half.asks(algorithm.round(state), stats.round)
@@ -96,7 +97,7 @@ class RoundLoop(Loop):
             learnt = self.exchange.correction.learn(before.correction, np.sort(ids), stats.round)
             after = replace(after, correction=learnt)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
-        return after, {**diagnostics, **skew, **place, **_lateness(stats)}, answered
+        return after, {**diagnostics, **values, **place, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, lengths: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and of the lengths after the replies of a round."""
@@ -107,18 +108,21 @@ class RoundLoop(Loop):
             lengths = self.budgets.learn(lengths, reply, stats.round, stats.time_s)
         return selection, lengths
 
-    def _skew(self, before: RunState, ids: Ints, stats: RoundStats) -> Mapping[str, float]:
-        """Return how biased the selection of a cohort is, in rounds whose row is evaluated."""
+    def _measured(
+        self, before: RunState, ids: Ints, stats: RoundStats
+    ) -> tuple[Mapping[str, float], RunState]:
+        """Return what measures say of a cohort, in rounds whose row is evaluated, and the state."""
         measuring, rule = self.run.measuring, self.run.participation.select
-        if not measuring.skew or (before.round + 1) % measuring.every:
-            return {}
+        if not measuring.needs("cohort") or (before.round + 1) % measuring.every:
+            return {}, before
         x = before.state["x"]
         view = self._selection_view(x, stats)
 
-        def shares(losses: Floats) -> Floats | None:
-            return rule.expected_shares(view, before.selection, losses, measuring.skew_draws)
+        def shares(losses: Floats, draws: int) -> Floats | None:
+            return rule.expected_shares(view, before.selection, losses, draws)
 
-        return self.measures.skew(x, ids, before.when, shares)
+        values, measured = self.measures.measured(before, x, {}, Cohort(ids, shares))
+        return values, replace(before, measured=measured)
 
     def _corrected(self, before: RunState, ids: Ints, stats: RoundStats) -> Floats:
         """Return the weights (K,) of the distinct clients of a cohort."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
 from rayfed.engine import columns
-from rayfed.engine.measures.diagnosis import NextRound
-from rayfed.engine.measures.measures import SCORES, Measures
+from rayfed.engine.measuring import SCORES, Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState
 
@@ -90,13 +88,8 @@ class Rows:
 
     def evaluated(self, row: Row, run_state: RunState) -> tuple[Row, RunState]:
         """Return a row with what an evaluation says, and the state with what it leaves there."""
-        following = NextRound(run_state.round + 1, run_state.state, run_state.lengths)
-        measured, personal = self.measures.of(run_state.model, following, run_state.when)
-        theory, examined = self.measures.examine(run_state.examined, following, run_state.when)
-        personal = personal or run_state.personal
-        return {**row, **measured, **theory}, replace(
-            run_state, personal=personal, examined=examined
-        )
+        measured, run_state = self.measures.of(run_state)
+        return {**row, **measured}, run_state
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -10,20 +10,20 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.staleness import Polynomial, Staleness
 from rayfed.clients.excerpt import Excerpt
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
-from rayfed.engine.measures.evaluation import MANY, Evaluation, Scored
-from rayfed.engine.measures.heterogeneity import Heterogeneity
-from rayfed.engine.measures.personal import Thinning, reported
+from rayfed.engine.evaluation import MANY, Evaluation, Scored
+from rayfed.engine.personal import Thinning, reported
 from rayfed.engine.stopping import Pace, Stop
+from rayfed.measures import Measure, Need, Optimum
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
+from rayfed.problems.layers import Layer
 from rayfed.selection import Selection, Uniform
 
 if TYPE_CHECKING:
@@ -43,25 +43,6 @@ Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
 MOST_RETRIES = 100
 """Attempts of one client in a round, after the first; each is timed and recorded."""
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """What is known of the optimum of a convex objective.
-
-    Parameters
-    ----------
-    value : float
-        F*, the least value of F.
-    x : (p,) array of float64
-        x*, where F takes it; of many minimisers the one nearest to the first model.
-    least : (N,) array of float64, optional
-        F_i*, the least value of every client's objective, where it was asked for.
-    """
-
-    value: float
-    x: Floats
-    least: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -204,17 +185,10 @@ class Measuring:
         Virtual seconds from one evaluation to the next, in place of `every`.
     optimum : Optimum, optional
         F* and x*, where something asked for them.
-    examiner : Examiner, optional
-        What compares the run with the theory of its algorithm.
+    measures : mapping of str to Measure
+        What else rows say, by the name under which its state is kept.
     validation : bool
         Whether rows are held out to choose settings by, which evaluated rows then tell of.
-    fairness, skew, heterogeneity, distance, layers : bool
-        Whether evaluated rows say how evenly clients are served, how biased their selection is,
-        how far they differ, how far the model is from x*, and how far each layer drifts apart.
-    skew_draws : int
-        Cohorts drawn anew for the expected skew of a round.
-    appeal : int, optional
-        Local steps of the models that clients train alone and compare the model with.
     excerpt : Excerpt, optional
         Which rows losses and accuracies are of; all if None.
     """
@@ -224,16 +198,13 @@ class Measuring:
     every: int = 1
     every_s: float | None = None
     optimum: Optimum | None = None
-    examiner: Examiner | None = None
+    measures: Mapping[str, Measure] = field(default_factory=dict)
     validation: bool = False
-    fairness: bool = False
-    skew: bool = False
-    skew_draws: int = 100
-    heterogeneity: bool = False
-    distance: bool = False
-    appeal: int | None = None
-    layers: bool = False
     excerpt: Excerpt | None = None
+
+    def needs(self, need: Need) -> bool:
+        """Whether a measure needs something."""
+        return any(need in measure.needs for measure in self.measures.values())
 
     @property
     def exact(self) -> bool:
@@ -302,7 +273,20 @@ class Run:
     def reported(self) -> tuple[str, ...]:
         """What evaluations report of every client, among `personal.COLUMNS`."""
         measuring = self.measuring
-        return reported(self.training.algorithm, len(measuring.evaluated), measuring.fairness)
+        accuracies = measuring.needs("accuracy")
+        return reported(self.training.algorithm, len(measuring.evaluated), accuracies)
+
+    @property
+    def measured(self) -> Mapping[str, tuple[Column, ...]]:
+        """The columns of each measure."""
+        there, measures = self.federation.clients.availability, self.measuring.measures.items()
+        return {name: measure.columns_of(there, self.layers) for name, measure in measures}
+
+    @property
+    def layers(self) -> Sequence[Layer]:
+        """The layers of the model."""
+        shards = self.federation.views.evaluation.shards
+        return self.training.problem.layers(shards.features, shards.classes)
 
     @property
     def overlaps(self) -> bool:
@@ -344,8 +328,10 @@ class Run:
                 "evaluation": evaluation,
                 "validation": evaluation,
                 "server": evaluation,
-                "heterogeneity": Heterogeneity(algorithm),
-                "examiner": measuring.examiner,
+                **{
+                    f"measure {name}": measure.halves(algorithm)
+                    for name, measure in measuring.measures.items()
+                },
             },
             views=self.federation.views,
             problem=self.training.problem,

@@ -17,6 +17,8 @@ from rayfed.messages import Reply
 
 Row = dict[str, Any]
 Events = dict[str, Array]
+Measured = Mapping[str, Mapping[str, Array]]
+"""The state of each measure."""
 
 COUNTS = names(columns.COUNTS)
 
@@ -37,8 +39,8 @@ class RunState:
         The last iterates, for ``evaluate_last``; the newest last.
     last : LastEvaluation
         What the next evaluated row is compared with.
-    examined : mapping of str to array
-        The state of the run's examiner.
+    measured : mapping of str to mapping of str to array
+        The state of each measure.
     personal : mapping of str to (K,) array
         What the newest evaluation reported of every client's own model; empty where none are kept.
     updates : int
@@ -59,7 +61,7 @@ class RunState:
     lengths: Mapping[str, Array]
     window: tuple[Array, ...]
     last: LastEvaluation = LastEvaluation()
-    examined: Mapping[str, Array] = field(default_factory=dict)
+    measured: Measured = field(default_factory=dict)
     personal: Mapping[str, Array] = field(default_factory=dict)
     updates: int = 0
     timeline: Timeline | None = None

@@ -18,8 +18,8 @@ from rayfed.core import shipped
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.files import read_json
-from rayfed.engine.measures.evaluation import MANY
-from rayfed.engine.measures.measures import evaluated
+from rayfed.engine.evaluation import MANY
+from rayfed.engine.measuring import evaluated
 from rayfed.engine.state import COUNTS
 from rayfed.reproduce.claims import (
     SUFFIX,
@@ -396,10 +396,11 @@ def _check_value(value: Value, study: Study) -> None:
     asked = study.evaluate
     availability = study.clients.availability
     many = MANY + 1  # the data, which are not loaded, may have so many classes
-    scored = evaluated(
-        asked, algorithm, availability=availability, classes=many,
-        validation=study.problem.validation is not None,
-    )  # fmt: skip
+    measures = (*asked.asked.values(), *algorithm.measures)
+    scored = (
+        *evaluated(algorithm, classes=many, validation=study.problem.validation is not None),
+        *(name for each in measures for name in names(each.columns_of(availability))),
+    )
     stops = study.stop.columns
     select = algorithm.select or study.participation.select
     reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))

@@ -71,7 +71,9 @@ class Driver:
 
     def __init__(self, run: Run, out: Path, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        declared = columns.diagnostics(run.training.algorithm, run.participation.select)
+        declared = columns.diagnostics(
+            run.training.algorithm, run.participation.select, run.measured
+        )
         self.records = Records(
             out / run.folder,
             thinning=run.thinning,

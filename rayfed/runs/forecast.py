@@ -68,7 +68,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     rounds : int
         At most so many; fewer if the run has fewer, or if they take seconds.
     """
-    quiet = replace(run.measuring, every=_NEVER, every_s=None, examiner=None, skew=False)
+    quiet = replace(run.measuring, every=_NEVER, every_s=None, measures={})
     endless = Ending(ENDLESS, Stop())  # a last row would be evaluated
     loop = loop_of(replace(run, measuring=quiet, ending=endless), _Hollow())
     end = time.monotonic() + _LONGEST_S

@@ -194,7 +194,10 @@ def _plugins(run: Run) -> list[Any]:
     """Return the plug-ins of a run and the values they hold."""
     training, population = run.training, run.federation.population
     selection = run.participation.select
-    plugins = (training.algorithm, training.problem, selection, *training.solvers, population)
+    measures = run.measuring.measures.values()
+    plugins = (
+        training.algorithm, training.problem, selection, *training.solvers, population, *measures,
+    )  # fmt: skip
     held = [
         getattr(plugin, field.name)
         for plugin in plugins

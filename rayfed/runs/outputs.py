@@ -13,7 +13,7 @@ from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.exchange import unfinished_events
-from rayfed.engine.measures.measures import Measures
+from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, Row, RunState
 from rayfed.engine.works import USED
@@ -61,7 +61,7 @@ def _unfinished(run: Run, last: RunState) -> Events | None:
 
 def run_warnings(run: Run, records: Records) -> list[str]:
     """Return what readers should beware of: data, weights, empty rounds, diagnostics, theory."""
-    algorithm, examiner = run.training.algorithm, run.measuring.examiner
+    algorithm, measures = run.training.algorithm, run.measuring.measures
     diagnostics = names(algorithm.diagnostics)
     rows = read(records.folder / "rounds.parquet", ["participants", *diagnostics])
     warnings = algorithm.warnings({name: values(rows, name) for name in diagnostics})
@@ -69,7 +69,7 @@ def run_warnings(run: Run, records: Records) -> list[str]:
     if not algorithm.asynchronous:
         noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
     noted += told(run.record.get("changes") or ())
-    return [*noted, *warnings, *(examiner.warnings() if examiner else [])]
+    return [*noted, *warnings, *(text for each in measures.values() for text in each.warnings())]
 
 
 def _empty(participants: Ints) -> list[str]:

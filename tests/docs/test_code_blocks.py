@@ -59,7 +59,7 @@ def test_pages_of_every_section_have_blocks():
     assert names >= {"quickstart.md", "concepts", "howto"}
 
 
-PAGES = ("quickstart", "own-panel")
+PAGES = ("quickstart", "own-panel", "own-measure")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)

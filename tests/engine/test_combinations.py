@@ -275,5 +275,5 @@ def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
         lambda moment: {"state.x": moment.state["x"], f"{prefix}.work.client": np.zeros(1)},
     )
     checkpoints.save(state, [], {})
-    with pytest.raises(RunFailed, match="work under way as earlier versions of rayfed wrote it"):
+    with pytest.raises(RunFailed, match="as earlier versions of rayfed wrote them"):
         checkpoints.read(MANIFESTS[0], tmp_path)

@@ -15,8 +15,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
-from rayfed.algorithms.examiner import Examiner
-from rayfed.algorithms.fedhybrid.merit import MeritExaminer
+from rayfed.algorithms.fedhybrid.merit import Merit
 from rayfed.algorithms.fedhybrid.newton import (
     Newton,
     NewtonIds,
@@ -33,6 +32,7 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
+from rayfed.measures import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems, tolerance
 
@@ -139,7 +139,7 @@ class FedHybrid(Algorithm):
         CG_RESIDUAL,
         CG_TOLERANCE,
     )  # fmt: skip
-    examiners: ClassVar[tuple[type[Examiner], ...]] = (MeritExaminer,)
+    theory: ClassVar[tuple[type[Measure], ...]] = (Merit,)
     local_steps: ClassVar[bool] = False
 
     newton: Newton = 0
@@ -197,10 +197,10 @@ class FedHybrid(Algorithm):
         )  # fmt: skip
 
     @property
-    def examiner(self) -> MeritExaminer | None:
+    def measures(self) -> tuple[Measure, ...]:
         """What measures the theorem's merit function, if that is asked for."""
         proven = self.newton if self.steps == "theorem" else None
-        return MeritExaminer(mu=self.mu, newton=proven) if self.merit else None
+        return (Merit(mu=self.mu, newton=proven),) if self.merit else ()
 
     def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
         """Say in how many rounds an M_i was not positive definite, or its system not solved."""

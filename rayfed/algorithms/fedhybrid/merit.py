@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.fedhybrid.newton import Newton, newton_clients
 from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
-from rayfed.messages import Probe, State, Upload
+from rayfed.measures import Measure, Need, View
+from rayfed.messages import State, Upload
 from rayfed.numerics.minimise import minimise
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeritExaminer(Examiner):
+class Merit(Measure):
     """Measures Delta = 13 (g* - g(lambda)) + L(x, lambda) - g(lambda).
 
     g(lambda) = min L(., lambda) is searched as the least value over z (p,) of the sum of
@@ -61,7 +61,7 @@ class MeritExaminer(Examiner):
             about="Factor by which the merit has fallen a round since the last evaluated row.",
         ),
     )  # fmt: skip
-    needs_optimum: ClassVar[bool] = True
+    needs: ClassVar[Set[Need]] = frozenset({"optimum if known", "fixed rows"})
 
     mu: float
     newton: Newton | None = None
@@ -69,7 +69,7 @@ class MeritExaminer(Examiner):
     multiple: float = math.nan
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
-        """Return the examiner with the contraction that is proven, and the scale of F."""
+        """Return the measure with the contraction that is proven, and the scale of F."""
         contraction = math.nan
         if self.newton is not None:
             ids = newton_clients(self.newton, population)
@@ -90,21 +90,20 @@ class MeritExaminer(Examiner):
         """Client half: e_i at z (p,), its gradient and Hessian in one vector (K, 1 + p + p^2)."""
         return Upload({"terms": np.stack([term.envelope() for term in self._terms(clients, z)])})
 
-    def examine(
-        self, known: State, server: State, probe: Probe
-    ) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
         """Return Delta, NaN if F* is not known, and how fast it should fall and has fallen."""
-        merit = math.nan if probe.least is None else self._merit(server["x"], probe.least, probe)
-        before, rounds = float(known["merit"]), probe.round - int(known["round"])
+        merit = math.nan if view.optimum is None else self._merit(view, view.optimum.value)
+        before, rounds = float(known["merit"]), view.round - int(known["round"])
         measured = (merit / before) ** (1 / rounds) if before > 0 and merit > 0 else math.nan
         row = {"merit": merit, "contraction": self.contraction, "contraction_measured": measured}
-        return row, {"merit": np.array(merit), "round": np.array(probe.round)}
+        return row, {"merit": np.array(merit), "round": np.array(view.round)}
 
-    def _merit(self, x: Array, least: float, probe: Probe) -> float:
+    def _merit(self, view: View, least: float) -> float:
         """Return Delta at x_0 = x (p,), from the least value of F."""
-        total = _Sum(probe, x.size)
+        x = view.server["x"]
+        total = _Sum(view, x.size)
         dual, _ = minimise(total, total.hessian, x, near=True)
-        primal = float(probe.ask("lagrangian", {"x": x}, {"terms": 1})["terms"][0])
+        primal = float(view.ask("lagrangian", {"x": x}, {"terms": 1}).sums["terms"][0])
         return 13 * (self.multiple * least - dual) + primal - dual
 
     def _terms(self, clients: Clients, z: Array) -> list[_Term]:
@@ -118,8 +117,8 @@ class _Sum:
     It is asked for once where value, gradient and Hessian at one z are wanted one after the other.
     """
 
-    def __init__(self, probe: Probe, p: int) -> None:
-        self.probe, self.p = probe, p
+    def __init__(self, view: View, p: int) -> None:
+        self.view, self.p = view, p
         self._z = np.full(p, math.nan)  # unlike any z
         self._terms = np.zeros(0)
 
@@ -135,7 +134,7 @@ class _Sum:
     def _at(self, z: Floats) -> Floats:
         if not np.array_equal(z, self._z):
             size = 1 + self.p + self.p**2
-            self._terms = self.probe.ask("envelope", {"z": z}, {"terms": size})["terms"]
+            self._terms = self.view.ask("envelope", {"z": z}, {"terms": size}).sums["terms"]
             self._z = z.copy()
         return self._terms
 

@@ -19,18 +19,18 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
-from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.rwsadmm.descent import Descent
-from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer, PenaltyExaminer
 from rayfed.algorithms.rwsadmm.formulation import Formulation
 from rayfed.algorithms.rwsadmm.pairs import Pairs, PairsDescent, Places
 from rayfed.algorithms.rwsadmm.printed import Printed
 from rayfed.algorithms.rwsadmm.released import Released
 from rayfed.algorithms.rwsadmm.room import widths
+from rayfed.algorithms.rwsadmm.theory import Lagrangian, Penalty
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Ints, copied, namespace
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
+from rayfed.measures import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.selection.walk import Walking
 
@@ -142,7 +142,7 @@ class RWSADMM(Algorithm):
             about="Mean distance of the participants' models from the token before the round.",
         ),
     )
-    examiners: ClassVar[tuple[type[Examiner], ...]] = (LagrangianExaminer,)
+    theory: ClassVar[tuple[type[Measure], ...]] = (Lagrangian,)
     personal: ClassVar[bool] = True
     local_steps: ClassVar[bool] = False  # with a step size of its own
 
@@ -201,14 +201,14 @@ class RWSADMM(Algorithm):
         return bound
 
     @property
-    def examiner(self) -> PenaltyExaminer | None:
+    def measures(self) -> tuple[Measure, ...]:
         """What knows how large beta should be, and with `watch` measures the Lagrangian."""
         label = self.label or self.name
         if self.watch:
-            return LagrangianExaminer(label=label, beta=self.beta, epsilon=self.epsilon)
+            return (Lagrangian(label=label, beta=self.beta, epsilon=self.epsilon),)
         if self.formulation in SOUND:
-            return PenaltyExaminer(label=label, beta=self.beta)
-        return None
+            return (Penalty(label=label, beta=self.beta),)
+        return ()
 
     @property
     def needs_walk(self) -> bool:

@@ -30,9 +30,10 @@ MANIFESTS = ("manifest.json", "previous.json")
 """The manifest of the newest checkpoint and of the one before."""
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Entry]]
-_OLDER = ("flight.", "pending.")
+_OLDER = ("flight.", "pending.", "examined.")
 _OTHER_WORKS = (
-    "the checkpoint holds work under way as earlier versions of rayfed wrote it; run the study anew"
+    "the checkpoint holds works or measures as earlier versions of rayfed wrote them; "
+    "run the study anew"
 )
 
 
@@ -254,7 +255,9 @@ def _arrays(moment: RunState) -> dict[str, Array]:
     if moment.timeline is not None:
         arrays |= {f"timeline.{k}": v for k, v in moment.timeline.arrays().items()}
     arrays |= {f"ahead.{k}": v for k, v in moment.ahead.items()}
-    return arrays | {f"examined.{k}": v for k, v in moment.examined.items()}
+    for name, known in moment.measured.items():
+        arrays |= {f"measured.{name}/{k}": v for k, v in known.items()}
+    return arrays
 
 
 def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunState:
@@ -272,12 +275,18 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
         window=tuple(window.get(str(k), state["x"]) for k in range(iterates)),
         last=LastEvaluation(**manifest["last"]),
         personal=_with_prefix(server, "own."),
-        examined=_with_prefix(server, "examined."),
+        measured=_measured(_with_prefix(server, "measured.")),
         updates=manifest["updates"],
         timeline=Timeline.of(timeline) if timeline else None,
         correction=_with_prefix(server, "correction."),
         ahead=_with_prefix(server, "ahead."),
     )
+
+
+def _measured(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
+    """Return the state of each measure."""
+    measures = dict.fromkeys(name.partition("/")[0] for name in arrays)
+    return {name: _with_prefix(arrays, f"{name}/") for name in measures}
 
 
 def _with_prefix(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -27,7 +27,7 @@ from rayfed.core.arrays import Array
 from rayfed.core.columns import Column, by_name, names
 from rayfed.core.entries import Damaged, Entry, check, sealed
 from rayfed.engine import columns
-from rayfed.engine.measures.personal import Thinning
+from rayfed.engine.personal import Thinning
 from rayfed.engine.state import Events, Row, RunState
 from rayfed.engine.works import STATUS, UNFINISHED
 from rayfed.executors.profile import Profile
@@ -430,8 +430,6 @@ class RoundsTable:
         return parquet.table(arrays, self.schema)
 
     def _declared(self, name: str) -> Column:
-        if name.startswith(columns.LAYER_DRIFT):
-            return columns.layer_drift(name.removeprefix(columns.LAYER_DRIFT))
         return self.declared.get(name, Column(name))
 
 

@@ -101,5 +101,3 @@ def _misfits(index: int, run: Run) -> Iterator[tuple[str, str]]:
         yield "clients.availability", f"'{run.federation.population.availability.name}' {text}"
     if any(solver.length is not None and solver.length.listens for solver in run.training.solvers):
         yield f"algorithms.{index}.local", "the number of local steps follows the losses"
-    if run.measuring.skew:
-        yield "evaluate.skew", "is the bias of the cohorts of rounds; leave it out"

@@ -14,8 +14,9 @@ from rayfed.clients.request import uncharged
 from rayfed.clients.setup import DataViews
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.run import Optimum, Run
+from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
+from rayfed.measures import Optimum
 from rayfed.messages import Upload
 from rayfed.numerics.minimise import minimise
 from rayfed.study.plan.identity import identity

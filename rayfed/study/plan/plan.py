@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,15 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.examiner import Examiner
 from rayfed.clients.solvers import Descent, Solver, block
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import check_room
+from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
+from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import ENDLESS, Ending, Federation, Measuring, Participation, Run, Training
+from rayfed.measures import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
@@ -32,9 +35,9 @@ from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.plan.aims import aim
 from rayfed.study.plan.changing import drifting
-from rayfed.study.plan.examiners import Examiners
 from rayfed.study.plan.excerpts import excerpt_of, in_words, refuse_gap, with_some_test_rows
 from rayfed.study.plan.firstmodel import read_model
+from rayfed.study.plan.measured import BoundMeasures
 from rayfed.study.plan.optimum import Optima
 from rayfed.study.plan.views import Loader, Views, Wanted
 from rayfed.study.scenario.names import check_runs, run_folder
@@ -128,7 +131,7 @@ class Planner:
     def __init__(self) -> None:
         self.loader = Loader()
         self.optima = Optima(self.loader.tables)
-        self.examiners = Examiners(self.loader.tables)
+        self.measures = BoundMeasures(self.loader.tables)
 
     def runs(self, settings: Sequence[tuple[str, Study]]) -> tuple[Run, ...]:
         """Return a run for each setting, algorithm and seed; see `make`."""
@@ -136,9 +139,7 @@ class Planner:
         for name, setting in settings:
             scenario = setting.to_dict()  # once: of 200 seeds it would take half of the time
             for seed in setting.seeds:
-                made = _Seed(
-                    name, setting, scenario, seed, self.loader, self.optima, self.examiners
-                )
+                made = _Seed(name, setting, scenario, seed, self.loader, self.optima, self.measures)
                 runs += made.runs()
         check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
         return self._identified(runs)
@@ -167,11 +168,11 @@ class _Seed:
         seed: int,
         loader: Loader,
         optima: Optima,
-        examiners: Examiners,
+        measures: BoundMeasures,
     ) -> None:
         self.setting, self.study, self.scenario = setting, study, scenario
         self.seed, self.loader = seed, loader
-        self.optima, self.examiners = optima, examiners
+        self.optima, self.measures = optima, measures
         task = study.problem
         self.problem: Problem = task.kernels
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
@@ -209,12 +210,10 @@ class _Seed:
     def runs(self) -> list[Run]:
         """Return a run for each algorithm, with the optimum that they share."""
         runs = [self._run(index, a) for index, a in enumerate(self.study.algorithms)]
-        evaluate = self.study.evaluate
-        place = evaluate.needs_optimum(self.study.stop)
-        of_clients = evaluate.heterogeneity or evaluate.skew
-        examiners = (run.measuring.examiner for run in runs)
-        examined = any(examiner.needs_optimum for examiner in examiners if examiner is not None)
-        if not (place or of_clients or examined):
+        place = self.study.evaluate.needs_optimum(self.study.stop)
+        of_clients = any(run.measuring.needs("optima if known") for run in runs)
+        wanted = any(run.measuring.needs("optimum if known") for run in runs)
+        if not (place or of_clients or wanted):
             return runs
         best = self.optima.of(runs[0], place, of_clients=of_clients)
         return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]
@@ -223,7 +222,8 @@ class _Seed:
         """Return the run of an algorithm, which is number `index` in the scenario file."""
         study = self.study
         label, record = algorithm.label or algorithm.name, self._record(algorithm)
-        algorithm, examiner = self._bound(index, algorithm)
+        measures = self._measures(index, algorithm)
+        algorithm = self._bound(index, algorithm)
         participation = self._participation(index, algorithm)
         run = Run(
             label=label,
@@ -233,7 +233,7 @@ class _Seed:
             training=self._training(index, algorithm),
             federation=self._federation(algorithm, participation.select),
             participation=participation,
-            measuring=self._measuring(examiner),
+            measuring=self._measuring(measures),
             ending=Ending(study.rounds or ENDLESS, study.stop),
             block=self._block(algorithm),
             checkpoint_s=study.checkpoint.every_s,
@@ -297,7 +297,7 @@ class _Seed:
             raise error.under(place) from None
         return named
 
-    def _measuring(self, examiner: Examiner | None) -> Measuring:
+    def _measuring(self, measures: Mapping[str, Measure]) -> Measuring:
         """Return what rows say about the model, before the optimum is known."""
         evaluate = self.study.evaluate
         return Measuring(
@@ -305,15 +305,8 @@ class _Seed:
             self.views.scored,
             evaluate.every,
             evaluate.every_s,
-            examiner=examiner,
+            measures=measures,
             validation=self.views.validated,
-            fairness=evaluate.fairness,
-            skew=evaluate.skew,
-            skew_draws=evaluate.skew_draws,
-            heterogeneity=evaluate.heterogeneity,
-            distance=evaluate.distance,
-            appeal=evaluate.appeal,
-            layers=evaluate.layers,
             excerpt=self.excerpt,
         )
 
@@ -334,8 +327,36 @@ class _Seed:
             raise error.under(place) from None
         return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
 
-    def _bound(self, index: int, algorithm: Algorithm) -> tuple[Algorithm, Examiner | None]:
-        """Return an algorithm that has met clients and problem, and its examiner.
+    def _measures(self, index: int, algorithm: Algorithm) -> dict[str, Measure]:
+        """Return the measures of a run by name, those of its algorithm last.
+
+        Raises
+        ------
+        ScenarioError
+            If one is of rounds, which the algorithm has not, or two have a column of one name.
+        """
+        own = {f"{algorithm.name} {type(m).__name__}": m for m in algorithm.measures}
+        asked = {name_of(m): (place, m) for place, m in self.study.evaluate.asked.items()}
+        asked |= {name: (f"algorithms.{index}", m) for name, m in own.items()}
+        measures: dict[str, Measure] = {}
+        taken = {*names(algorithm.diagnostics), *TAKEN}
+        for name, (place, measure) in asked.items():
+            if algorithm.asynchronous and "cohort" in measure.needs:
+                text = "is of the cohorts of rounds; leave it out, but"
+                label = algorithm.label or algorithm.name
+                raise ScenarioError(place, f"{text} '{label}' is asynchronous and has no rounds")
+            for column in names(measure.columns):
+                if column in taken:
+                    raise ScenarioError(place, f"the column '{column}' is taken; rename it")
+                taken.add(column)
+            try:
+                measures[name] = self.measures.bound(measure, self.views, self.clients)
+            except ScenarioError as error:
+                raise error.under(place) from None
+        return measures
+
+    def _bound(self, index: int, algorithm: Algorithm) -> Algorithm:
+        """Return an algorithm that has met clients and problem.
 
         Errors say which algorithm it is.
         """
@@ -343,14 +364,12 @@ class _Seed:
         known = (whole, self.clients, self.views.objective)
         selection = algorithm.select or self.study.participation.select
         try:
-            examiner = algorithm.examiner
             bound = algorithm.bound(*known)
             weights = self._weights(algorithm)
             bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
             if bound.needs_walk and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
-            examiner = examiner and self.examiners.bound(examiner, self.views, self.clients)
-            return bound, examiner
+            return bound
         except ScenarioError as error:
             raise error.under(f"algorithms.{index}") from None
 

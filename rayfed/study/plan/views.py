@@ -22,7 +22,7 @@ from rayfed.datasets.shards import Shards
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, pooled, server_test
 from rayfed.datasets.tablefile import load_file
-from rayfed.engine.measures.evaluation import Scored
+from rayfed.engine.evaluation import Scored
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
 

@@ -17,10 +17,12 @@ def misfits(
     evaluate: Evaluate, stop: Stop, algorithms: Sequence[Algorithm]
 ) -> Iterator[ScenarioError]:
     """Yield what has no meaning where rows change over rounds."""
-    for key in ("gap", "distance", "heterogeneity", "skew", "layers", "rows"):
-        if getattr(evaluate, key):
-            text = "compares rounds on fixed rows, but drift changes them; leave one of them out"
-            yield ScenarioError(f"evaluate.{key}", text)
+    keys = ("gap", "rows")
+    places = [f"evaluate.{key}" for key in keys if getattr(evaluate, key)]
+    places += [at for at, measure in evaluate.asked.items() if "fixed rows" in measure.needs]
+    for place in places:
+        text = "compares rounds on fixed rows, but drift changes them; leave one of them out"
+        yield ScenarioError(place, text)
     if stop.loss_gap is not None:
         text = "needs the optimum, which changes under drift; stop at a loss or leave it out"
         yield ScenarioError("stop.loss_gap", text)
@@ -32,6 +34,6 @@ def misfits(
         if algorithm.pooled:
             text = f"'{label}' has all rows in one place, where no client's rows drift"
             yield ScenarioError(place, f"{text}; leave one of them out")
-        if algorithm.examiner is not None and algorithm.examiner.needs_optimum:
+        if any("fixed rows" in measure.needs for measure in algorithm.measures):
             text = f"'{label}' is compared with its optimum, which changes under drift"
             yield ScenarioError(place, f"{text}; leave one of them out")

@@ -19,8 +19,16 @@ from pydantic_core import CoreSchema
 
 from rayfed.core.errors import Missing, ScenarioError
 from rayfed.core.names import numbered
+from rayfed.core.plugins import name_of
 from rayfed.datasets.base import Dataset
 from rayfed.engine.stopping import Stop
+from rayfed.measures import Measure
+from rayfed.measures.appeal import Appeal
+from rayfed.measures.distance import Distance
+from rayfed.measures.fairness import Fairness
+from rayfed.measures.heterogeneity import Heterogeneity
+from rayfed.measures.layers import Layers
+from rayfed.measures.skew import Skew
 from rayfed.population import Crash, Group, Network, Population, Stragglers
 from rayfed.population.availability import Always, Availability
 from rayfed.population.delay import Constant, Delay
@@ -69,6 +77,8 @@ class Evaluate(Settings):
     layers : bool
         Whether the drift of each layer is computed: how far the local models of clients are from
         their mean. Each evaluation costs the local work of a round.
+    measures : list of names or mappings
+        What else is measured; the keys from `fairness` to `layers` are short for some of them.
     """
 
     every: Count = 1
@@ -83,15 +93,46 @@ class Evaluate(Settings):
     distance: bool = False
     appeal: Count | None = None
     layers: bool = False
+    measures: tuple[Annotated[Measure, Plugin("measures")], ...] = ()
+
+    @property
+    def asked(self) -> dict[str, Measure]:
+        """The measures by their places in the scenario, those with keys of their own first."""
+        short = {
+            "fairness": Fairness() if self.fairness else None,
+            "skew": Skew(draws=self.skew_draws) if self.skew else None,
+            "distance": Distance() if self.distance else None,
+            "appeal": None if self.appeal is None else Appeal(steps=self.appeal),
+            "heterogeneity": Heterogeneity() if self.heterogeneity else None,
+            "layers": Layers() if self.layers else None,
+        }
+        given = {f"evaluate.{key}": value for key, value in short.items() if value is not None}
+        return given | {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        seen: set[str] = set()
+        for place, measure in self.asked.items():
+            name = name_of(measure)
+            if name in seen:
+                key = [int(p) if p.isdecimal() else p for p in place.split(".")[1:]]
+                fail(f"found '{name}', which is asked for already; leave it out", name, *key)
+            seen.add(name)
+        return self
 
     def needs_optimum(self, stop: Stop) -> str | None:
         """Return the first key that cannot do without the optimum, if there is one."""
         asked = {
             "evaluate.gap": self.gap,
-            "evaluate.distance": self.distance,
+            **{place: "optimum" in measure.needs for place, measure in self.asked.items()},
             "stop.loss_gap": stop.loss_gap is not None,
         }
         return next((key for key, given in asked.items() if given), None)
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys; `measures` where there are any, as older records have no such key."""
+        shown = super().given()
+        return shown if self.measures else {k: v for k, v in shown.items() if k != "measures"}
 
 
 class Checkpoint(Settings):

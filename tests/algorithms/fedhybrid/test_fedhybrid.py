@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
-from rayfed.algorithms.fedhybrid.merit import MeritExaminer
+from rayfed.algorithms.fedhybrid.merit import Merit
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.base import merged
@@ -416,13 +416,13 @@ def test_the_merit_of_separable_classes_is_found_in_a_few_dozen_sums(tmp_path, m
         },
         "algorithms": [{"name": "fedhybrid", "merit": True}], "executor": "serial",
     }  # fmt: skip
-    asked, whole = [], MeritExaminer.envelope
+    asked, whole = [], Merit.envelope
 
-    def envelope(examiner, clients, z):
+    def envelope(merit, clients, z):
         asked.append(z)
-        return whole(examiner, clients, z)
+        return whole(merit, clients, z)
 
-    monkeypatch.setattr(MeritExaminer, "envelope", envelope)
+    monkeypatch.setattr(Merit, "envelope", envelope)
     (run,) = (plan := api.prepare(api.read(scenario))).runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())

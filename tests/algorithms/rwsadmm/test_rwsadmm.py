@@ -9,8 +9,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.rwsadmm import RWSADMM
-from rayfed.algorithms.rwsadmm import examiner as examining
+from rayfed.algorithms.rwsadmm import RWSADMM, theory
 from rayfed.algorithms.rwsadmm.room import nearest
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
@@ -261,15 +260,15 @@ def test_a_bound_that_would_take_long_is_looked_for_only_where_that_is_asked(
             return np.full(len(ids), rows)
 
     Shards.clients, Shards.features = clients, features
-    examiner = RWSADMM(beta=3).examiner.bound(Shards(), None, None)
-    assert np.isnan(examiner.beta_bound)
+    penalty = RWSADMM(beta=3).measures[0].bound(Shards(), None, None)
+    assert np.isnan(penalty.beta_bound)
     line = "rwsadmm: beta 3 was not compared with 2 L^2 + L + 2: L takes long to find here"
-    assert examiner.warnings() == [line]
+    assert penalty.warnings() == [line]
 
 
 @pytest.mark.parametrize("formulation", ["printed", "released-code"])
 def test_what_the_theory_is_not_about_has_no_bound(formulation):
-    assert RWSADMM(formulation=formulation).examiner is None
+    assert RWSADMM(formulation=formulation).measures == ()
 
 
 def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
@@ -282,7 +281,8 @@ def test_the_bound_is_that_of_the_most_curved_client(tmp_path):
     one = {"name": "rwsadmm", "local": ONE}
     keys = {"rounds": 1, "clients": {}, "problem": problem, "algorithms": [one]}
     (run,) = api.prepare(api.read(keys)).runs
-    assert run.measuring.examiner.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
+    (penalty,) = run.measuring.measures.values()
+    assert penalty.beta_bound == pytest.approx(2 * 4900**2 + 4900 + 2)
 
 
 def test_of_wide_rows_the_bound_is_iterated_once_for_equal_data(tmp_path, monkeypatch):
@@ -292,9 +292,9 @@ def test_of_wide_rows_the_bound_is_iterated_once_for_equal_data(tmp_path, monkey
     rows["y"] = made.integers(0, 2, 90)
     rows.to_csv(tmp_path / "rows.csv", index=False)
     problem = {"name": "logistic-regression", "dataset": str(tmp_path / "rows.csv"), "test": 0}
-    monkeypatch.setattr(examining, "_SOON", 1e8)
-    calls, found = [], examining.smoothness
-    monkeypatch.setattr(examining, "smoothness", lambda *known: (calls.append(1), found(*known))[1])
+    monkeypatch.setattr(theory, "_SOON", 1e8)
+    calls, found = [], theory.smoothness
+    monkeypatch.setattr(theory, "smoothness", lambda *known: (calls.append(1), found(*known))[1])
     keys = {
         "rounds": 1, "clients": {}, "problem": problem,
         "grid": {"algorithms.0.epsilon": [0, 1]},
@@ -304,7 +304,7 @@ def test_of_wide_rows_the_bound_is_iterated_once_for_equal_data(tmp_path, monkey
     table = np.column_stack([rows.iloc[:, 1:-1], np.ones(90)])
     each = [table[rows.client == k] for k in range(6)]
     L = max(np.linalg.norm(A, 2) ** 2 / len(A) for A in each) / 4
-    bounds = [run.measuring.examiner.beta_bound for run in runs]
+    bounds = [each.beta_bound for run in runs for each in run.measuring.measures.values()]
     assert bounds == pytest.approx(2 * [2 * L**2 + L + 2], rel=1e-4)
     assert len(calls) == 1
 

@@ -10,15 +10,20 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.columns import names
 from rayfed.datasets.base import Source
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY
+from rayfed.measures import heterogeneity
+from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.messages import Ask, Upload
 
 LR, TAU = 1e-3, 3
 TABLE = Quadratics(seed=2).load(Source.here(), 0)
 E, H, P, X0 = TABLE.X, TABLE.y, TABLE.mass, TABLE.start
 BEST = (P @ E) / (P @ H)
+
+BY_GROUP = names(heterogeneity.BY_GROUP)
+HETEROGENEITY = names(Heterogeneity.columns[: -len(BY_GROUP)])
 
 
 def quadratic(algorithm="fedavg", **changes):

@@ -6,32 +6,32 @@ import pytest
 
 import rayfed
 from rayfed import api
+from rayfed.core.columns import names
+from rayfed.core.plugins import find
 from rayfed.datasets.base import Source
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.measures.diagnosis import BY_GROUP, HETEROGENEITY
-from rayfed.engine.measures.measures import DISTANCE, FAIRNESS, SKEW, fairness
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
+from rayfed.measures.fairness import Fairness
+from rayfed.numerics.evenness import evenness
 
 
 def test_fairness_by_hand():
     accuracies = np.array([0.9, 0.1, 0.5, np.nan, *[0.5] * 8])  # eleven: the two lowest are a tenth
-    found = fairness(accuracies)
-    assert found["accuracy_worst_decile"] == pytest.approx((0.1 + 0.5) / 2)
-    assert found["accuracy_spread"] == pytest.approx(np.sqrt(2 * 0.4**2 / 11))
-    assert found["accuracy_jain"] == pytest.approx(5.5**2 / (11 * (0.81 + 0.01 + 9 * 0.25)))
+    found = evenness(accuracies)
+    assert found[1] == pytest.approx((0.1 + 0.5) / 2)
+    assert found[0] == pytest.approx(np.sqrt(2 * 0.4**2 / 11))
+    assert found[2] == pytest.approx(5.5**2 / (11 * (0.81 + 0.01 + 9 * 0.25)))
 
 
 def test_clients_that_are_all_alike_are_served_evenly():
-    assert fairness(np.full(4, 0.7)) == pytest.approx(
-        {"accuracy_spread": 0.0, "accuracy_worst_decile": 0.7, "accuracy_jain": 1.0}
-    )
-    assert fairness(np.zeros(3))["accuracy_jain"] == 1.0
-    assert fairness(np.array([1.0, 0, 0, 0]))["accuracy_jain"] == 0.25
+    assert evenness(np.full(4, 0.7)) == pytest.approx((0.0, 0.7, 1.0))
+    assert evenness(np.zeros(3))[2] == 1.0
+    assert evenness(np.array([1.0, 0, 0, 0]))[2] == 0.25
 
 
 def test_nobody_with_rows_to_score_is_no_number():
-    assert all(np.isnan(list(fairness(np.full(3, np.nan)).values())))
+    assert all(np.isnan(evenness(np.full(3, np.nan))))
 
 
 def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
@@ -42,12 +42,12 @@ def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
     assert last.accuracy_spread == pytest.approx(clients.accuracy.std(ddof=0))
     worst = clients.accuracy.sort_values().iloc[:2].mean()
     assert last.accuracy_worst_decile == pytest.approx(worst)
-    assert result.rounds[list(FAIRNESS)].iloc[1:-1].isna().all(axis=None)
+    assert result.rounds[list(names(Fairness.columns))].iloc[1:-1].isna().all(axis=None)
 
 
 def test_without_the_keys_no_column_is_added(mixed, tmp_path):
     rows = rayfed.run(mixed(rounds=1), out=tmp_path / "out", page=False).rounds
-    asked = {*FAIRNESS, *SKEW, *DISTANCE, *HETEROGENEITY, *BY_GROUP}
+    asked = {name for measure in find("measures").values() for name in names(measure.columns)}
     assert not asked & set(rows.columns)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from rayfed.algorithms.examiner import Examiner
 from rayfed.algorithms.rwsadmm.room import pull, widths
 from rayfed.clients.curvature import curvature, smoothness
 from rayfed.core.arrays import Array, inner, to_numpy
 from rayfed.core.columns import Column, names
-from rayfed.messages import Probe, State, Upload
+from rayfed.measures import Measure, View
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -28,7 +28,7 @@ _MOST_CLIENTS = 100_000  # each of whom takes some microseconds, however few its
 
 
 @dataclass(frozen=True, kw_only=True)
-class PenaltyExaminer(Examiner):
+class Penalty(Measure):
     """Warns if beta is smaller than the theory asks for.
 
     Parameters
@@ -49,7 +49,7 @@ class PenaltyExaminer(Examiner):
     sought: bool = True
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
-        """Return the examiner with its bound on beta, if that is soon found."""
+        """Return the measure with its bound on beta, if that is soon found."""
         if soon(shards):
             return replace(self, beta_bound=beta_bound(shards, objective))
         if soon_iterated(shards):
@@ -67,7 +67,7 @@ class PenaltyExaminer(Examiner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LagrangianExaminer(PenaltyExaminer):
+class Lagrangian(Penalty):
     """Measures the augmented Lagrangian of RWSADMM and its gradient.
 
     Its state is the least norm of the gradient so far.
@@ -101,7 +101,7 @@ class LagrangianExaminer(PenaltyExaminer):
     epsilon: float | tuple[float, ...]
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
-        """Return the examiner with its bound on beta, however long that takes."""
+        """Return the measure with its bound on beta, however long that takes."""
         return replace(self, beta_bound=beta_bound(shards, objective))
 
     def init(self) -> State:
@@ -121,18 +121,16 @@ class LagrangianExaminer(PenaltyExaminer):
         terms = np.stack([value, slope, np.ones_like(value)], axis=1)
         return Upload({"terms": terms, "pull": P})
 
-    def examine(
-        self, known: State, server: State, probe: Probe
-    ) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
         """Return the Lagrangian, the norm of its gradient, the least so far, the bound on beta.
 
         All but the last are NaN unless all clients are evaluated.
         """
-        y = server["x"]
-        sums = probe.ask("lagrangian", {"y": y}, {"terms": 3, "pull": y.size})
+        y = view.server["x"]
+        sums = view.ask("lagrangian", {"y": y}, {"terms": 3, "pull": y.size}).sums
         value, slope, asked = sums["terms"].tolist()
         mean, norm = math.nan, math.nan
-        if asked == probe.population:
+        if asked == view.population.count:
             mean = value / asked
             norm = math.sqrt(slope + float(np.vecdot(sums["pull"], sums["pull"])))
         best = float(np.fmin(known["best"], norm))

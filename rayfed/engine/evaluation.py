@@ -9,7 +9,6 @@ import numpy as np
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients import Clients
-from rayfed.clients.alone import loss_alone
 from rayfed.clients.clients import once
 from rayfed.clients.excerpt import Excerpt
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
@@ -119,10 +118,6 @@ class Evaluation:
     def losses(self, clients: Clients, x: Array) -> Upload:
         """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
         return Upload({"loss": _losses(clients, x, clients.data)})
-
-    def alone(self, clients: Clients, x: Array, steps: Array) -> Upload:
-        """Return F_i (K,) at the models that local steps from x (p,) lead to."""
-        return Upload({"loss": loss_alone(clients, x, int(steps))})
 
     def on_server(self, clients: Clients, x: Array) -> Upload:
         """Return the terms (K, 3) of the server's own rows: loss sum, right, count."""

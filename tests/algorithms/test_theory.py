@@ -1,22 +1,26 @@
-"""Examiners: what they keep from one evaluation to the next, and that a resume keeps it too."""
+"""Measures of single papers: what they keep between evaluations, and that a resume keeps it."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.fedhybrid.merit import MeritExaminer
-from rayfed.algorithms.rwsadmm.examiner import LagrangianExaminer
+from rayfed.algorithms.fedhybrid.merit import Merit
+from rayfed.algorithms.rwsadmm.theory import Lagrangian
 from rayfed.executors.serial import SerialExecutor
-from rayfed.messages import Probe
 from rayfed.runs.driver import Driver, Interrupted
 
 
-def evaluate(examiner, known, round, sums, least=None, population=4):
+def evaluate(measure, known, round, sums, least=None, population=4):
     """Evaluate a server at 0 whose clients' uploads add up to `sums`, by client half."""
-    probe = Probe(lambda work, send, up: sums[work], least, population, round)
-    return examiner.examine(known, {"x": np.zeros(1)}, probe)
+    view = SimpleNamespace(
+        ask=lambda work, send, up: SimpleNamespace(sums=sums[work]),
+        optimum=None if least is None else SimpleNamespace(value=least),
+        population=SimpleNamespace(count=population), round=round, server={"x": np.zeros(1)},
+    )  # fmt: skip
+    return measure.measure(view, known)
 
 
 def measured(values):
@@ -24,14 +28,14 @@ def measured(values):
 
     sum_i e_i(z) = z^2 / 2 has the least value 0 at z = 0, and so Delta is 13 F* + L.
     """
-    examiner, known, column = MeritExaminer(mu=1.0, multiple=1.0), None, []
+    measure, known, column = Merit(mu=1.0, multiple=1.0), None, []
     for round, value in values.items():
         sums = {
             "envelope": {"terms": np.array([0.0, 0.0, 1.0])},
             "lagrangian": {"terms": np.array([value])},
         }
-        known = examiner.init() if known is None else known
-        row, known = evaluate(examiner, known, round, sums, None if math.isnan(value) else 0.0)
+        known = measure.init() if known is None else known
+        row, known = evaluate(measure, known, round, sums, None if math.isnan(value) else 0.0)
         assert row["merit"] == pytest.approx(value, nan_ok=True)
         column.append(row["contraction_measured"])
     return column
@@ -50,11 +54,11 @@ def test_there_is_no_contraction_from_or_to_what_is_not_positive(values):
 
 
 def test_the_best_is_the_least_of_all_evaluations_of_all_clients():
-    examiner = LagrangianExaminer(label="a", beta=1.0, epsilon=0.0)
-    known, rows = examiner.init(), []
+    measure = Lagrangian(label="a", beta=1.0, epsilon=0.0)
+    known, rows = measure.init(), []
     for round, (norm, asked) in enumerate([(4.0, 4), (2.0, 4), (1.0, 3), (3.0, 4)]):
         sums = {"lagrangian": {"terms": np.array([8.0, norm**2, asked]), "pull": np.zeros(1)}}
-        row, known = evaluate(examiner, known, round, sums)
+        row, known = evaluate(measure, known, round, sums)
         rows.append([row[name] for name in ("lagrangian", "stationarity", "stationarity_best")])
     np.testing.assert_array_equal(rows, [[2, 4, 4], [2, 2, 2], [math.nan, math.nan, 2], [2, 3, 2]])
 

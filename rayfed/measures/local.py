@@ -1,4 +1,4 @@
-"""How far clients differ, the client half of `rayfed.engine.measures.diagnosis`."""
+"""Gradients and local models of clients, the client half of measures that compare them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.algorithms.base import Algorithm
 from rayfed.clients import Clients
 from rayfed.clients.solvers import SGD, Descent, Local
 from rayfed.core.arrays import Array, Floats, Ints, to_numpy
@@ -35,16 +34,16 @@ class TracedClients(Clients):
 
 
 @dataclass(frozen=True)
-class Heterogeneity:
+class LocalWork:
     """Gradients and local models of clients. Nothing that a client keeps is changed.
 
     Parameters
     ----------
-    algorithm : Algorithm
+    algorithm : rayfed.algorithms.base.Algorithm
         Whose local work is looked at.
     """
 
-    algorithm: Algorithm
+    algorithm: Any
 
     def slopes(self, clients: Clients, x: Array) -> Upload:
         """Return grad F_i (K, p), in double precision as all vectors here."""

@@ -19,19 +19,19 @@ MOST_CLIENTS = 10_000
 """Of more evaluated clients nothing is kept."""
 
 
-def reported(algorithm: Algorithm, evaluated: int, fairness: bool) -> tuple[str, ...]:
+def reported(algorithm: Algorithm, evaluated: int, accuracies: bool) -> tuple[str, ...]:
     """Return which of `COLUMNS` an evaluation reports of every client.
 
     Parameters
     ----------
     evaluated : int
         How many clients it asks.
-    fairness : bool
-        Whether rows say how evenly the model serves them.
+    accuracies : bool
+        Whether a measure needs their accuracies under the model.
     """
     if algorithm.personal and evaluated <= MOST_CLIENTS:
         return COLUMNS if algorithm.has_global else COLUMNS[1:]
-    wanted = {"personal_accuracy": algorithm.personal, "accuracy": fairness}
+    wanted = {"personal_accuracy": algorithm.personal, "accuracy": accuracies}
     return tuple(name for name, given in wanted.items() if given)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.engine.measures import personal
-from rayfed.engine.measures.personal import COLUMNS, MOST_ROWS, Thinning
+from rayfed.engine import personal
+from rayfed.engine.personal import COLUMNS, MOST_ROWS, Thinning
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.records import Records

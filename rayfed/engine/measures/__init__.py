@@ -1,1 +1,0 @@
-"""What the rows of a run say about the model: evaluation, heterogeneity, clients' own models."""

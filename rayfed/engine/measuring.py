@@ -1,0 +1,305 @@
+"""Measures of a model during a run: the columns of an evaluated row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from rayfed.algorithms.base import Algorithm
+from rayfed.clients.request import Owner, Request, uncharged
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.core.errors import RunFailed, clipped
+from rayfed.engine import columns, replies
+from rayfed.engine.budgets import Budgets
+from rayfed.engine.evaluation import (
+    MANY,
+    VALIDATED,
+    Evaluation,
+    ratio,
+    scores,
+    summarise,
+    summarise_validation,
+)
+from rayfed.engine.personal import COLUMNS
+from rayfed.engine.run import Run
+from rayfed.engine.state import Measured, RunState
+from rayfed.executors.base import Gathered
+from rayfed.measures import Method, View
+from rayfed.messages import Reply, State, Upload
+from rayfed.numerics.evenness import evenness
+
+SCORES = names(columns.SCORES)
+VALIDATION = names(columns.VALIDATION)
+PERSONAL_VALIDATION = names(columns.PERSONAL_VALIDATION)
+TOP = names(columns.TOP)
+PERSONAL = names(columns.PERSONAL)
+
+
+def evaluated(algorithm: Algorithm, *, classes: int, validation: bool) -> tuple[str, ...]:
+    """Return the columns of evaluated rows, those of measures left out.
+
+    Parameters
+    ----------
+    classes : int
+        Of the data; 0 for regression.
+    validation : bool
+        Whether clients hold rows out to choose settings by.
+    """
+    wanted = {
+        SCORES: True,
+        VALIDATION: validation,
+        PERSONAL_VALIDATION: validation and algorithm.personal,
+        TOP: classes > MANY,
+        PERSONAL: algorithm.personal,
+    }
+    return tuple(name for group, given in wanted.items() if given for name in group)
+
+
+class Measures:
+    """Asks the clients of one run about a model. It costs no simulated time.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    exchange : callable
+        Runs the client halves of a request: ``exchange(request, send, when)``, where `when`
+        is told if a client fails.
+    """
+
+    def __init__(
+        self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
+    ) -> None:
+        self.run, self.exchange, self.budgets = run, exchange, Budgets.of(run)
+        self.declared = {name: names(group) for name, group in run.measured.items()}
+        self.layers = run.layers
+        self.columns = (
+            *evaluated(
+                run.training.algorithm,
+                classes=run.federation.views.evaluation.shards.classes,
+                validation=run.measuring.validation,
+            ),
+            *(column for group in self.declared.values() for column in group),
+        )
+
+    def init(self) -> Measured:
+        """Return the state of each measure before the first row."""
+        return {name: measure.init() for name, measure in self.run.measuring.measures.items()}
+
+    def of(self, run_state: RunState) -> tuple[dict[str, float], RunState]:
+        """Return the columns of the row of a state, and the state with what measuring leaves in it.
+
+        That is the state of the measures, and ``round``, ``client`` and `personal.COLUMNS` of
+        every evaluated client, where they are kept.
+        """
+        run, x, when, round = self.run, run_state.model, run_state.when, run_state.round
+        top = {"top": 1} if run.top else {}
+        up = {"metrics": 9, **top, **dict.fromkeys(run.reported, 1)}
+        ids = run.measuring.evaluated
+        beside = run.training.algorithm.beside(run_state.state)
+        gathered = self.ask("evaluation", Evaluation.measure, up, ids, x, when, round, beside)
+        sums, by_client = gathered.sums["metrics"], gathered.each
+        objective = run.federation.views.evaluation.objective
+        normaliser = objective.normaliser(float(sums[1]), len(run.measuring.evaluated))
+        row = summarise(sums, normaliser, run.measuring.scored, run.training.algorithm.personal)
+        if run.top:
+            row["top5_accuracy"] = ratio(float(gathered.sums["top"][0]), float(sums[4]))
+        row |= self._on_server(x, when)
+        if run.measuring.validation:
+            row |= self._validation(x, when, round, beside)
+        best = run.measuring.optimum
+        if best is not None and run.measuring.exact:
+            row["loss_gap"] = row["loss"] - best.value
+        if run.training.algorithm.personal:
+            spread, worst, _ = evenness(by_client["personal_accuracy"])
+            row |= dict(zip(PERSONAL[2:], (spread, worst), strict=True))
+        values, measured = self.measured(run_state, x, by_client)
+        kept = self._kept(by_client, round) or run_state.personal
+        return row | values, replace(run_state, personal=kept, measured=measured)
+
+    def measured(
+        self, run_state: RunState, x: Array, each: Mapping[str, Array], cohort: Cohort | None = None
+    ) -> tuple[dict[str, float], Measured]:
+        """Return the values of the measures of rows, or of a cohort, and the state of all.
+
+        Parameters
+        ----------
+        x : (p,) array
+            The model that is measured.
+        each : mapping of str to (K,) array
+            What the evaluation said of every client.
+        cohort : Cohort, optional
+            Whom the coming round asks.
+
+        Raises
+        ------
+        RunFailed
+            If a measure returns other columns than it declares.
+        """
+        row: dict[str, float] = {}
+        known = dict(run_state.measured)
+        for name, measure in self.run.measuring.measures.items():
+            if ("cohort" in measure.needs) != (cohort is not None) or not self.declared[name]:
+                continue
+            before = known[name] if name in known else measure.init()
+            view = _View(self, name, run_state, x, each, cohort)
+            values, known[name] = measure.measure(view, before)
+            others = sorted(set(values) - set(self.declared[name]))
+            if others:
+                text = f"returns {clipped(', '.join(others), 60)}, not among its columns"
+                raise RunFailed(f"{run_state.when}: measure '{name}' {text}; declare them")
+            row |= {column: float(value) for column, value in values.items()}
+        return row, known
+
+    def _on_server(self, x: Array, when: str) -> dict[str, float]:
+        """Return the columns that a model (p,) has from the server's own rows, if there are any."""
+        run = self.run
+        server = run.federation.views.server
+        if server is None or not run.training.algorithm.has_global:  # it knows no others
+            return {}
+        pieces = np.arange(server.shards.clients)
+        up = {"metrics": 3, **({"top": 1} if run.top else {})}
+        on_server = self.ask("server", Evaluation.on_server, up, pieces, x, when).sums
+        row = scores(*on_server["metrics"].tolist())
+        if run.top:
+            hits, rows = float(on_server["top"][0]), float(on_server["metrics"][2])
+            row["top5_accuracy"] = ratio(hits, rows)
+        return row
+
+    def _validation(self, x: Array, when: str, round: int, beside: State) -> dict[str, float]:
+        """Return how good a model is on the rows that settings are chosen by."""
+        up, ids = {"validation": len(VALIDATED)}, self.run.measuring.evaluated
+        half = Evaluation.validate
+        sums = self.ask("validation", half, up, ids, x, when, round, beside).sums
+        personal = self.run.training.algorithm.personal
+        return summarise_validation(sums["validation"], personal)
+
+    def _kept(self, by_client: Mapping[str, Array], round: int) -> Mapping[str, Array]:
+        """Return what is kept of every evaluated client after a round."""
+        if self.run.thinning is None:
+            return {}
+        ids = self.run.measuring.evaluated
+        none = np.full(len(ids), np.nan)
+        columns = {name: by_client.get(name, none) for name in COLUMNS}
+        return {"round": np.full(len(ids), round), "client": ids, **columns}
+
+    def each(
+        self, x: Array, ids: Ints, when: str, round: int = 0, state: State | None = None
+    ) -> Mapping[str, Array]:
+        """Return loss and accuracy of clients (K,) each, of their own models if they have any.
+
+        Rows are those of a round, and what there is beside x is of the server's state after it.
+        """
+        up = {"loss": 1, "accuracy": 1}
+        beside = self.run.training.algorithm.beside(state or {})
+        return self.ask("evaluation", Evaluation.each, up, ids, x, when, round, beside).each
+
+    def ask(
+        self,
+        owner: Owner,
+        half: Callable[..., Upload],
+        up: Mapping[str, int],
+        ids: Ints,
+        x: Array,
+        when: str,
+        round: int = 0,
+        beside: State | None = None,
+    ) -> Gathered:
+        """Run a client half, a method of `Evaluation`, at a model (p,), on the rows of a round."""
+        request = uncharged(owner, half.__name__, up, ids, data_round=round)
+        return self.exchange(request, {"x": x, **(beside or {})}, when)
+
+
+class Cohort:
+    """Whom a round asks, and the expected shares of clients in such cohorts.
+
+    Parameters
+    ----------
+    ids : (C,) array of int
+    shares : callable
+        ``shares(losses, draws)``; see `rayfed.measures.base.View.shares`.
+    """
+
+    def __init__(self, ids: Ints, shares: Callable[[Floats, int], Floats | None]) -> None:
+        self.ids, self.shares = ids, shares
+
+
+class _View(View):
+    """What one measure sees of a state."""
+
+    def __init__(
+        self, measures: Measures, name: str, run_state: RunState, x: Array,
+        each: Mapping[str, Array], cohort: Cohort | None,
+    ) -> None:  # fmt: skip
+        run = measures.run
+        self._measures, self._owner, self._state, self._cohort = (
+            measures, f"measure {name}", run_state, cohort,
+        )  # fmt: skip
+        self.model, self.server, self.round = x, run_state.state, run_state.round
+        self.first, self.solvers = run.training.x0, run.training.solvers
+        self.clients, self.optimum = run.measuring.evaluated, run.measuring.optimum
+        self.algorithm: Method = run.training.algorithm
+        self.population, self.data = run.federation.clients, run.federation.views.evaluation
+        self.layers = measures.layers
+        self.seed, self.size = run.seed, run.participation.cohort
+        if "accuracy" in each:
+            self.accuracy = each["accuracy"]
+        if cohort is not None:
+            self.cohort = cohort.ids
+
+    def ask(
+        self, work: str, send: Mapping[str, Array], up: Mapping[str, int], *, solving: bool = False
+    ) -> Gathered:
+        """Run the measure's method at the evaluated clients."""
+        request = uncharged(self._owner, work, up, self.clients, data_round=self.round)
+        if solving:
+            groups = self._measures.run.federation.population.group_of(self.clients)
+            request = replace(request, groups=groups)
+        return self._measures.exchange(request, send, self._state.when)
+
+    def mean(
+        self,
+        work: str,
+        send: Mapping[str, Array],
+        up: Mapping[str, int],
+        ids: Ints | None = None,
+        steps: Ints | None = None,
+    ) -> Reply:
+        """Run a method at clients (K,) and return means by the weights of F."""
+        ids = self.clients if ids is None else ids
+        groups = self._measures.run.federation.population.group_of(ids)
+        weights = self.weights(ids).astype(np.float64)
+        round = 0 if steps is None else self.round + 1
+        taken = np.zeros(len(ids), dtype=np.int64) if steps is None else steps
+        request = Request(self._owner, work, up, ids, weights, taken, groups, round, 0)
+        gathered = self._measures.exchange(request, send, self._state.when)
+        answer = replies.Answer.to(request, gathered)
+        return replies.reply_of([answer], replies.Sizes(up, self.population.count), round)
+
+    def losses(self, x: Array, ids: Ints) -> Floats:
+        """Return F_i(x) (K,) of clients at a model (p,)."""
+        half, when = Evaluation.losses, self._state.when
+        found = self._measures.ask("evaluation", half, {"loss": 1}, ids, x, when, self.round)
+        return found.each["loss"]
+
+    def own_losses(self) -> Floats:
+        """Return F_i (K,) of the evaluated clients at the models that they use."""
+        when, state = self._state.when, self._state.state
+        return self._measures.each(self.model, self.clients, when, self.round, state)["loss"]
+
+    def weights(self, ids: Ints) -> Floats:
+        """Return the raw weights (K,) of clients in F."""
+        return self.data.objective.weights(self.data.shards.mass(ids))
+
+    def steps(self, ids: Ints) -> Ints:
+        """Return the local steps (K,) of clients in the coming round."""
+        run, budgets, coming = self._measures.run, self._measures.budgets, self.round + 1
+        pace = run.federation.population.seconds_per_step(ids, coming, 0, budgets.rows(ids))
+        return budgets.steps(ids, pace, coming, self._state.lengths)
+
+    def shares(self, losses: Floats, draws: int) -> Floats | None:
+        """Return the expected share of each client (N,) in the cohort; None if it is not known."""
+        return None if self._cohort is None else self._cohort.shares(losses, draws)

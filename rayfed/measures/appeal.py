@@ -1,0 +1,59 @@
+"""For how many clients the model is no worse than one that they train alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.clients import Clients
+from rayfed.clients.alone import loss_alone
+from rayfed.core.arrays import Array
+from rayfed.core.columns import Column
+from rayfed.measures.base import Measure, View
+from rayfed.messages import State, Upload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Appeal(Measure):
+    """Share of clients for whom the model is no worse than one that they have trained alone.
+
+    Cho, Jhunjhunwala, Li, Smith, Joshi, "Maximizing Global Model Appeal in Federated Learning",
+    TMLR 2024: those with F_k(x) <= rho_k, the loss of a model that client k has trained alone,
+    from the first model and with the local solver of the algorithm. Where there is no global
+    model, F_k is that of the models which clients use. Its state are the rho_k.
+
+    Parameters
+    ----------
+    steps : int
+        Local steps that clients train alone.
+    """
+
+    name: ClassVar[str] = "appeal"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "appeal", "global model appeal", better="higher",
+            about="Share of the evaluated clients for whom the loss of the model is at most that "
+            "of a model which they have trained alone, for `evaluate.appeal` local steps.",
+        ),
+    )  # fmt: skip
+
+    steps: Annotated[int, Ge(1)]
+
+    def alone(self, clients: Clients, x: Array, steps: Array) -> Upload:
+        """Return F_i (K,) at the models that local steps from x (p,) lead to."""
+        return Upload({"loss": loss_alone(clients, x, int(steps))})
+
+    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+        """Return the share, and the losses of the clients' models alone."""
+        if "alone" not in known:
+            send = {"x": view.first, "steps": np.array(self.steps)}
+            known = {"alone": view.ask("alone", send, {"loss": 1}, solving=True).each["loss"]}
+        if view.algorithm.has_global:
+            losses = view.losses(view.model, view.clients)
+        else:
+            losses = view.own_losses()
+        return {"appeal": float(np.mean(losses <= known["alone"]))}, known

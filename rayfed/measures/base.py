@@ -1,0 +1,244 @@
+"""The measure interface: columns of evaluated rows, what they need, and how they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
+
+from rayfed.clients import setup
+from rayfed.clients.solvers import Solver
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import Column
+from rayfed.datasets.shards import Shards
+from rayfed.messages import Reply, State
+from rayfed.population import Population
+from rayfed.population.availability import Availability
+from rayfed.problems.layers import Layer
+from rayfed.problems.objective import Objective
+
+Need: TypeAlias = Literal[
+    "accuracy", "cohort", "fixed rows", "optimum", "optimum if known", "optima if known"
+]
+"""What a measure cannot do without.
+
+"accuracy": `View.accuracy`. "cohort": it is called for the cohort of a round, before it trains.
+"fixed rows": it is refused where rows change over rounds. "optimum": `View.optimum`; it is refused
+where that is not known. "optimum if known" is not; nor is "optima if known", for the optimum with
+the least loss of every client.
+"""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What is known of the optimum of a convex objective.
+
+    Parameters
+    ----------
+    value : float
+        F*, the least value of F.
+    x : (p,) array of float64
+        x*, where F takes it; of many minimisers the one nearest to the first model.
+    least : (N,) array of float64, optional
+        F_i*, the least value of every client's objective, where it was asked for.
+    """
+
+    value: float
+    x: Floats
+    least: Floats | None = None
+
+
+class Method(Protocol):
+    """What a measure sees of an algorithm."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether one machine holds all rows."""
+
+    @property
+    def has_global(self) -> bool:
+        """Whether ``x`` is a model."""
+
+    def round(self, state: State) -> Generator[Any, Any, Any]:
+        """Yield what the server asks in a round that starts from a state."""
+
+
+class Answer(Protocol):
+    """What clients have answered."""
+
+    @property
+    def sums(self) -> Mapping[str, Array]:
+        """Plain sums over the clients."""
+
+    @property
+    def each(self) -> Mapping[str, Array]:
+        """Scalars of each client (K,)."""
+
+
+class View(Protocol):
+    """What a measure sees of a run. Asking takes no simulated time.
+
+    Attributes
+    ----------
+    model : (p,) array
+        The model that is measured; of a cohort, the one that its round starts from.
+    first : (p,) array
+        The model that the run began with.
+    server : mapping of str to array
+        The server's state.
+    round : int
+        The last round that was run; 0 before the first.
+    clients : (K,) array of int
+        The evaluated clients, ascending.
+    accuracy : (K,) array of float
+        Their accuracies under the model, NaN without rows; for measures that need them.
+    cohort : (C,) array of int
+        Whom the round asks, for measures of cohorts.
+    optimum : Optimum or None
+        None where it is not known.
+    algorithm : Method
+    solvers : tuple of Solver
+        The local solver of each client group.
+    layers : sequence of Layer
+        The layers of the model.
+    population : Population
+        All clients.
+    data : rayfed.clients.setup.View
+        Their rows (`shards`), and what F is (`objective`).
+    seed : int
+        Of the run.
+    size : int or None
+        Clients to a round; all if None.
+    """
+
+    model: Array
+    server: State
+    round: int
+    first: Array
+    clients: Ints
+    accuracy: Floats
+    cohort: Ints
+    optimum: Optimum | None
+    algorithm: Method
+    solvers: tuple[Solver, ...]
+    layers: Sequence[Layer]
+    population: Population
+    data: setup.View
+    seed: int
+    size: int | None
+
+    def ask(
+        self, work: str, send: Mapping[str, Array], up: Mapping[str, int], *, solving: bool = False
+    ) -> Answer:
+        """Run the measure's method ``work(clients, **send) -> Upload`` at the evaluated clients.
+
+        Parameters
+        ----------
+        up : mapping of str to int
+            How many numbers each client uploads, as in an `Ask`.
+        solving : bool
+            Whether it runs the local solver of each client's group; otherwise the first one.
+        """
+
+    def mean(
+        self,
+        work: str,
+        send: Mapping[str, Array],
+        up: Mapping[str, int],
+        ids: Ints | None = None,
+        steps: Ints | None = None,
+    ) -> Reply:
+        """Run a method at clients (K,) and return means by the weights of F.
+
+        Parameters
+        ----------
+        ids : (K,) array of int, optional
+            The evaluated clients if None.
+        steps : (K,) array of int, optional
+            Local steps of each, which its solver takes in the coming round; none if None.
+        """
+
+    def losses(self, x: Array, ids: Ints) -> Floats:
+        """Return F_i(x) (K,) of clients at a model (p,)."""
+
+    def own_losses(self) -> Floats:
+        """Return F_i (K,) of the evaluated clients at the models that they use."""
+
+    def weights(self, ids: Ints) -> Floats:
+        """Return the raw weights (K,) of clients in F."""
+
+    def steps(self, ids: Ints) -> Ints:
+        """Return the local steps (K,) of clients in the coming round."""
+
+    def shares(self, losses: Floats, draws: int) -> Floats | None:
+        """Return the expected share of each client (N,) in the cohort; None if it is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Base of measures: values that fill columns of evaluated rows.
+
+    The engine calls `measure` at every evaluation, or, for measures of cohorts, in every round
+    whose row is evaluated. Measures may ask the evaluated clients for anything, also for what no
+    real server could know. What clients compute for it are methods of the measure (`halves`). They
+    see the clients' state, and may not change it.
+
+    An algorithm may have measures of its own, which compare a run with its theory
+    (`rayfed.algorithms.base.Algorithm.measures`); they have no `name`.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        Columns of rows that `measure` fills, float64. If there are none, it is not called.
+    needs : set of Need
+        What it cannot do without.
+    """
+
+    columns: ClassVar[tuple[Column, ...]] = ()
+    needs: ClassVar[Set[Need]] = frozenset()
+
+    def columns_of(
+        self, availability: Availability, layers: Sequence[Layer] = ()
+    ) -> tuple[Column, ...]:
+        """Return which `columns` the rows of a run have.
+
+        Parameters
+        ----------
+        availability : Availability
+            Of the clients.
+        layers : sequence of Layer
+            Of the model; empty before the data are loaded.
+        """
+        return self.columns
+
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
+        """Return the measure for clients that are known, before a run begins.
+
+        The arguments are those of `rayfed.algorithms.base.Algorithm.bound`.
+        """
+        return self
+
+    def halves(self, algorithm: Any) -> Any:
+        """Return the frozen value whose methods clients run; the measure itself by default."""
+        return self
+
+    def init(self) -> State:
+        """Return what is known before the first row, as named arrays.
+
+        What `measure` returns in its place is part of the checkpoint.
+        """
+        return {}
+
+    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+        """Return the columns of a row, NaN where left out, and what is known from now on.
+
+        Parameters
+        ----------
+        known : mapping of str to array
+            What the last call left, or `init`.
+        """
+        raise NotImplementedError
+
+    def warnings(self) -> list[str]:
+        """Return what readers of the results should beware of."""
+        return []

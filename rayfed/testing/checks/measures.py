@@ -1,0 +1,84 @@
+"""What every measure must keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rayfed import api
+from rayfed.core.columns import Column
+from rayfed.core.parquet import read, values
+from rayfed.engine.columns import TAKEN
+from rayfed.engine.loops import loop_of
+from rayfed.executors.serial import SerialExecutor
+from rayfed.measures import Measure
+from rayfed.study.plan.plan import Plan
+from rayfed.testing.checks.common import frozen_copies, require, require_equal
+from rayfed.testing.compare import assert_same_results
+from rayfed.testing.examples import example
+from rayfed.testing.studies import drive, mixed, stop_after
+
+
+def check_columns(cls: type[Measure], folder: Path) -> None:
+    """Check that it declares columns of numbers, described, with names that are not taken."""
+    require(cls.columns, f"{cls.__qualname__} declares no columns")
+    for column in cls.columns:
+        require(isinstance(column, Column), f"{column!r} is not a Column")
+        require(column.dtype == "float64", f"'{column.name}' is {column.dtype}; use float64")
+        require(column.about.strip(), f"'{column.name}' does not say what it is; give about")
+        require(column.name not in TAKEN, f"'{column.name}' is a column of rayfed's own; rename it")
+
+
+def check_measured(cls: type[Measure], folder: Path) -> None:
+    """Check that evaluated rows alone have its values, and one of them at least is a number."""
+    plan = _plan(cls, folder)
+    (run,) = plan.runs
+    drive(plan, folder / "run")
+    rounds = read(folder / "run" / run.folder / "rounds.parquet")
+    (declared,) = run.measured.values()
+    found = np.stack([values(rounds, column.name) for column in declared], axis=1)
+    known = np.isfinite(found).any(axis=1)
+    require(known.any(), f"{cls.__qualname__} measures nothing: all its values are NaN")
+    require(~known[1:-1:2], f"{cls.__qualname__} fills rows that are not evaluated")
+
+
+def check_stacks(cls: type[Measure], folder: Path) -> None:
+    """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
+    plan = _plan(cls, folder)
+    for block in (1, 7):
+        drive(plan, folder / str(block), block=block)
+    assert_same_results(folder / "1", folder / "7")
+
+
+def check_resume(cls: type[Measure], folder: Path) -> None:
+    """Check that a run that is stopped goes on to the same bytes."""
+    plan = _plan(cls, folder)
+    drive(plan, folder / "calm")
+    stop_after(plan, folder / "stopped", rounds=5)
+    drive(plan, folder / "stopped", resume=True)
+    assert_same_results(folder / "calm", folder / "stopped")
+
+
+def check_state(cls: type[Measure], folder: Path) -> None:
+    """Check that it changes neither its own state nor the server's in place."""
+    plan = _plan(cls, folder)
+    (run,) = plan.runs
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    loop = loop_of(run, executor)
+    now, _ = loop.start()
+    for _ in range(4):
+        states: list[Any] = [now.state, *now.measured.values()]
+        before = [frozen_copies(dict(state)) for state in states]
+        after, *_ = loop.step(now)
+        for state, copies in zip(states, before, strict=True):
+            for name, array in copies.items():
+                require_equal(state[name], array, f"{cls.__qualname__} changed '{name}' in place")
+        now = after
+
+
+def _plan(cls: type[Measure], folder: Path) -> Plan:
+    measures = [example(cls, folder)]
+    return api.prepare(api.read(mixed(evaluate={"every": 2, "measures": measures})))
