@@ -198,7 +198,7 @@ class Best:
     @cached_property
     def rivals(self) -> dict[str, list[Candidate]]:
         """The candidates of each algorithm, in the order of the scenario."""
-        swept = any(run.info.get("setting") for run in self.results.runs_found)
+        swept = any(run.setting for run in self.results.runs_found)
         rivals: dict[str, list[Candidate]] = {}
         seen = set()
         for name in self.results.names:
@@ -220,9 +220,8 @@ class Best:
             scores = tuple(math.inf if math.isnan(v) else self.aim.sign * v for v in values)
             return changed(candidate, rounds=0.0, scores=scores)
         column = self.results.column(self.aim.column)
-        at = [crossing(f, column, self.aim.target) for f in frames if column.name in f]
+        at = [crossing(frame, column, self.aim.target) for frame in frames]
         rounds = tuple(math.inf if row is None else float(row["round"]) for row in at)
-        rounds = rounds or (math.inf,)
         return changed(candidate, rounds=_mean(rounds), scores=rounds)
 
     def _tests(self, run: Run, frames: Sequence[pd.DataFrame]) -> dict[str, float]:
@@ -264,7 +263,7 @@ class Best:
         Cases go by their names.
         """
         if has_cases(self.results.scenario):
-            return str(run.info.get("setting") or "")
+            return run.setting
         swept = self._swept(run)
         return setting_name(swept) if swept else ""
 
@@ -278,7 +277,7 @@ class Best:
             return dict(trial["values"])
         known = labels(self.results.scenario, run.info)
         others = {str(k) for k, label in enumerate(known) if label != run.label}
-        setting = self._settings.get(str(run.info.get("setting") or ""), {})
+        setting = self._settings.get(run.setting, {})
         return {
             key: value
             for key, value in setting.items()

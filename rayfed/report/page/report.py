@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.report.figures.labels import DIRECT, plain
-from rayfed.report.figures.palette import DARK, LIGHT, LineStyle, readable, to_dark
+from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import Panel, Section, Source, find
 from rayfed.report.read.files import replace
@@ -190,9 +190,9 @@ def _name(results: Results, name: str, style: LineStyle) -> dict[str, Any]:
 
 def colours(styles: dict[str, LineStyle]) -> str:
     """Return the style sheet's variables: light, and dark where the reader prefers it."""
-    light = LIGHT | {"focus": readable("#0072b2", LIGHT["background"])}
+    light = LIGHT | {"focus": OKABE_ITO[0][0]}
     light |= {f"a{place}": style.light for place, style in enumerate(styles.values())}
-    dark = DARK | {"focus": readable("#0072b2", DARK["background"])}
+    dark = DARK | {"focus": OKABE_ITO[0][1]}
     dark |= {f"a{place}": style.dark for place, style in enumerate(styles.values())}
     return (
         f":root {{ {_variables(light)} }}\n"

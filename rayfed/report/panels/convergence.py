@@ -208,7 +208,7 @@ def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> l
     """Return the first row of each run that is as good as the target, of those that have one."""
     if target is None:
         return []
-    rows = [crossing(frame, y, target) for frame in frames if y.name in frame]
+    rows = [crossing(frame, y, target) for frame in frames]
     return [row for row in rows if row is not None]
 
 

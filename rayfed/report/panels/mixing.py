@@ -144,7 +144,7 @@ def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
     frame = frame[np.isfinite(frame["relaxation"]) & (frame["rounds"] > 0)] if rows else frame
     if not len(frame):
         return frame
-    settings = {str(run.info.get("setting") or "") for run in results.runs_found}
+    settings = {run.setting for run in results.runs_found}
     first = {name: results.of(name)[0] for name in frame["name"]}
     kind = "label" if len(settings) > 1 else "algorithm"
     frame["series"] = [str(first[name].info.get(kind)) for name in frame["name"]]
@@ -155,7 +155,7 @@ def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
 def _point(runs: list[Run], column: Column, goal: float) -> dict[str, Any]:
     """Return relaxation time and rounds of one point."""
     frames = [history(run) for run in runs]
-    at = [crossing(frame, column, goal) if column.name in frame else None for frame in frames]
+    at = [crossing(frame, column, goal) for frame in frames]
     reached = bool(at) and all(row is not None for row in at)
     ends = [frame.iloc[-1] if row is None else row for frame, row in zip(frames, at, strict=True)]
     return {

@@ -12,7 +12,7 @@ from rayfed.report.figures import marks
 from rayfed.report.figures.clients import (
     MOST_DOTS,
     TENTHS,
-    clients_down,
+    clients_over_rounds,
     fifth,
     tenths,
     tenths_across,
@@ -121,19 +121,13 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     share, round_edges = _used_share(run, clients, bands, columns)
     single = bands == len(clients)
     figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
-    marks.mark(
-        figure, "heatmap", "density",
-        ("client %{customdata}" if single else "clients around %{y:.0f} %")
-        + ", round %{x:.0f}: took part in %{z:.3~g} %",
-        z=np.round(100 * share, 3), x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
-        y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
-        customdata=[[client] * columns for client in run.called(clients.index)] if single else None,
+    clients_over_rounds(
+        figure, "density", np.round(100 * share, 3), (round_edges[:-1] + round_edges[1:] - 1) / 2,
+        run.called(clients.index), "%{x:.0f}: took part in %{z:.3~g} %", zmin=0,
+        zmax=100 * float(share.max()) or 1.0, xgap=1 if columns <= 40 else 0,
         colorscale=fade(algorithm_styles(results)[name]), colorbar=colorbar("took part (%)"),
-        zmin=0, zmax=100 * float(share.max()) or 1.0, xgap=1 if columns <= 40 else 0, ygap=1,
         showscale=not set(np.unique(share)) <= {0.0, 1.0},
     )  # fmt: skip
-    figure.update_xaxes(title_text="round", showgrid=False)
-    clients_down(figure, run.called(clients.index), bands)
     note = "" if single else f"{len(clients):,} clients are drawn in {bands} bands of equal speed."
     return figure.update_layout(meta={"note": note})
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import clients_down
+from rayfed.report.figures.clients import clients_over_rounds
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     NAMED,
@@ -187,25 +187,18 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     values = own_models.over_rounds(run)
     values = values.iloc[thin(np.arange(len(values)), columns)]
     bands = min(_BANDS, values.shape[1]) if values.shape[1] > SINGLE else values.shape[1]
-    single = bands == values.shape[1]
     groups = np.array_split(np.arange(values.shape[1]), bands)
     cells = np.array([np.nanmean(values.to_numpy(float)[:, rows], axis=1) for rows in groups])
     figure = canvas(max(240, 15 * bands + 64) if bands <= NAMED else 400, hovermode="closest")
     known = cells[np.isfinite(cells)]
     log = measure == "loss" and spans_decades([known])
-    marks.mark(
-        figure, "heatmap", "own",
-        ("client %{customdata}" if single else "clients around %{y:.0f} %")
-        + f", round %{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}",
-        z=_rounded(np.log10(cells) if log else cells), x=values.index.tolist(), ygap=1,
-        y=list(range(bands)) if single else [100 * (k + 0.5) / bands for k in range(bands)],
-        customdata=[[str(c)] * len(values) for c in run.called(values.columns)] if single else None,
-        text=_rounded(cells) if log else None, colorscale=fade(style),
+    clients_over_rounds(
+        figure, "own", _rounded(np.log10(cells) if log else cells), values.index.tolist(),
+        run.called(values.columns), f"%{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}",
+        "worst served", text=_rounded(cells) if log else None, colorscale=fade(style),
         colorbar=colorbar(f"{measure} of its own model")
         | (powers(known.min(), known.max()) if log else {}),
     )  # fmt: skip
-    figure.update_xaxes(title_text="round", showgrid=False)
-    clients_down(figure, run.called(values.columns), bands, "worst served")
     return figure
 
 

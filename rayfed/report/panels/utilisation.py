@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import WORDS, by_name, tenths
+from rayfed.report.figures.clients import WORDS, tenths
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LIGHT
@@ -60,7 +60,7 @@ def utilisation(results: Results) -> go.Figure:
 
 def algorithm_shares(results: Results) -> pd.DataFrame:
     """Return the share of the clients' time in each state, a row for each algorithm that has it."""
-    shares = by_name(results, lambda usage: usage.shares)
+    shares = results.means(lambda run: run.usage.shares).T
     return shares.reindex(columns=list(STATES)) if len(shares) else shares
 
 

@@ -11,7 +11,6 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import by_name
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import Missing
 from rayfed.report.figures.palette import LIGHT
@@ -19,7 +18,7 @@ from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, Run
 from rayfed.report.read.series import Axis
 from rayfed.report.read.usage import FAILED
 
@@ -124,14 +123,19 @@ def energy(results: Results) -> go.Figure:
     return figure
 
 
+def _asked(run: Run) -> bool:
+    """Whether it is known what the clients of a run did, and compared."""
+    return run.usage.shares is not None
+
+
 def computing_by_status(results: Results) -> pd.DataFrame:
     """Return seconds of computing by what became of the work, a row an algorithm, means."""
-    return by_name(results, lambda usage: None if usage.shares is None else usage.computing)
+    return results.means(lambda run: run.usage.computing if _asked(run) else None).T
 
 
 def energy_by_status(results: Results) -> pd.DataFrame:
     """Return joules of computing by what became of the work, a row an algorithm, means."""
-    return by_name(results, lambda usage: None if usage.shares is None else usage.energy)
+    return results.means(lambda run: run.usage.energy if _asked(run) else None).T
 
 
 def bytes_wasted(results: Results) -> pd.DataFrame:

@@ -26,7 +26,7 @@ def frame(results: Results, what: str) -> pd.DataFrame:
     frames, derived = [], {"activity": _activity, "profile": _profile}
     for run in results.runs_found:
         found = derived[what](run) if what in derived else getattr(run, what).copy()
-        about: tuple[Any, ...] = (run.label, run.seed, str(run.info.get("setting") or ""))
+        about: tuple[Any, ...] = (run.label, run.seed, run.setting)
         for place, (column, value) in enumerate(zip(_FIRST_COLUMNS, about, strict=True)):
             if len(found.columns) and column not in found:
                 found.insert(place, column, value)

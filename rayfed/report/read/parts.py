@@ -19,21 +19,15 @@ def layers(results: Results) -> pd.DataFrame:
     DataFrame
         Indexed by layer in the order of the model, one column per algorithm that has any.
     """
-    means = {}
-    for name in results.names:
-        ends = [_last(run) for run in results.usable(name)]
-        known = [end for end in ends if end.notna().any()]
-        if known:
-            means[name] = pd.concat(known, axis=1).mean(axis=1)
-    return pd.DataFrame(means)
+    return results.means(_last)
 
 
-def _last(run: Run) -> pd.Series:
-    """Return the last row of a run with any drift, by layer."""
+def _last(run: Run) -> pd.Series | None:
+    """Return the last row of a run with any drift, by layer; None if there is none."""
     frame = run.rounds.filter(regex=f"^{LAYER_DRIFT}".replace(".", r"\."))
     frame = frame.rename(columns=lambda column: str(column).removeprefix(LAYER_DRIFT))
     recorded = frame.dropna(how="all")
-    return recorded.iloc[-1] if len(recorded) else pd.Series(dtype=float)
+    return recorded.iloc[-1] if len(recorded) else None
 
 
 def classes(results: Results) -> pd.DataFrame:
@@ -45,13 +39,7 @@ def classes(results: Results) -> pd.DataFrame:
         Indexed by the name of the class, one column per algorithm with a picture of its classes;
         NaN for a class that has no drawn rows.
     """
-    means = {}
-    for name in results.names:
-        runs = [_of_classes(run) for run in results.usable(name)]
-        known = [shares for shares in runs if shares is not None]
-        if known:
-            means[name] = pd.concat(known, axis=1).mean(axis=1)
-    return pd.DataFrame(means)
+    return results.means(_of_classes)
 
 
 def _of_classes(run: Run) -> pd.Series | None:

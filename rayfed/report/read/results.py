@@ -21,13 +21,13 @@ from rayfed.core.announced import read_tables, run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.files import read_arrays, read_json, reading
+from rayfed.core.files import read_json
 from rayfed.core.parquet import columns_in
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.settings import has_cases, short_names, tried
 from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
-from rayfed.report.read.walked import Walked
+from rayfed.report.read.walked import Walked, arrays
 from rayfed.study.scenario.yamlfile import read_text
 
 MANY = 8
@@ -146,6 +146,11 @@ class Run:
     def label(self) -> str:
         """The label of its algorithm."""
         return str(self.info["label"])
+
+    @property
+    def setting(self) -> str:
+        """The name of its setting in a grid, its case or its trial; empty without."""
+        return _setting(self.info.get("setting"))
 
     @property
     def seed(self) -> int:
@@ -288,6 +293,15 @@ class Results:
         runs = [run for run in self.of(name) if len(run.rounds)]
         return [run for run in runs if run.status != "failed"] or runs
 
+    def means(self, what: Callable[[Run], pd.Series | None]) -> pd.DataFrame:
+        """Return means over seeds of what runs have, a column for each algorithm that has any."""
+        found = {}
+        for name in self.names:
+            known = [values for run in self.usable(name) if (values := what(run)) is not None]
+            if known:
+                found[name] = pd.concat(known, axis=1).mean(axis=1)
+        return pd.DataFrame(found)
+
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """Rounds of all runs, one row per round, with the column ``name``."""
@@ -311,25 +325,9 @@ class Results:
         return any("in_flight" in run.rounds for run in self.runs_found)
 
     @cached_property
-    def events(self) -> pd.DataFrame:
-        """Events of all runs, one row per client and Ask, with ``name`` and ``seed``."""
-        return self._joined("events")
-
-    @cached_property
     def clients(self) -> pd.DataFrame:
         """Clients of all runs, one row per client that took part, with ``name`` and ``seed``."""
         return self._joined("clients")
-
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """Runs with name, label, algorithm, baseline, seed, status, reason, rounds, wall_s."""
-        keys = ("label", "algorithm", "status", "stopped_by", "reason", "rounds", "wall_s", "host")
-        rows = [
-            {"name": run.name, "seed": run.seed, "baseline": run.baseline}
-            | {key: run.info.get(key) for key in keys}
-            for run in self.runs_found
-        ]
-        return pd.DataFrame(rows)
 
     def _joined(self, what: str) -> pd.DataFrame:
         frames = [
@@ -375,8 +373,8 @@ def _sound_run(folder: Path, info: dict[str, Any], name: str) -> Run:
         events=_frame(events, ["round", "ask", "client"]),
         clients=_frame(_table(output("clients.parquet")), ["client"]),
         away=away if "client" in away else None,
-        fit=_fit(output("fit.npz")),
-        held=_held(output("labels.npz")),
+        fit=_values(output("fit.npz"), Fit, "the fit of a run"),
+        held=_values(output("labels.npz"), Held, "the labels of clients"),
         walk=Walked.read(output("walk.npz")),
         personal=_frame(personal, ["round", "client"]),
         columns=columns_in(rounds.schema) if rounds is not None else {},
@@ -398,23 +396,9 @@ def _better_by_name(column: str) -> Better | None:
     return "lower" if column.endswith(("loss", "loss_gap")) else None
 
 
-def _fit(path: Path) -> Fit | None:
-    """Read the fit, which is written at the end of a run."""
-    if not path.is_file():
-        return None
-    with reading(path, "the fit of a run"):
-        held = read_arrays(path)
-        kind, text, square = held["kind"].item(), held["text"].item(), held["square"].item()
-        return Fit(kind, text, square, held["points"], held["curve"], held["counts"])
-
-
-def _held(path: Path) -> Held | None:
-    """Read the labels, which are counted at the end of a study."""
-    if not path.is_file():
-        return None
-    with reading(path, "the labels of clients"):
-        held = read_arrays(path)
-        return Held(held["clients"], held["counts"])
+def _values(path: Path, kind: type[_T], what: str) -> _T | None:
+    """Return what is written at the end of a run; None if it is not there."""
+    return kind(**arrays(path, kind, what)) if path.is_file() else None  # type: ignore[arg-type]
 
 
 def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
