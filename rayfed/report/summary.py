@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report import tables
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
     default_target,
     first_column,
@@ -95,7 +95,7 @@ def by_setting(results: Results, y: str | None = None, target: float | None = No
     return pd.concat([frame[["name"]], pd.DataFrame(settings), frame.drop(columns="name")], axis=1)
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: RunRecord) -> dict[str, Any]:
     return {
         "name": run.name,
         "label": run.label,
@@ -105,7 +105,7 @@ def _about(run: Run) -> dict[str, Any]:
     }
 
 
-def _swept(run: Run, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _swept(run: RunRecord, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the grid set in a run, by dotted key; a list becomes a text."""
     setting = grid.get(run.setting, {})
     return {key: str(v) if isinstance(v, list) else v for key, v in flat(setting).items()}

@@ -1,4 +1,4 @@
-"""What figures of clients share: their order by speed, and words for what they do."""
+"""Clients in figures: their order by speed, and words for what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between result folders, and what tells their runs apart."""
+"""Differences between result folders, which tell their runs apart."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rayfed.report.read.profiles import of_run
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 FRAMES = ("rounds", "events", "clients", "personal", "activity", "profile")
 _FIRST_COLUMNS = ("label", "seed", "setting")
@@ -34,11 +34,11 @@ def frame(results: Results, what: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _activity(run: Run) -> pd.DataFrame:
+def _activity(run: RunRecord) -> pd.DataFrame:
     found = run.usage.activity
     return pd.DataFrame() if found is None else found.reset_index()
 
 
-def _profile(run: Run) -> pd.DataFrame:
+def _profile(run: RunRecord) -> pd.DataFrame:
     found = of_run(run)
     return pd.DataFrame() if found is None else found.to_frame().T

@@ -13,7 +13,7 @@ import pandas as pd
 from rayfed.core.arrays import Bools, Floats
 from rayfed.core.columns import Column
 from rayfed.report.read.parts import LAYER_DRIFT
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -58,7 +58,7 @@ _DIGITS = 6  # of a target, at most
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS, "position"}
 
 
-def history(run: Run) -> pd.DataFrame:
+def history(run: RunRecord) -> pd.DataFrame:
     """Return the rounds of a run with the clocks as totals since the start.
 
     Returns

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report.read.compared import own_facts, scenario_facts, unequal
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import crossing, history, last_values, stopped_at
 from rayfed.report.read.settings import short_keys
 
@@ -19,7 +19,7 @@ _FILLED = 0.7  # share of the cells of a map that must have been run
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweptPoints:
     """Points of one algorithm, or of several that share the settings of a grid.
 
     Parameters
@@ -64,7 +64,7 @@ class Sweep:
         return self.points.assign(value=ends, failed=failed)
 
 
-def find(results: Results) -> Sweep | None:
+def find(results: Results) -> SweptPoints | None:
     """Return what a study swept, None unless it is one number or two.
 
     Points are the settings of a grid, which all algorithms share; without a grid, the algorithms
@@ -85,7 +85,7 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
     return float(last.mean()) if len(last) else float("nan")
 
 
-def _of_grid(results: Results) -> Sweep | None:
+def _of_grid(results: Results) -> SweptPoints | None:
     """Return the sweep of a grid: its keys are what differs between settings of one label."""
     first = {run.name: run for run in reversed(results.runs_found)}
     by_label: dict[str, dict[str, dict[str, Any]]] = {}
@@ -107,7 +107,7 @@ def _of_grid(results: Results) -> Sweep | None:
     return _sweep(pd.DataFrame(rows))
 
 
-def _of_algorithms(results: Results) -> Sweep | None:
+def _of_algorithms(results: Results) -> SweptPoints | None:
     """Return the sweep of algorithms of one kind; the largest if there are several."""
     sweeps = []
     first = {run.name: run for run in reversed(results.runs_found)}
@@ -129,7 +129,7 @@ def _of_algorithms(results: Results) -> Sweep | None:
     )
 
 
-def _sweep(rows: pd.DataFrame) -> Sweep | None:
+def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     """Return rows as a sweep if one or two keys differ, and both hold numbers throughout."""
     keys = [key for key in rows.columns if key not in ("series", "name")]
     keys = _unlike(rows, keys)
@@ -140,7 +140,7 @@ def _sweep(rows: pd.DataFrame) -> Sweep | None:
     if len(cells) < _LEAST[len(keys)] or len(cells) < _FILLED * room:
         return None
     rows = rows.astype(dict.fromkeys(keys, float))
-    return Sweep(tuple(keys), rows[["series", "name", *keys]])
+    return SweptPoints(tuple(keys), rows[["series", "name", *keys]])
 
 
 def _unlike(rows: pd.DataFrame, keys: list[str]) -> list[str]:
@@ -158,7 +158,7 @@ def _numeric(values: pd.Series) -> bool:
     return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
-def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
+def differing_facts(runs: Mapping[str, RunRecord]) -> pd.DataFrame:
     """Return what differs between runs: one row per run, one column per dotted key.
 
     Of keys that change together, only the first is kept.
@@ -169,10 +169,10 @@ def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
     return rows[_unlike(rows, keys)].set_axis(list(runs))
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: RunRecord) -> dict[str, Any]:
     """Return the settings of a run: its algorithm's and the rest of its scenario."""
     return own_facts(run.info) | scenario_facts(run.info)
 
 
-def _kind(run: Run) -> str:
+def _kind(run: RunRecord) -> str:
     return str(run.info.get("algorithm"))

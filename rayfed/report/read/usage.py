@@ -1,4 +1,4 @@
-"""What the clients' time, computing and traffic went into, from the records of a run.
+"""Use of the clients' time, computing and traffic, from the records of a run.
 
 At any time a client is in one of five states: it computes, it communicates, it has answered and
 waits for its round to end, it is not asked, or it is away. What overlaps is settled so that their
