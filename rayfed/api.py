@@ -20,7 +20,7 @@ from rayfed.core.files import reading
 from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
-from rayfed.report.result import Result as Recorded
+from rayfed.report.result import RecordedResult
 from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.continued import adopt, check_all, check_same, extended
 from rayfed.runs.files.afterwards import complete
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-class Result(Recorded):
+class Result(RecordedResult):
     """What a study recorded, and its final models.
 
     It shows itself as a table that compares the algorithms. Frames are read when they are first

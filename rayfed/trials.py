@@ -96,7 +96,7 @@ def prepare(study: Study, folder: Path | None = None) -> SweepPlan:
     ScenarioError
         If the scenario, its search or its data are wrong.
     """
-    Objective.of(study)
+    SweepGoal.of(study)
     search, planner = Search(study, _recorded(study, folder) if folder else {}), Planner()
     first = tuple(search.propose())
     runs = _plan(search, planner, first)
@@ -122,7 +122,7 @@ def _recorded(study: Study, folder: Path) -> Recorded:
 
 
 @dataclass(frozen=True)
-class Objective:
+class SweepGoal:
     """What a sweep makes best: a column at the end of a run.
 
     Parameters
@@ -137,7 +137,7 @@ class Objective:
     sign: float
 
     @classmethod
-    def of(cls, study: Study) -> Objective:
+    def of(cls, study: Study) -> SweepGoal:
         """Return what a scenario asks for: the validation loss where rows are held out for it.
 
         Raises
@@ -217,7 +217,7 @@ class _Sweep:
         self.accept_changes = accept_changes
         self.plan, self.folder, self.execute = plan, folder, execute
         self.resume, self.watch = resume, watch
-        self.objective = Objective.of(plan.study)
+        self.objective = SweepGoal.of(plan.study)
         self.seeds = plan.study.seeds
         self.outcome: dict[str, str] = {}
         self.scores: dict[tuple[int, int], Score] = {}  # by algorithm and number

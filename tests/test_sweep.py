@@ -20,7 +20,7 @@ from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.best import Aim, Best
 from rayfed.report.read.results import Results
 from rayfed.runs.serial import SerialStudy
-from rayfed.study.search.samplers import Adaptive
+from rayfed.study.search.samplers import OptunaSampler
 from rayfed.study.search.search import Search
 from rayfed.trials import median_bounds
 
@@ -169,9 +169,9 @@ def test_what_is_recorded_is_replayed_and_not_proposed_anew(
     made = scenario(sweep={"sampler": "tpe", "trials": 8, "batch": batch}, seeds=[0], rounds=2)
     made["search"] = {"algorithms.0.local.steps": {"int": [1, 4]}}
     whole = rayfed.sweep(made, out=tmp_path / "whole").folder
-    asked, ask = [], Adaptive.ask
+    asked, ask = [], OptunaSampler.ask
     monkeypatch.setattr(
-        Adaptive, "ask", lambda self, known: (asked.extend(known), ask(self, known))[1]
+        OptunaSampler, "ask", lambda self, known: (asked.extend(known), ask(self, known))[1]
     )
     for batches in (1, 2):
         out = tmp_path / f"out{batches}"
@@ -208,7 +208,7 @@ def test_what_is_recorded_counts_though_it_would_not_be_proposed(tmp_path, monke
     whole = rayfed.sweep(made, out=tmp_path / "out").folder
     before = trials_of(whole)
     monkeypatch.setattr(
-        Adaptive,
+        OptunaSampler,
         "_sampler",
         lambda self, number: self.optuna.samplers.RandomSampler(seed=number),
     )

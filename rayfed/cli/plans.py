@@ -92,7 +92,7 @@ def estimates(plan: Any) -> str:
 
 def swept(plan: Any) -> str:
     """Return what a sweep will do, in one line."""
-    from rayfed.trials import Objective
+    from rayfed.trials import SweepGoal
 
     search, study = plan.search, plan.study
     trials = ", ".join(
@@ -101,5 +101,5 @@ def swept(plan: Any) -> str:
     return (
         f"{clipped(study.name, 80)}: {search.runs} runs (trials: {clipped(trials, 200)}; "
         f"{len(study.seeds)} seeds), {study.sweep.sampler} in batches of {search.batch}, "
-        f"by {Objective.of(study).column}; {plan.executor.name}"
+        f"by {SweepGoal.of(study).column}; {plan.executor.name}"
     )

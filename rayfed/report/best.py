@@ -15,7 +15,7 @@ import yaml
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.report.read.files import replace
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import crossing, history
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
 from rayfed.study.scenario.dotted import setting_name
@@ -104,7 +104,7 @@ class Candidate:
         What it competes for: the label, or without a grid the algorithm's own name.
     setting : str
         What tells it from the others: the setting of the grid, or the label.
-    runs : tuple of Run
+    runs : tuple of RunRecord
         One for each seed.
     value : float
         Mean over seeds of what the aim reads, NaN where a seed has none.
@@ -118,7 +118,7 @@ class Candidate:
 
     algorithm: str
     setting: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...]
     value: float
     rounds: float = math.inf
     scores: tuple[float, ...] = ()
@@ -198,7 +198,7 @@ class Best:
     @cached_property
     def rivals(self) -> dict[str, list[Candidate]]:
         """The candidates of each algorithm, in the order of the scenario."""
-        swept = any(run.info.get("setting") for run in self.results.runs_found)
+        swept = any(run.setting for run in self.results.runs_found)
         rivals: dict[str, list[Candidate]] = {}
         seen = set()
         for name in self.results.names:
@@ -209,7 +209,7 @@ class Best:
             seen.add(facts)
         return rivals
 
-    def _candidate(self, runs: tuple[Run, ...], swept: bool) -> Candidate:
+    def _candidate(self, runs: tuple[RunRecord, ...], swept: bool) -> Candidate:
         run, frames = runs[0], [history(run) for run in runs]
         algorithm = run.label if swept else str(run.info.get("algorithm", run.label))
         setting = self._setting(run) if swept else run.label
@@ -220,12 +220,11 @@ class Best:
             scores = tuple(math.inf if math.isnan(v) else self.aim.sign * v for v in values)
             return changed(candidate, rounds=0.0, scores=scores)
         column = self.results.column(self.aim.column)
-        at = [crossing(f, column, self.aim.target) for f in frames if column.name in f]
+        at = [crossing(frame, column, self.aim.target) for frame in frames]
         rounds = tuple(math.inf if row is None else float(row["round"]) for row in at)
-        rounds = rounds or (math.inf,)
         return changed(candidate, rounds=_mean(rounds), scores=rounds)
 
-    def _tests(self, run: Run, frames: Sequence[pd.DataFrame]) -> dict[str, float]:
+    def _tests(self, run: RunRecord, frames: Sequence[pd.DataFrame]) -> dict[str, float]:
         """Return the means over seeds of what was measured on test rows, where there are any."""
         if run.info.get("scored") == "training":
             return {}
@@ -258,17 +257,17 @@ class Best:
             edges += [key] if value in ends else []
         return tuple(edges)
 
-    def _setting(self, run: Run) -> str:
+    def _setting(self, run: RunRecord) -> str:
         """Return the setting of a run in a grid, as far as it is about its algorithm.
 
         Cases go by their names.
         """
         if has_cases(self.results.scenario):
-            return str(run.info.get("setting") or "")
+            return run.setting
         swept = self._swept(run)
         return setting_name(swept) if swept else ""
 
-    def _swept(self, run: Run) -> dict[str, Any]:
+    def _swept(self, run: RunRecord) -> dict[str, Any]:
         """Return the keys of the grid or the search with their values in a run.
 
         Those of other algorithms are left out.
@@ -278,7 +277,7 @@ class Best:
             return dict(trial["values"])
         known = labels(self.results.scenario, run.info)
         others = {str(k) for k, label in enumerate(known) if label != run.label}
-        setting = self._settings.get(str(run.info.get("setting") or ""), {})
+        setting = self._settings.get(run.setting, {})
         return {
             key: value
             for key, value in setting.items()

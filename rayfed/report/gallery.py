@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.report.panels.base import Draw, find
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import clocks, first_column
 
 _KEYS = ("seed", "round", "client")
@@ -75,7 +75,7 @@ def _of_run(kind: str, results: Results, options: Mapping[str, Any]) -> go.Figur
     raise ScenarioError("", f"no run has what '{kind}' shows; {errors[0]}") from errors[0]
 
 
-def _asked(results: Results, name: str | None, seed: int | None) -> Iterator[Run]:
+def _asked(results: Results, name: str | None, seed: int | None) -> Iterator[RunRecord]:
     if name is not None:
         _check("algorithm", name, results.names)
     names = dict.fromkeys((*results.rivals, *results.names)) if name is None else (name,)

@@ -23,7 +23,7 @@ _MOST_LINES = 8  # below the table of a result
 
 
 @dataclass(frozen=True)
-class Result:
+class RecordedResult:
     """What a study recorded, without its models.
 
     It shows itself as a table that compares the algorithms. Frames are read when they are first

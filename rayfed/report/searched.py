@@ -1,4 +1,4 @@
-"""What came of a search: all trials, and the best one of each algorithm."""
+"""Outcome of a search: all trials, and the best one of each algorithm."""
 
 from __future__ import annotations
 

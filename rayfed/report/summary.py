@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report import tables
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
     default_target,
     first_column,
     history,
-    points,
+    last_values,
     y_columns,
 )
 from rayfed.report.read.settings import flat, tried
@@ -95,19 +95,19 @@ def by_setting(results: Results, y: str | None = None, target: float | None = No
     return pd.concat([frame[["name"]], pd.DataFrame(settings), frame.drop(columns="name")], axis=1)
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: RunRecord) -> dict[str, Any]:
     return {
         "name": run.name,
         "label": run.label,
         "algorithm": str(run.info.get("algorithm", run.label)),
         "baseline": run.baseline,
-        "setting": str(run.info.get("setting") or ""),
+        "setting": run.setting,
     }
 
 
-def _swept(run: Run, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _swept(run: RunRecord, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the grid set in a run, by dotted key; a list becomes a text."""
-    setting = grid.get(str(run.info.get("setting") or ""), {})
+    setting = grid.get(run.setting, {})
     return {key: str(v) if isinstance(v, list) else v for key, v in flat(setting).items()}
 
 
@@ -120,5 +120,4 @@ def _totals(rounds: pd.DataFrame) -> dict[str, float]:
 
 
 def _last(rounds: pd.DataFrame, column: str) -> float:
-    values = points(rounds, "round", column)[1]
-    return float(values[-1]) if len(values) else np.nan
+    return float([np.nan, *last_values([rounds], column)][-1])

@@ -20,7 +20,7 @@ from rayfed.report.read.series import (
     first_column,
     history,
     keeping,
-    points,
+    last_values,
 )
 
 NEVER = units.MISSING
@@ -95,8 +95,8 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     }
     row |= _to_target(histories, results.column(y), target)
     for column in _FINALS:
-        last = _last_values(histories, column)
-        row[f"{column}_mean"] = float(np.mean(last)) if last else np.nan
+        last = last_values(histories, column)
+        row[f"{column}_mean"] = float(last.mean()) if len(last) else np.nan
         with np.errstate(over="ignore"):  # a run that diverged ends where it likes
             row[f"{column}_sd"] = float(np.std(last, ddof=1)) if len(last) > 1 else np.nan
     for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
@@ -145,11 +145,6 @@ def _clocks(names: Mapping[str, str], row: pd.Series | None) -> dict[str, float]
         name: float(row[clock]) if row is not None and clock in row else np.nan
         for name, clock in names.items()
     }
-
-
-def _last_values(histories: Sequence[pd.DataFrame], column: str) -> list[float]:
-    ends = [points(frame, "round", column)[1] for frame in histories]
-    return [float(values[-1]) for values in ends if len(values)]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.report.read.results import Results
-from rayfed.report.result import Result
+from rayfed.report.result import RecordedResult
 from rayfed.report.summary import by_run
 from rayfed.report.tables import comparison, summary, text_columns, with_spread
 
@@ -245,7 +245,7 @@ def test_a_result_fits_its_terminal_and_shows_what_was_reached(
         data = rows([3, 2, 1], accuracy=[0, 0.1, 0.2], personal_accuracy=[0, 0.5, 0.9])
         run_writer(tmp_path, label, 0, data)
     monkeypatch.setenv("COLUMNS", str(columns))
-    text = repr(Result(tmp_path, {"fedavg-seed0": "finished"}))
+    text = repr(RecordedResult(tmp_path, {"fedavg-seed0": "finished"}))
     lines = text.splitlines()[1:]  # the first names the folder
     assert max(map(len, lines)) <= columns
     for shown in ("fedavg", "ditto", "personal accuracy", "0.9"):

@@ -1,1 +1,1 @@
-"""What runs recorded, in the formats of other tools."""
+"""Exports of runs in the formats of other tools."""

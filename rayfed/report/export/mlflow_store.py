@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.report.export.series import chunks, make, missing, series, settings, started_s
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 FILE = "mlflow.db"
 _STATES = {"finished": "FINISHED", "failed": "FAILED"}
@@ -41,7 +41,7 @@ def write(results: Results, folder: Path) -> str:
     return f"see it by: mlflow ui --backend-store-uri {place}"
 
 
-def _add(client: Any, experiment: str, run: Run) -> None:
+def _add(client: Any, experiment: str, run: RunRecord) -> None:
     from mlflow.entities import Metric, Param
 
     began = round(1000 * started_s(run))

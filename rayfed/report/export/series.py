@@ -1,4 +1,4 @@
-"""What every tool is given of a run: its settings, and its columns over the rounds."""
+"""Settings of a run, and its columns over the rounds, as every tool is given them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pandas as pd
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import RayfedError
 from rayfed.report.read.compared import own_facts, scenario_facts, shown
-from rayfed.report.read.results import Run
+from rayfed.report.read.results import RunRecord
 
 T = TypeVar("T")
 _KEYS = ("seed", "round")
@@ -23,7 +23,7 @@ _KEYS = ("seed", "round")
 
 
 @dataclass(frozen=True)
-class Series:
+class RunSeries:
     """A column of the rounds, without the rounds in which it was not measured.
 
     Parameters
@@ -43,7 +43,7 @@ class Series:
     values: Floats
 
 
-def series(run: Run) -> Iterator[Series]:
+def series(run: RunRecord) -> Iterator[RunSeries]:
     """Return every numeric column of the rounds of a run that holds something."""
     frame, began = run.rounds, started_s(run)
     for name in frame.columns:
@@ -54,17 +54,17 @@ def series(run: Run) -> Iterator[Series]:
         if known.any():
             rounds = frame["round"].to_numpy(np.int64)[known]
             seconds = began + frame["time_s"].to_numpy(float)[known]
-            yield Series(str(name), rounds, seconds, values[known])
+            yield RunSeries(str(name), rounds, seconds, values[known])
 
 
-def settings(run: Run) -> dict[str, str]:
+def settings(run: RunRecord) -> dict[str, str]:
     """Return all settings of a run by dotted key: of the scenario, the algorithm and the seed."""
     own = {f"algorithm.{key}": value for key, value in own_facts(run.info).items()}
     facts = {"label": run.label, "seed": run.seed} | own | scenario_facts(run.info)
     return {key: shown(value) for key, value in facts.items() if value is not None}
 
 
-def started_s(run: Run) -> float:
+def started_s(run: RunRecord) -> float:
     """Return when a run began, in seconds since the epoch; 0 if that is not recorded."""
     try:
         return datetime.fromisoformat(str(run.info.get("started"))).timestamp()

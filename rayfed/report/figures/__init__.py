@@ -1,1 +1,1 @@
-"""What figures share: colours, axes, labels, rows of clients, the rounds above them."""
+"""Parts of figures: colours, axes, marks, labels, rows of clients."""

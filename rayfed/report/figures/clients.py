@@ -1,16 +1,16 @@
-"""What figures of clients share: their order by speed, and words for what they do."""
+"""Clients in figures: their order by speed, and words for what they do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.report.figures import marks
 from rayfed.report.figures.style import NAMED
-from rayfed.report.read.results import Results
-from rayfed.report.read.usage import Usage, mean_over
 
 MOST_DOTS = 200  # clients beyond this are taken together
 TENTHS = [str(k) for k in range(1, 11)]
@@ -61,10 +61,26 @@ def clients_down(
         figure.update_yaxes(tickvals=np.arange(bands), ticktext=[str(name) for name in names])
 
 
-def by_name(results: Results, what: Callable[[Usage], pd.Series | None]) -> pd.DataFrame:
-    """Return means over seeds, a row for each algorithm that has what is asked for."""
-    means = {
-        name: mean_over((run.usage for run in results.usable(name)), what) for name in results.names
-    }
-    rows = {name: values for name, values in means.items() if len(values)}
-    return pd.DataFrame(rows).T if rows else pd.DataFrame()
+def clients_over_rounds(
+    figure: go.Figure, part: str, z: Any, x: Sequence[Any], names: Sequence[int | str], hover: str,
+    order: str = "fastest", **is_: Any,
+) -> None:  # fmt: skip
+    """Add a heat map of clients, or bands of them, in an order over rounds.
+
+    Parameters
+    ----------
+    z : (bands, rounds) array
+    names : sequence
+        Of all clients; there are as many bands, or fewer.
+    hover : str
+        What a hover says of a cell, after the clients and the round.
+    """
+    bands, single = len(z), len(z) == len(names)
+    who = "client %{customdata}" if single else "clients around %{y:.0f} %"
+    marks.mark(
+        figure, "heatmap", part, f"{who}, round {hover}", z=z, x=x, ygap=1,
+        y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
+        customdata=[[name] * len(x) for name in names] if single else None, **is_,
+    )  # fmt: skip
+    figure.update_xaxes(title_text="round", showgrid=False)
+    clients_down(figure, names, bands, order)

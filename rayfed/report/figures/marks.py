@@ -12,7 +12,7 @@ from rayfed.report.figures.palette import LIGHT
 NO_LINE = {"width": 0}
 
 
-class Missing(ValueError):
+class NothingToDraw(ValueError):
     """The results do not have what a figure shows."""
 
 

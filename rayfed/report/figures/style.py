@@ -1,4 +1,4 @@
-"""What all figures share: fonts, faint grids, axes, and the colours of a study."""
+"""The house style of figures: fonts, faint grids, axes, and the colours of a study."""
 
 from __future__ import annotations
 

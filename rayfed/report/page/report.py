@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.report.figures.labels import DIRECT, plain
-from rayfed.report.figures.palette import DARK, LIGHT, LineStyle, readable, to_dark
+from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
-from rayfed.report.panels.base import Panel, Section, Source, find
+from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.read.files import replace
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results
@@ -59,7 +59,7 @@ def write(
     """
     kinds = find(panels)
     results = Results.read(folder)
-    source = Source.of(results, y, target)
+    source = PageSource.of(results, y, target)
     whole = source.summary if source.results is results else summary(results, y, target)
     replace(results.folder / "summary.csv", whole.to_csv(index=False))
     report = results.folder / "report.html"
@@ -74,10 +74,10 @@ def page(
     panels: Sequence[str | type[Panel]] = (),
 ) -> str:
     """Return the page as HTML; `y`, `target` and `panels` are as for `write`."""
-    return page_of(Source.of(results, y, target), find(panels))
+    return page_of(PageSource.of(results, y, target), find(panels))
 
 
-def page_of(source: Source, kinds: Sequence[type[Panel]]) -> str:
+def page_of(source: PageSource, kinds: Sequence[type[Panel]]) -> str:
     """Return a page with some panels, of those that apply."""
     shown = [each for each in (_shown(kind, source) for kind in kinds) if each is not None]
     _check_ids(shown)
@@ -96,7 +96,7 @@ def page_of(source: Source, kinds: Sequence[type[Panel]]) -> str:
     )
 
 
-def _shown(kind: type[Panel], source: Source) -> Shown | None:
+def _shown(kind: type[Panel], source: PageSource) -> Shown | None:
     """Return a panel with its HTML; None if the results hold nothing for it."""
     try:
         panel = kind(source)
@@ -143,7 +143,7 @@ def sections(shown: Sequence[Shown]) -> list[tuple[str | None, list[Markup]]]:
     return made
 
 
-def payload(source: Source, panels: Sequence[Panel]) -> dict[str, Any]:
+def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
     """Return what the scripts need, as values that JSON can hold.
 
     Returns
@@ -190,9 +190,9 @@ def _name(results: Results, name: str, style: LineStyle) -> dict[str, Any]:
 
 def colours(styles: dict[str, LineStyle]) -> str:
     """Return the style sheet's variables: light, and dark where the reader prefers it."""
-    light = LIGHT | {"focus": readable("#0072b2", LIGHT["background"])}
+    light = LIGHT | {"focus": OKABE_ITO[0][0]}
     light |= {f"a{place}": style.light for place, style in enumerate(styles.values())}
-    dark = DARK | {"focus": readable("#0072b2", DARK["background"])}
+    dark = DARK | {"focus": OKABE_ITO[0][1]}
     dark |= {f"a{place}": style.dark for place, style in enumerate(styles.values())}
     return (
         f":root {{ {_variables(light)} }}\n"

@@ -1,4 +1,4 @@
-"""What a panel of the page is, and the search that finds all of them."""
+"""Panels of the page: their contract, and the search that finds all of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from markupsafe import Markup
 
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import default_target, first_column, leaders
 from rayfed.report.searched import Searched
 from rayfed.report.tables import summary
@@ -32,7 +32,7 @@ MOST_RUNS = 24  # runs whose clients are shown one by one
 
 
 @dataclass(frozen=True)
-class Source:
+class PageSource:
     """What all panels of a page are made from.
 
     Parameters
@@ -53,7 +53,9 @@ class Source:
     searched: Searched | None = None
 
     @classmethod
-    def of(cls, results: Results, column: str | None = None, goal: float | None = None) -> Source:
+    def of(
+        cls, results: Results, column: str | None = None, goal: float | None = None
+    ) -> PageSource:
         """Return what the panels of a result folder are made from."""
         searched = Searched.of(results)
         shown = results if searched is None else searched.winners
@@ -85,13 +87,13 @@ class Source:
         return max(len(self.results.usable(name)) for name in self.results.names)
 
     @cached_property
-    def runs_with_events(self) -> list[Run]:
+    def runs_with_events(self) -> list[RunRecord]:
         """The runs that recorded what their clients did."""
         runs = self.results.runs_found
         return [run for run in runs if len(run.events) and len(run.rounds) > 1]
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RunRecord]:
         """The runs whose clients are shown: of `runs_with_events` the first seeds of each name."""
         recorded = self.runs_with_events
         names = {run.name for run in recorded}
@@ -164,7 +166,7 @@ class Panel:
 
     Parameters
     ----------
-    source : Source
+    source : PageSource
         What the page is made from.
 
     Attributes
@@ -188,7 +190,7 @@ class Panel:
     best_only: ClassVar[bool] = False
     draws: ClassVar[tuple[Draw, ...]] = ()
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PageSource) -> None:
         self.source = source
 
     @property
@@ -262,7 +264,7 @@ class FigurePanel(TemplatedFigure):
     @property
     def applies(self) -> bool:
         """Whether the results have what the figure shows."""
-        with suppress(Missing):
+        with suppress(NothingToDraw):
             return bool(self.payload)
         return False
 
@@ -292,13 +294,13 @@ class RunPanel(TemplatedFigure):
 
     notes: ClassVar[bool] = True
 
-    def title(self, run: Run) -> str:
+    def title(self, run: RunRecord) -> str:
         """Return what one sees of a run, in a sentence that is computed from the data."""
         return type(self).words(run)
 
-    def figure(self, run: Run) -> go.Figure | None:
+    def figure(self, run: RunRecord) -> go.Figure | None:
         """Return the figure of a run; None if it does not have what the figure shows."""
-        with suppress(Missing):
+        with suppress(NothingToDraw):
             return self.draws[0](self.results, run.name, run.seed)
         return None
 
@@ -309,7 +311,7 @@ class RunPanel(TemplatedFigure):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The title and the figure of each of `Source.runs`."""
+        """The title and the figure of each of `PageSource.runs`."""
         made = [(self.title(run), self.figure(run)) for run in self.source.runs]
         runs = [
             {"title": keep_units(title), "figure": None if figure is None else figure_json(figure)}

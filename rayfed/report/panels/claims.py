@@ -1,4 +1,4 @@
-"""Which claims of a published study hold, as ``rayfed reproduce`` found."""
+"""Claims of a published study, as ``rayfed reproduce`` found them to hold or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which classes final models know, and which they do not."""
+"""Accuracy of final models by class."""
 
 from __future__ import annotations
 

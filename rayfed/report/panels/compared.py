@@ -1,4 +1,4 @@
-"""What differs between the folders of a page that shows several."""
+"""Differences between the folders of a page that shows several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How losses and other columns develop, on any clock, with a target that can be moved."""
+"""Losses and other columns over any clock, with a target that can be moved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rayfed.report.figures.style import (
     x_scales,
 )
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
     X_AXES,
     Curve,
@@ -145,7 +145,7 @@ def shows_seeds(results: Results) -> bool:
     return 1 < most <= _FEW_SEEDS and len(results.names) <= _FEW_NAMES
 
 
-def ended_at_once(runs: Sequence[Run]) -> str:
+def ended_at_once(runs: Sequence[RunRecord]) -> str:
     """Return why runs ended before their first round, empty if one of them had any."""
     if not runs or any(run.status != "failed" or len(run.rounds) > 1 for run in runs):
         return ""
@@ -184,7 +184,7 @@ def add_curve(
 
 
 def add_seed(
-    figure: go.Figure, run: Run, style: LineStyle, values: Curve, worth: float, end: float
+    figure: go.Figure, run: RunRecord, style: LineStyle, values: Curve, worth: float, end: float
 ) -> None:
     """Add the faint line of one seed, below the means."""
     if ended_at_once([run]):
@@ -208,7 +208,7 @@ def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> l
     """Return the first row of each run that is as good as the target, of those that have one."""
     if target is None:
         return []
-    rows = [crossing(frame, y, target) for frame in frames if y.name in frame]
+    rows = [crossing(frame, y, target) for frame in frames]
     return [row for row in rows if row is not None]
 
 

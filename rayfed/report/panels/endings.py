@@ -1,4 +1,4 @@
-"""How the runs ended: which failed, and why."""
+"""Endings of the runs: which failed, and why."""
 
 from __future__ import annotations
 

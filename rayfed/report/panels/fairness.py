@@ -1,4 +1,4 @@
-"""How well the model serves each client, from the worst served to the best."""
+"""Service of the clients by the model, from the worst served to the best."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
@@ -22,7 +21,7 @@ from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, points, y_columns
+from rayfed.report.read.series import first_column, last_values, y_columns
 from rayfed.report.read.units import short_number
 
 MOST = 30
@@ -85,8 +84,7 @@ def final_values(
     """
     found = {}
     for name in results.names if names is None else names:
-        ends = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
-        values = np.array([end[-1] for end in ends if len(end)])
+        values = last_values([run.rounds for run in results.usable(name)], column)
         if len(values) and name not in results.failed:
             found[name] = values
     if names is not None:

@@ -1,4 +1,4 @@
-"""What the final model of a run makes of rows that it is scored on."""
+"""Predictions of the final model of a run for rows that it is scored on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import algorithm_styles, canvas, fade
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.parts import class_names
-from rayfed.report.read.results import Fit, Results, Run
+from rayfed.report.read.results import Fit, Results, RunRecord
 
 HEIGHT = 420
 HOW = {
@@ -54,7 +54,7 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     """
     run = results.run(name, seed)
     if run.fit is None:
-        raise Missing(f"the run of {name}, seed {seed}, has no fit")
+        raise NothingToDraw(f"the run of {name}, seed {seed}, has no fit")
     style = algorithm_styles(results)[name]
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
@@ -114,7 +114,7 @@ def _xy(points: Floats) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32
     return x, y
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return how well the final model of a run fits the rows that it is scored on."""
     found, name = run.fit, quoted(run.name)
     if found is None:
@@ -131,7 +131,7 @@ def title(run: Run) -> str:
     return f"{name} puts {right:,} of {_rows(run, total)} into their class"
 
 
-def _rows(run: Run, count: int) -> str:
+def _rows(run: RunRecord, count: int) -> str:
     return f"{count:,} {run.info.get('scored') or 'drawn'} rows".replace("server", "test")
 
 

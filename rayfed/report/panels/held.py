@@ -1,4 +1,4 @@
-"""Which labels clients hold."""
+"""Labels that clients hold."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import clients_down
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.read import parts, units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT = 400
 SINGLE = 60  # clients up to which each has a row
@@ -53,7 +53,7 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     counts = counted(run)
     if not len(counts):
-        raise Missing(f"the run of {name}, seed {seed}, has no record of its clients' labels")
+        raise NothingToDraw(f"the run of {name}, seed {seed}, has no record of its clients' labels")
     shares = label_shares(counts)
     scale = fade(algorithm_styles(results)[name])
     few = len(counts) <= SINGLE
@@ -67,7 +67,7 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
     return figure.update_layout(meta={"note": f"{together} {left}".strip()})
 
 
-def counted(run: Run) -> pd.DataFrame:
+def counted(run: RunRecord) -> pd.DataFrame:
     """Return the rows of each client and label, the fastest client first, without empty clients."""
     counts = parts.labels(run)
     order = [client for client in run.clients_by_speed.index if client in counts.index]
@@ -82,7 +82,7 @@ def label_shares(counts: pd.DataFrame) -> Floats:
     return shares
 
 
-def _rows(run: Run, counts: pd.DataFrame, shares: Floats) -> go.Figure:
+def _rows(run: RunRecord, counts: pd.DataFrame, shares: Floats) -> go.Figure:
     """Return a heat map with a row a client."""
     names = run.called(counts.index)
     figure = canvas(max(240, _ROW * len(counts) + 64), hovermode="closest")
@@ -126,7 +126,7 @@ def _name_labels(axis: go.layout.XAxis | go.layout.YAxis, counts: pd.DataFrame) 
     axis.update(dtick=1 if few else None, nticks=None if few else 20, tickangle=0)
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return how many labels clients hold, and how much of the rows the most common one is."""
     counts = counted(run)
     if not len(counts):

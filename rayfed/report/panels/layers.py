@@ -1,4 +1,4 @@
-"""Which layers of the model clients disagree about."""
+"""Drift by layer: where in the model clients disagree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import dots
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.style import fitted
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import quoted
@@ -35,7 +35,7 @@ def layers(results: Results) -> go.Figure:
     """
     values = parts.layers(results)
     if not len(values):
-        raise Missing("no run has the drift of its layers; set evaluate.layers")
+        raise NothingToDraw("no run has the drift of its layers; set evaluate.layers")
     columns = [values[name].dropna().to_numpy() for name in values]
     figure = dots(results, values, "%{x:.3~g}")
     axis = fitted("drift, in units of the layer's norm", columns)

@@ -1,4 +1,4 @@
-"""What slow mixing of a walk costs: rounds to a goal against relaxation time."""
+"""The cost of slow mixing of a walk: rounds to a goal against relaxation time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rayfed.report.figures.style import (
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import goal, joined, quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import crossing, history, stopped_at, y_columns
 from rayfed.report.read.settings import short_keys
 from rayfed.report.read.sweeps import differing_facts
@@ -144,7 +144,7 @@ def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
     frame = frame[np.isfinite(frame["relaxation"]) & (frame["rounds"] > 0)] if rows else frame
     if not len(frame):
         return frame
-    settings = {str(run.info.get("setting") or "") for run in results.runs_found}
+    settings = {run.setting for run in results.runs_found}
     first = {name: results.of(name)[0] for name in frame["name"]}
     kind = "label" if len(settings) > 1 else "algorithm"
     frame["series"] = [str(first[name].info.get(kind)) for name in frame["name"]]
@@ -152,10 +152,10 @@ def _points(results: Results, column: str, goal: float) -> pd.DataFrame:
     return frame.merge(pd.concat(texts), on="name")
 
 
-def _point(runs: list[Run], column: Column, goal: float) -> dict[str, Any]:
+def _point(runs: list[RunRecord], column: Column, goal: float) -> dict[str, Any]:
     """Return relaxation time and rounds of one point."""
     frames = [history(run) for run in runs]
-    at = [crossing(frame, column, goal) if column.name in frame else None for frame in frames]
+    at = [crossing(frame, column, goal) for frame in frames]
     reached = bool(at) and all(row is not None for row in at)
     ends = [frame.iloc[-1] if row is None else row for frame, row in zip(frames, at, strict=True)]
     return {
@@ -165,7 +165,7 @@ def _point(runs: list[Run], column: Column, goal: float) -> dict[str, Any]:
     }
 
 
-def _relaxation(runs: list[Run]) -> float:
+def _relaxation(runs: list[RunRecord]) -> float:
     """Return 1 / (1 - lambda_2), lambda_2 the mean over recorded rounds and seeds; NaN if unknown.
 
     A mean of 1 / (1 - lambda_2) would be infinite if a single graph is disconnected.
@@ -177,7 +177,7 @@ def _relaxation(runs: list[Run]) -> float:
     return 1 / (1 - middle) if middle < 1 else np.nan
 
 
-def _texts(runs: dict[str, Run]) -> pd.DataFrame:
+def _texts(runs: dict[str, RunRecord]) -> pd.DataFrame:
     """Describe what differs between runs of one algorithm: ``group`` and ``walk``."""
     facts = differing_facts(runs)
     keys = [str(key) for key in facts]

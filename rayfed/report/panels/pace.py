@@ -1,4 +1,4 @@
-"""Whether slow clients are served worse than fast ones."""
+"""Service of slow clients against that of fast ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import MOST_DOTS, TENTHS, fifth, tenths_across
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, y_range
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT = 380
 
@@ -47,7 +47,9 @@ def pace(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     measure, clients = served(run)
     if not len(clients):
-        raise Missing(f"the run of {name}, seed {seed}, does not say who is fast and who served")
+        raise NothingToDraw(
+            f"the run of {name}, seed {seed}, does not say who is fast and who served"
+        )
     colour = algorithm_styles(results)[name].light
     figure = canvas(HEIGHT, hovermode="closest")
     if len(clients) > MOST_DOTS:
@@ -57,7 +59,7 @@ def pace(results: Results, name: str, seed: int) -> go.Figure:
     return figure.update_yaxes(title_text=f"{measure} of the client")
 
 
-def served(run: Run) -> tuple[str, pd.DataFrame]:
+def served(run: RunRecord) -> tuple[str, pd.DataFrame]:
     """Return "accuracy", or "loss" without any, and the clients that have it, the fastest first."""
     clients = run.clients_by_speed
     measure = "accuracy" if clients["accuracy"].notna().any() else "loss"
@@ -65,7 +67,7 @@ def served(run: Run) -> tuple[str, pd.DataFrame]:
 
 
 def _add_clients(
-    figure: go.Figure, run: Run, clients: pd.DataFrame, colour: str, measure: str
+    figure: go.Figure, run: RunRecord, clients: pd.DataFrame, colour: str, measure: str
 ) -> None:
     speeds, values = clients["speed_s"].to_numpy(), clients[measure].to_numpy()
     names = [[name] for name in run.called(clients.index)]
@@ -91,7 +93,7 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
     tenths_across(figure, len(values))
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return how the slowest fifth of the clients is served, and the others."""
     measure, clients = served(run)
     if len(clients) < 2:

@@ -1,4 +1,4 @@
-"""Who took part: against the data that clients hold, and in which rounds."""
+"""Participation of clients: against the data that they hold, and by rounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rayfed.report.figures import marks
 from rayfed.report.figures.clients import (
     MOST_DOTS,
     TENTHS,
-    clients_down,
+    clients_over_rounds,
     fifth,
     tenths,
     tenths_across,
@@ -22,7 +22,7 @@ from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT = 400
 _BANDS, _COLUMNS = 40, 100  # cells of the heat map
@@ -82,7 +82,7 @@ def _by_tenths(shares: pd.DataFrame, colour: str) -> go.Figure:
     return figure.update_yaxes(title_text="share (%)", rangemode="tozero")
 
 
-def client_shares(run: Run) -> pd.DataFrame:
+def client_shares(run: RunRecord) -> pd.DataFrame:
     """Return each client's share of data and of used updates, 0 to 1, the fastest first."""
     clients = run.clients_by_speed
     clients = clients[clients["samples"].notna() & clients["used"].notna()]
@@ -121,25 +121,19 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     share, round_edges = _used_share(run, clients, bands, columns)
     single = bands == len(clients)
     figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
-    marks.mark(
-        figure, "heatmap", "density",
-        ("client %{customdata}" if single else "clients around %{y:.0f} %")
-        + ", round %{x:.0f}: took part in %{z:.3~g} %",
-        z=np.round(100 * share, 3), x=(round_edges[:-1] + round_edges[1:] - 1) / 2,
-        y=np.arange(bands) if single else (np.arange(bands) + 0.5) * 100 / bands,
-        customdata=[[client] * columns for client in run.called(clients.index)] if single else None,
+    clients_over_rounds(
+        figure, "density", np.round(100 * share, 3), (round_edges[:-1] + round_edges[1:] - 1) / 2,
+        run.called(clients.index), "%{x:.0f}: took part in %{z:.3~g} %", zmin=0,
+        zmax=100 * float(share.max()) or 1.0, xgap=1 if columns <= 40 else 0,
         colorscale=fade(algorithm_styles(results)[name]), colorbar=colorbar("took part (%)"),
-        zmin=0, zmax=100 * float(share.max()) or 1.0, xgap=1 if columns <= 40 else 0, ygap=1,
         showscale=not set(np.unique(share)) <= {0.0, 1.0},
     )  # fmt: skip
-    figure.update_xaxes(title_text="round", showgrid=False)
-    clients_down(figure, run.called(clients.index), bands)
     note = "" if single else f"{len(clients):,} clients are drawn in {bands} bands of equal speed."
     return figure.update_layout(meta={"note": note})
 
 
 def _used_share(
-    run: Run, clients: pd.DataFrame, bands: int, columns: int
+    run: RunRecord, clients: pd.DataFrame, bands: int, columns: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of client-rounds that were used in each cell, and the rounds' edges."""
     last = int(run.events["round"].max())
@@ -167,7 +161,9 @@ def _add_diagonal(figure: go.Figure, top: float) -> None:
     )  # fmt: skip
 
 
-def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str, run: Run) -> None:
+def _add_dots(
+    figure: go.Figure, part: str, shares: pd.DataFrame, colour: str, run: RunRecord
+) -> None:
     columns = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
     pairs = zip(run.called(shares.index), np.round(columns, 5).tolist(), strict=True)
     slow = part == "slowest"
@@ -181,7 +177,7 @@ def _add_dots(figure: go.Figure, part: str, shares: pd.DataFrame, colour: str, r
     )  # fmt: skip
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return what the slowest fifth of the clients gave against what they hold."""
     shares = client_shares(run)
     if not len(shares) or shares["used"].sum() == 0:
@@ -196,7 +192,7 @@ def title(run: Run) -> str:
     )
 
 
-def rounds_title(run: Run) -> str:
+def rounds_title(run: RunRecord) -> str:
     """Return how often clients took part, from the rarest to the most frequent.
 
     Only clients that are recorded are counted.

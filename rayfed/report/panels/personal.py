@@ -1,4 +1,4 @@
-"""What clients gain from models of their own: at the end client by client, and over the rounds."""
+"""Gains of clients by models of their own: at the end, and over the rounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import clients_down
+from rayfed.report.figures.clients import clients_over_rounds
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     NAMED,
@@ -29,7 +29,7 @@ from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import personal as own_models
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import thin
 from rayfed.report.read.units import short_number
 
@@ -187,25 +187,18 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     values = own_models.over_rounds(run)
     values = values.iloc[thin(np.arange(len(values)), columns)]
     bands = min(_BANDS, values.shape[1]) if values.shape[1] > SINGLE else values.shape[1]
-    single = bands == values.shape[1]
     groups = np.array_split(np.arange(values.shape[1]), bands)
     cells = np.array([np.nanmean(values.to_numpy(float)[:, rows], axis=1) for rows in groups])
     figure = canvas(max(240, 15 * bands + 64) if bands <= NAMED else 400, hovermode="closest")
     known = cells[np.isfinite(cells)]
     log = measure == "loss" and spans_decades([known])
-    marks.mark(
-        figure, "heatmap", "own",
-        ("client %{customdata}" if single else "clients around %{y:.0f} %")
-        + f", round %{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}",
-        z=_rounded(np.log10(cells) if log else cells), x=values.index.tolist(), ygap=1,
-        y=list(range(bands)) if single else [100 * (k + 0.5) / bands for k in range(bands)],
-        customdata=[[str(c)] * len(values) for c in run.called(values.columns)] if single else None,
-        text=_rounded(cells) if log else None, colorscale=fade(style),
+    clients_over_rounds(
+        figure, "own", _rounded(np.log10(cells) if log else cells), values.index.tolist(),
+        run.called(values.columns), f"%{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}",
+        "worst served", text=_rounded(cells) if log else None, colorscale=fade(style),
         colorbar=colorbar(f"{measure} of its own model")
         | (powers(known.min(), known.max()) if log else {}),
     )  # fmt: skip
-    figure.update_xaxes(title_text="round", showgrid=False)
-    clients_down(figure, run.called(values.columns), bands, "worst served")
     return figure
 
 
@@ -213,14 +206,14 @@ def _rounded(cells: Floats) -> list[list[float | None]]:
     return [[short_number(v, 3) for v in row] for row in cells]
 
 
-def _run_with_models(results: Results, name: str, seed: int) -> Run:
+def _run_with_models(results: Results, name: str, seed: int) -> RunRecord:
     run = results.run(name, seed)
     if not len(run.personal):
         raise ValueError(f"{run.name}, seed {run.seed}, has no models of the clients' own")
     return run
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return how many clients their own models serve better, and how the worst served fares."""
     values, measure, name = own_models.ends(run), own_models.measure(run), quoted(run.name)
     total = f"{len(values):,} client{'s' * (len(values) != 1)}"
@@ -246,7 +239,7 @@ def _worst(values: Floats, measure: str) -> tuple[str, str]:
     return "the worst-served tenth", units.number(float(tenth.mean()))
 
 
-def how(run: Run) -> str:
+def how(run: RunRecord) -> str:
     """Return how to read the figure of the last values."""
     measure, many = own_models.measure(run), len(own_models.ends(run)) > SINGLE
     if own_models.distances(run) is None:
@@ -274,14 +267,14 @@ def how(run: Run) -> str:
     return text
 
 
-def note(run: Run) -> str:
+def note(run: RunRecord) -> str:
     """Return how many clients were never asked, empty if all were."""
     values = own_models.ends(run)
     never = int((~values["asked"]).sum())
     return f"{never:,} of {len(values):,} clients were never asked." if never else ""
 
 
-def rounds_title(run: Run) -> str:
+def rounds_title(run: RunRecord) -> str:
     """Return how good own models were at first and at last, on average and at worst."""
     measure, values = own_models.measure(run), own_models.over_rounds(run)
     ends = [values.iloc[place].to_numpy(float) for place in (0, -1)]
@@ -303,7 +296,7 @@ class PersonalPanel(Panel):
     draws = (personal, personal_over_rounds)
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RunRecord]:
         """Those of the shown runs that have models of the clients' own and did not fail."""
         runs = [run for run in self.source.runs if len(run.personal) and run.status != "failed"]
         return [run for run in runs if len(own_models.ends(run))]
@@ -320,7 +313,7 @@ class PersonalPanel(Panel):
         first = next((k for k, run in enumerate(self.runs) if run.name in rivals), 0)
         return {"runs": [self._run(run) for run in self.runs], "first": first}
 
-    def _run(self, run: Run) -> dict[str, Any]:
+    def _run(self, run: RunRecord) -> dict[str, Any]:
         rounds = int(np.clip(MOST_CELLS // (len(self.runs) * MOST_ROWS), 10, 100))
         titles = {"personal": title(run), "personal-rounds": rounds_title(run)}
         over_rounds = personal_over_rounds(self.results, run.name, run.seed, rounds)

@@ -1,4 +1,4 @@
-"""Where the machine's time went, of studies that were run with ``--profile``."""
+"""Wall-clock time of the machine, of studies that were run with ``--profile``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 import plotly.graph_objects as go
 
 from rayfed.report.figures.dots import dots
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import profiles, units
@@ -37,7 +37,7 @@ def profile(results: Results) -> go.Figure:
     """
     values = profiles.steps(results)
     if not len(values):
-        raise Missing("no run was profiled; run the study with --profile")
+        raise NothingToDraw("no run was profiled; run the study with --profile")
     figure = dots(results, values, "%{x:.3~g} ms")
     most = 1.05 * float(values.max().max()) or 1.0
     figure.update_xaxes(title_text="wall-clock time of a round (ms)", range=[-0.01 * most, most])

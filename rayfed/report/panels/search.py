@@ -1,4 +1,4 @@
-"""What a search found: its trials, what they chose, and which keys mattered."""
+"""Trials of a search: what they reached and chose, and which keys mattered."""
 
 from __future__ import annotations
 

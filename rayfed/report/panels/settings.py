@@ -1,4 +1,4 @@
-"""What exactly was run: clients, versions, settings, every run, and the scenario."""
+"""Provenance: clients, versions, settings, every run, and the scenario."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat
 
 
@@ -46,7 +46,7 @@ def _flat(settings: Mapping[str, Any]) -> list[str]:
     return [f"{k}={v}" for k, v in values if v is not None and k.rpartition(".")[2] != "label"]
 
 
-def _row(run: Run) -> list[str]:
+def _row(run: RunRecord) -> list[str]:
     last = run.rounds.iloc[-1] if len(run.rounds) else None
     return [
         run.name,

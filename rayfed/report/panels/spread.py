@@ -1,4 +1,4 @@
-"""How the times of rounds, and the staleness of replies, are spread."""
+"""Distributions of the times of rounds, and of the staleness of replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
@@ -77,7 +77,7 @@ def staleness(results: Results) -> go.Figure:
     """
     values = values_of(results, lambda usage: usage.staleness)
     if not values:
-        raise Missing("no reply has a staleness: all algorithms of this study have rounds")
+        raise NothingToDraw("no reply has a staleness: all algorithms of this study have rounds")
     title = "staleness (updates of the model meanwhile)"
     hover = "%{y:.0f} % are at most %{x:.0f} updates old"
     return _rising(results, values, False, hover, title, "the replies")

@@ -1,4 +1,4 @@
-"""What became of the points of a sweep over one or two numbers."""
+"""Sweeps over one or two numbers: the last values at their points."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import first_column, stopped_at, y_columns
-from rayfed.report.read.sweeps import Sweep
+from rayfed.report.read.sweeps import SweptPoints
 
 HEIGHT = 360
 _ROW = 44  # pixels of a row of cells
@@ -41,14 +41,14 @@ _TEXTS = 12  # most points across whose numbers can be read
 SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
 
 
-def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
+def sweep_line(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
     """Draw the last values of all algorithms over the one key that was swept.
 
     Parameters
     ----------
     results : Results
         A result folder.
-    sweep : Sweep
+    sweep : SweptPoints
         What `sweeps.find` returned; it must have one key.
     column : str
         A column of the rounds.
@@ -79,7 +79,7 @@ def sweep_line(results: Results, sweep: Sweep, column: str) -> go.Figure:
 
 
 def sweep_map(
-    results: Results, sweep: Sweep, series: str, column: str, scale: tuple[float, float, bool]
+    results: Results, sweep: SweptPoints, series: str, column: str, scale: tuple[float, float, bool]
 ) -> go.Figure:
     """Draw the last values of one algorithm over the two keys that were swept.
 
@@ -87,7 +87,7 @@ def sweep_map(
     ----------
     results : Results
         A result folder.
-    sweep : Sweep
+    sweep : SweptPoints
         What `sweeps.find` returned.
     series : str
         The algorithm.
@@ -155,7 +155,7 @@ def sweep(results: Results, column: str | None = None, series: str | None = None
     return drawn[swept.series.index(series) if series and len(drawn) > 1 else 0]
 
 
-def sweep_figures(results: Results, sweep: Sweep, column: str) -> list[go.Figure]:
+def sweep_figures(results: Results, sweep: SweptPoints, column: str) -> list[go.Figure]:
     """Return the figures of a sweep: one of lines, or a map for each algorithm."""
     if len(sweep.keys) == 1:
         return [sweep_line(results, sweep, column)]
@@ -164,14 +164,14 @@ def sweep_figures(results: Results, sweep: Sweep, column: str) -> list[go.Figure
     return [*maps, sensitivity(results, sweep, column)]
 
 
-def sensitivity(results: Results, sweep: Sweep, column: str) -> go.Figure:
+def sensitivity(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
     """Draw what each key does to the last values while all others stay at their best.
 
     Parameters
     ----------
     results : Results
         A result folder.
-    sweep : Sweep
+    sweep : SweptPoints
         What `sweeps.find` returned.
     column : str
         A column of the rounds.
@@ -215,7 +215,7 @@ def along(
     return known[(known[others] == best[others]).all(axis=1)]
 
 
-def colour_scale(results: Results, sweep: Sweep, column: str) -> tuple[float, float, bool]:
+def colour_scale(results: Results, sweep: SweptPoints, column: str) -> tuple[float, float, bool]:
     """Return the scale of the colours of all maps: least, largest, and whether logarithmic."""
     ends = sweep.values(results, column)["value"].dropna().to_numpy()
     if not len(ends):
@@ -223,7 +223,7 @@ def colour_scale(results: Results, sweep: Sweep, column: str) -> tuple[float, fl
     return float(ends.min()), float(ends.max()), spans_decades([ends])
 
 
-def series_styles(results: Results, sweep: Sweep) -> dict[str, LineStyle]:
+def series_styles(results: Results, sweep: SweptPoints) -> dict[str, LineStyle]:
     """Return how each algorithm of a sweep is drawn: as the first of its points elsewhere."""
     styles = algorithm_styles(results)
     return {s: styles[name] for s, name in zip(sweep.series, sweep.firsts, strict=True)}
@@ -258,7 +258,7 @@ def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> 
     marks.texts(figure, "failed", *at, ["failed"] * len(failed), font, cliponaxis=None)
 
 
-def title(results: Results, sweep: Sweep, column: str) -> str:
+def title(results: Results, sweep: SweptPoints, column: str) -> str:
     """Return at which point of a sweep the last value was best, or came soonest."""
     ends = sweep.values(results, column)
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
@@ -280,7 +280,7 @@ def title(results: Results, sweep: Sweep, column: str) -> str:
     return text + (f"; {failed} of {len(ends)} points failed" if failed else "")
 
 
-def _soonest(sweep: Sweep, rows: pd.DataFrame, aim: str, count: int) -> str:
+def _soonest(sweep: SweptPoints, rows: pd.DataFrame, aim: str, count: int) -> str:
     """Return where a goal took the fewest rounds, and where the most; rows are in that order."""
     if not len(rows):
         return f"No point of the sweep reached {aim}"
@@ -295,7 +295,7 @@ def _soonest(sweep: Sweep, rows: pd.DataFrame, aim: str, count: int) -> str:
     return text + (f"; {missed} of {count} points did not reach it" if missed else "")
 
 
-def _point(sweep: Sweep, row: pd.Series) -> str:
+def _point(sweep: SweptPoints, row: pd.Series) -> str:
     pairs = zip(sweep.titles, sweep.keys, strict=True)
     return " and ".join(f"{name} {units.setting(row[key])}" for name, key in pairs)
 
@@ -309,7 +309,7 @@ class SweepPanel(Panel):
     draws = (sweep,)
 
     @cached_property
-    def sweep(self) -> Sweep | None:
+    def sweep(self) -> SweptPoints | None:
         """The sweep; None where nothing was swept."""
         return sweeps.find(self.results)
 

@@ -1,4 +1,4 @@
-"""What the clients of a run did over simulated time, and the history of each."""
+"""Timelines: what the clients of a run did over simulated time, and the history of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scal
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import X_AXES
 from rayfed.report.read.units import short_number
 
@@ -48,7 +48,7 @@ _NOTABLE = 0.005  # least share of waiting that is worth a word
 
 
 @dataclass(frozen=True)
-class Clock:
+class RoundClock:
     """The rounds of a run and the unit that they are drawn in.
 
     Parameters
@@ -72,7 +72,7 @@ class Clock:
         return float(self.rounds["end"].max()) if len(self.rounds) else 1.0
 
 
-def round_clock(run: Run, last: int | None = None) -> Clock:
+def round_clock(run: RunRecord, last: int | None = None) -> RoundClock:
     """Return the clock of a run up to a round."""
     rounds = run.rounds[run.rounds["round"] > 0]
     ends = rounds["time_s"].to_numpy(float)
@@ -82,10 +82,10 @@ def round_clock(run: Run, last: int | None = None) -> Clock:
     ).join(rounds[["participants", "late", "dropped"]].reset_index(drop=True))
     frame = frame if last is None else frame[frame["round"] <= last]
     chosen = scale(X_AXES["time_s"], float(frame["end"].max()) if len(frame) else 1.0)
-    return Clock(frame, chosen["worth"], chosen["unit"], chosen["title"])
+    return RoundClock(frame, chosen["worth"], chosen["unit"], chosen["title"])
 
 
-def canvas_with_rounds(height: int, clock: Clock) -> go.Figure:
+def canvas_with_rounds(height: int, clock: RoundClock) -> go.Figure:
     """Return a canvas with the server's rounds as a strip above the plot."""
     figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
     inside = height - MARGINS
@@ -104,7 +104,7 @@ def canvas_with_rounds(height: int, clock: Clock) -> go.Figure:
     return figure
 
 
-def _strip(figure: go.Figure, clock: Clock, most: int = 400) -> None:
+def _strip(figure: go.Figure, clock: RoundClock, most: int = 400) -> None:
     """Add one block a round, in two greys by turns; many rounds are taken together."""
     rounds = clock.rounds
     step = max(1, -(-len(rounds) // most))
@@ -157,7 +157,7 @@ def gaps(taken: pd.DataFrame, clients: pd.Index, end: float) -> pd.DataFrame:
 
 
 def waiting_intervals(
-    run: Run, events: pd.DataFrame, clients: pd.Index, rounds: pd.DataFrame
+    run: RunRecord, events: pd.DataFrame, clients: pd.Index, rounds: pd.DataFrame
 ) -> pd.DataFrame:
     """Return when clients were there without computing, and why.
 
@@ -166,7 +166,7 @@ def waiting_intervals(
 
     Parameters
     ----------
-    run : Run
+    run : RunRecord
         Says when clients were away.
     events : DataFrame
         Its events, or the first of them.
@@ -202,7 +202,7 @@ def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     return free[free["end_s"] > free["start_s"]]
 
 
-def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
+def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     """Draw shares of clients in bands of equal speed rank and steps of time.
 
     The more of a band's clients are there the greyer it is; over it lies, the stronger the more,
@@ -210,10 +210,10 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
 
     Parameters
     ----------
-    run : Run
+    run : RunRecord
         Its events and, where recorded, when clients were away.
     clients : DataFrame
-        Its `Run.clients_by_speed`.
+        Its `RunRecord.clients_by_speed`.
     colour : str
         The algorithm's colour.
     """
@@ -259,7 +259,7 @@ def density(run: Run, clients: pd.DataFrame, colour: str) -> go.Figure:
     return figure
 
 
-def _density_hover(run: Run, unit: str) -> str:
+def _density_hover(run: RunRecord, unit: str) -> str:
     away = "<br>%{customdata[2]:.3~g} % are away" if run.away is not None else ""
     return (
         f"the clients around the %{{y:.0f}} % fastest at %{{x:.4~g}} {unit}<br>"
@@ -268,12 +268,12 @@ def _density_hover(run: Run, unit: str) -> str:
     )
 
 
-def away_share(run: Run, rank: pd.Series, edges: Floats, bands: int) -> Floats:
+def away_share(run: RunRecord, rank: pd.Series, edges: Floats, bands: int) -> Floats:
     """Return the share of clients that are away in each cell, (bands, times), percent.
 
     Parameters
     ----------
-    run : Run
+    run : RunRecord
         A run.
     rank : Series of int
         The band of each client, by client.
@@ -345,7 +345,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     return figure
 
 
-def _bars(run: Run, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
+def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
     events = run.events.assign(status=run.events["status"].astype(str))
     last = _last_round(run, events, clients.index, most)
     clock = round_clock(run, last)
@@ -383,7 +383,7 @@ def _set_rows(figure: go.Figure, clients: list[int | str]) -> None:
     )
 
 
-def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
+def _last_round(run: RunRecord, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
     """Return the last of as many whole rounds from the start as fit into so many bars."""
     rounds = round_clock(run).rounds
     waiting = waiting_intervals(run, events, clients, rounds)
@@ -395,8 +395,8 @@ def _last_round(run: Run, events: pd.DataFrame, clients: pd.Index, most: int) ->
 
 
 def _add_bars(
-    figure: go.Figure, part: str, events: pd.DataFrame, row: pd.Series, clock: Clock, colour: str,
-    run: Run,
+    figure: go.Figure, part: str, events: pd.DataFrame, row: pd.Series, clock: RoundClock,
+    colour: str, run: RunRecord,
 ) -> None:  # fmt: skip
     start, end = events["start_s"].to_numpy(float), events["end_s"].to_numpy(float)
     times = np.column_stack([start, end, events["compute_s"].to_numpy(float)]) / clock.worth
@@ -410,7 +410,7 @@ def _add_bars(
     )  # fmt: skip
 
 
-def _named(customdata: np.ndarray, run: Run) -> np.ndarray:
+def _named(customdata: np.ndarray, run: RunRecord) -> np.ndarray:
     """Return what hovers show, with the names of clients in the first column if they have any."""
     if not run.client_names:
         return customdata
@@ -432,7 +432,7 @@ def _hover(part: str, unit: str) -> str:
     )
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return how long a round took and how much of it clients waited for the slowest."""
     if not len(run.events) or len(run.rounds) < 2:
         return "What the clients did was not recorded for this run"
@@ -450,7 +450,7 @@ def title(run: Run) -> str:
     return text + (f"; {' and '.join(parts)}" if parts else "")
 
 
-def waiting_share(run: Run) -> float:
+def waiting_share(run: RunRecord) -> float:
     """Return the share of a round that clients who answered spent waiting for its end, 0 to 1."""
     used = run.events[run.events["status"].astype(str) == "used"]
     last = used.groupby(["round", "client"], as_index=False)["end_s"].max()
@@ -461,7 +461,7 @@ def waiting_share(run: Run) -> float:
     return float(np.nansum(end - last["end_s"].to_numpy(float))) / total if total > 0 else math.nan
 
 
-def with_labels(run: Run) -> pd.DataFrame:
+def with_labels(run: RunRecord) -> pd.DataFrame:
     """Return the clients, fastest first, with the number of their commonest label and its share."""
     clients, counts = run.clients_by_speed, parts.labels(run)
     if not len(counts):
@@ -499,7 +499,7 @@ class TimelinePanel(RunPanel):
     words = staticmethod(title)
     clickable = True
 
-    def figure(self, run: Run) -> go.Figure:
+    def figure(self, run: RunRecord) -> go.Figure:
         """Return `figures.timeline` with this run's share of the bars."""
         bars = int(np.clip(EVERY_BAR // len(self.source.runs), 200, 1500))
         return timeline(self.results, run.name, run.seed, bars)
@@ -530,7 +530,7 @@ class TimelinePanel(RunPanel):
         return list(dict.fromkeys(str(run.seed) for run in self.source.runs))
 
     @property
-    def first(self) -> Run:
+    def first(self) -> RunRecord:
         """The run that is shown first."""
         return self.source.runs[self.source.first_run]
 

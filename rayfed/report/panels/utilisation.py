@@ -1,4 +1,4 @@
-"""What the clients' time went into: of each algorithm, and of each client of a run."""
+"""Shares of the clients' time: of each algorithm, and of each client of a run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import WORDS, by_name, tenths
+from rayfed.report.figures.clients import WORDS, tenths
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.usage import STATES
 
 MOST_ROWS = 60  # clients beyond this are taken together
@@ -48,7 +48,7 @@ def utilisation(results: Results) -> go.Figure:
     """
     shares = algorithm_shares(results)
     if not len(shares):
-        raise Missing("no run recorded what its clients did")
+        raise NothingToDraw("no run recorded what its clients did")
     styles = algorithm_styles(results)
     figure = canvas(_MARGINS + (_ROW + 4) * len(shares), barmode="stack", bargap=0.3)
     names = [plain(str(name)) for name in shares.index]
@@ -60,7 +60,7 @@ def utilisation(results: Results) -> go.Figure:
 
 def algorithm_shares(results: Results) -> pd.DataFrame:
     """Return the share of the clients' time in each state, a row for each algorithm that has it."""
-    shares = by_name(results, lambda usage: usage.shares)
+    shares = results.means(lambda run: run.usage.shares).T
     return shares.reindex(columns=list(STATES)) if len(shares) else shares
 
 
@@ -110,7 +110,7 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
     return figure
 
 
-def _never_asked(run: Run) -> str:
+def _never_asked(run: RunRecord) -> str:
     """Return how many clients have no bar, where the run says how many there are."""
     count = ((run.info.get("scenario") or {}).get("clients") or {}).get("count")
     never = int(count or 0) - run.events["client"].nunique()
@@ -164,7 +164,7 @@ def title(results: Results) -> str:
     return f"With {quoted(first)} {text}" + (f"; they computed {joined(rest)}" if rest else "")
 
 
-def clients_title(run: Run) -> str:
+def clients_title(run: RunRecord) -> str:
     """Return who computed most and least of the time of a run."""
     seconds = run.usage.activity
     if seconds is None:

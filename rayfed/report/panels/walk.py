@@ -1,4 +1,4 @@
-"""Where the servers walked: the walk step by step, visits against the long run, and mixing."""
+"""Walks of the servers: step by step, visits against the long run, and mixing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import thin
 from rayfed.report.read.units import count, number, short_number
 from rayfed.report.read.walked import Walked
@@ -39,12 +39,12 @@ MOST_STEPS = 400_000  # numbers of the steps of all walks together
 MOST_DISTANCES = 150_000  # distances of clients' own models of all walks together
 
 
-def model_distances(run: Run, steps: Steps, most: int) -> ModelDistances | None:
+def model_distances(run: RunRecord, steps: Steps, most: int) -> ModelDistances | None:
     """Return how far clients' own models are from the server's at the steps of a walk.
 
     Parameters
     ----------
-    run : Run
+    run : RunRecord
         A run whose server walked.
     steps : mapping
         What `walk.walk_steps` returned.
@@ -104,7 +104,7 @@ def _newest(rounds: npt.NDArray[Any], steps: Steps) -> npt.NDArray[Any]:
     return np.asarray(np.maximum(0, np.searchsorted(rounds, steps["round"], side="right") - 1))
 
 
-def _first_asked(run: Run) -> pd.Series:
+def _first_asked(run: RunRecord) -> pd.Series:
     """Return the round in which each client that was ever asked was asked first."""
     if not len(run.events):
         return pd.Series(dtype=float)
@@ -147,7 +147,7 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
     return figure
 
 
-def walk_steps(run: Run, most: int = MOST_NUMBERS) -> Steps:
+def walk_steps(run: RunRecord, most: int = MOST_NUMBERS) -> Steps:
     """Return what every recorded round of a walk shows, in few numbers; thinned to about `most`.
 
     Returns
@@ -215,7 +215,7 @@ def step_traces(
 
 
 def walk_canvas(
-    run: Run, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
+    run: RunRecord, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
 ) -> go.Figure:
     """Return the figure of a walk whose traces `step_traces` fills."""
     recorded = _walk_of(run)
@@ -243,7 +243,7 @@ def walk_canvas(
 
 
 def _add_clients(
-    figure: go.Figure, run: Run, style: LineStyle, distances: ModelDistances | None
+    figure: go.Figure, run: RunRecord, style: LineStyle, distances: ModelDistances | None
 ) -> None:
     """Add a dot for each client, filled by how far its own model is from the server's."""
     clients = _walk_of(run).clients
@@ -350,7 +350,7 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     return figure
 
 
-def _walk_of(run: Run) -> Walked:
+def _walk_of(run: RunRecord) -> Walked:
     if run.walk is None:
         raise ValueError(f"the server of {run.name}, seed {run.seed}, did not walk")
     return run.walk
@@ -411,13 +411,13 @@ def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:
     return shared["paths"].place(path)
 
 
-def positions(run: Run) -> pd.Series:
+def positions(run: RunRecord) -> pd.Series:
     """Return the server's position, indexed by round from 1."""
     rows = run.rounds[(run.rounds["round"] > 0) & (run.rounds["position"] >= 0)]
     return rows.set_index("round")["position"].astype(int)
 
 
-def disconnected(run: Run) -> tuple[int, int]:
+def disconnected(run: RunRecord) -> tuple[int, int]:
     """Return in how many rounds the graph was not connected, and in how many it was repaired.
 
     Both are 0 if that was not recorded.
@@ -428,7 +428,7 @@ def disconnected(run: Run) -> tuple[int, int]:
     return int((rows["connected"] == 0).sum()), int((rows["repaired"] == 1).sum())
 
 
-def visit_counts(run: Run) -> pd.DataFrame:
+def visit_counts(run: RunRecord) -> pd.DataFrame:
     """Return visits and stationary probability of each client, the most likely first.
 
     Returns
@@ -452,7 +452,7 @@ def visit_counts(run: Run) -> pd.DataFrame:
     return ordered.sort_values(["close", "often"], kind="stable")[["visits", "share", "law"]]
 
 
-def misplaced(run: Run) -> float:
+def misplaced(run: RunRecord) -> float:
     """Return the total variation distance between visits and stationary law, 0 to 1.
 
     NaN if the law is unknown.
@@ -461,7 +461,7 @@ def misplaced(run: Run) -> float:
     return float((frame["share"] - frame["law"]).abs().sum(skipna=False) / 2)
 
 
-def title(run: Run) -> str:
+def title(run: RunRecord) -> str:
     """Return how many clients the server of a run visited, and how many it asked at a time."""
     visited, name = positions(run), quoted(run.name)
     total = int(run.info.get("clients") or len(run.clients))
@@ -474,7 +474,7 @@ def title(run: Run) -> str:
     )
 
 
-def note(run: Run, steps: int) -> str:
+def note(run: RunRecord, steps: int) -> str:
     """Return what of a walk is not drawn, and how often its graph was not connected."""
     assert run.walk is not None
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
@@ -485,7 +485,7 @@ def note(run: Run, steps: int) -> str:
     return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
 
 
-def _apart(run: Run, rounds: int) -> str:
+def _apart(run: RunRecord, rounds: int) -> str:
     """Return in how many rounds the graph was not connected, empty if in none."""
     apart, repaired = disconnected(run)
     if not apart:
@@ -495,7 +495,7 @@ def _apart(run: Run, rounds: int) -> str:
     return f"The graph was not connected in {apart:,} of {rounds:,} rounds; {text}."
 
 
-def visits_title(run: Run) -> str:
+def visits_title(run: RunRecord) -> str:
     """Return who was visited most and least, and how far that is from the long run."""
     counts = visit_counts(run)["visits"]
     most, least = int(counts.max()), int(counts.min())
@@ -512,7 +512,7 @@ def visits_title(run: Run) -> str:
     return f"{text}; {units.share(elsewhere)} of the visits would lie elsewhere in the long run"
 
 
-def eigenvalues_title(run: Run) -> str:
+def eigenvalues_title(run: RunRecord) -> str:
     """Return in how many moves the walk forgets where it began."""
     assert run.walk is not None
     known = run.walk.lambda_2[run.walk.graph]
@@ -546,7 +546,7 @@ class WalkPanel(Panel):
     trail = TRAIL
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RunRecord]:
         """Those of the shown runs whose servers walked."""
         return [run for run in self.source.runs if run.walk is not None]
 
@@ -567,7 +567,7 @@ class WalkPanel(Panel):
         walks = [self._walk(run, shared) for run in self.runs]
         return {"walks": walks, "shared": {name: unique.values for name, unique in shared.items()}}
 
-    def _walk(self, run: Run, shared: Mapping[str, Unique]) -> dict[str, Any]:
+    def _walk(self, run: RunRecord, shared: Mapping[str, Unique]) -> dict[str, Any]:
         assert run.walk is not None
         steps = walk_steps(run, MOST_STEPS // len(self.runs))
         distances = model_distances(run, steps, MOST_DISTANCES // len(self.runs))

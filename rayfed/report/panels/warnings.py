@@ -1,4 +1,4 @@
-"""What runs warn of, such as steps that the theory of a method does not cover, and which do."""
+"""Warnings of runs, such as steps that the theory of a method does not cover."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import joined, listed, quoted
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 MOST_SHOWN = 5  # warnings beyond these are folded away
 
 
 def warnings(results: Results) -> Iterator[tuple[str, str]]:
     """Yield who warns, as algorithms with their seeds, and of what; the same warning once."""
-    warning: dict[str, list[Run]] = {}
+    warning: dict[str, list[RunRecord]] = {}
     for run in results.runs_found:
         for text in dict.fromkeys(run.info.get("warnings") or []):
             warning.setdefault(str(text).removeprefix(f"{run.label}: "), []).append(run)
@@ -23,7 +23,7 @@ def warnings(results: Results) -> Iterator[tuple[str, str]]:
         yield ("all runs" if len(runs) == len(results.runs_found) > 1 else _who(runs)), text
 
 
-def _who(runs: Sequence[Run]) -> str:
+def _who(runs: Sequence[RunRecord]) -> str:
     """Return runs as a sentence names them: by algorithm, with the seeds of each."""
     seeds: dict[str, list[str]] = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""What was done in vain, and what energy computing took."""
+"""Work in vain, and the energy of computing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import by_name
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import Missing
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import Axis
 from rayfed.report.read.usage import FAILED
 
@@ -51,7 +50,7 @@ def waste(results: Results) -> go.Figure:
     """
     computing, sent = computing_by_status(results), bytes_wasted(results)
     if not len(computing):
-        raise Missing("no run recorded what its clients did")
+        raise NothingToDraw("no run recorded what its clients did")
     shares = 100 * computing.div(computing.sum(axis=1).replace(0.0, np.nan), axis=0).fillna(0.0)
     figure = _rows(list(map(str, computing.index)))
     y = np.arange(len(computing), dtype=np.float64) - 0.2
@@ -100,7 +99,7 @@ def energy(results: Results) -> go.Figure:
     """
     joules = energy_by_status(results)
     if not len(joules):
-        raise Missing("no run knows the power of its clients; give a delay trace with watts")
+        raise NothingToDraw("no run knows the power of its clients; give a delay trace with watts")
     figure = _rows(list(map(str, joules.index)), 38)
     whole = joules.sum(axis=1).to_numpy(float)
     unit, worth = _ENERGY.unit(float(whole.max()))
@@ -124,14 +123,19 @@ def energy(results: Results) -> go.Figure:
     return figure
 
 
+def _asked(run: RunRecord) -> bool:
+    """Whether it is known what the clients of a run did, and compared."""
+    return run.usage.shares is not None
+
+
 def computing_by_status(results: Results) -> pd.DataFrame:
     """Return seconds of computing by what became of the work, a row an algorithm, means."""
-    return by_name(results, lambda usage: None if usage.shares is None else usage.computing)
+    return results.means(lambda run: run.usage.computing if _asked(run) else None).T
 
 
 def energy_by_status(results: Results) -> pd.DataFrame:
     """Return joules of computing by what became of the work, a row an algorithm, means."""
-    return by_name(results, lambda usage: None if usage.shares is None else usage.energy)
+    return results.means(lambda run: run.usage.energy if _asked(run) else None).T
 
 
 def bytes_wasted(results: Results) -> pd.DataFrame:

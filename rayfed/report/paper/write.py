@@ -25,7 +25,7 @@ TABLES = ("table-costs", "table-finals")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PaperItem:
     """One figure or table.
 
     Parameters
@@ -40,7 +40,7 @@ class Wanted:
     options: Mapping[str, Any]
 
     @classmethod
-    def parse(cls, text: str) -> Wanted:
+    def parse(cls, text: str) -> PaperItem:
         """Read ``kind`` or ``kind:option=value,option=value``, such as ``convergence:x=time_s``.
 
         Raises
@@ -85,7 +85,8 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     folder : Path
         Where to; it is made.
     what : iterable of str
-        Figures and tables, see `Wanted.parse`. If empty: all for which the results have something.
+        Figures and tables, see `PaperItem.parse`. If empty: all for which the results have
+        something.
 
     Returns
     -------
@@ -99,8 +100,8 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     RayfedError
         If a library or a browser is missing, or files cannot be written.
     """
-    asked = [Wanted.parse(text) for text in what]
-    wanted = asked or [Wanted(kind, {}) for kind in (*TABLES, *kinds())]
+    asked = [PaperItem.parse(text) for text in what]
+    wanted = asked or [PaperItem(kind, {}) for kind in (*TABLES, *kinds())]
     tables: dict[Path, str] = {}
     sheets: list[tuple[Sheet, Path]] = []
     for each in wanted:
@@ -128,7 +129,7 @@ def _make(folder: Path) -> None:
         raise RayfedError(f"{folder}: cannot be written ({why})") from error
 
 
-def _columns(results: Results, wanted: Wanted) -> list[TextColumn]:
+def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
     """Return the columns of a table, the names of the algorithms first."""
     y, target = wanted.options.get("y"), wanted.options.get("target")
     known = list(map(str, results.rounds.select_dtypes("number")))
@@ -141,7 +142,7 @@ def _columns(results: Results, wanted: Wanted) -> list[TextColumn]:
     return [names, *kept]
 
 
-def _sheets(results: Results, wanted: Wanted, folder: Path) -> list[tuple[Sheet, Path]]:
+def _sheets(results: Results, wanted: PaperItem, folder: Path) -> list[tuple[Sheet, Path]]:
     """Return a figure in every width, with a path for every format."""
     drawn = figure(results, wanted.kind, wanted.options)
     if not drawn.data:

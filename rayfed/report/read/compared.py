@@ -1,4 +1,4 @@
-"""What differs between result folders, and what tells their runs apart."""
+"""Differences between result folders, which tell their runs apart."""
 
 from __future__ import annotations
 
@@ -73,18 +73,21 @@ def own_facts(info: Mapping[str, Any]) -> dict[str, Any]:
     return flat({key: value for key, value in held.items() if key not in ("label", "grid")})
 
 
-def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys that do not hold the same in all of several settings.
+def unequal(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys that do not hold the same in all of several settings."""
+    keys = dict.fromkeys(key for held in facts for key in held)
+    return [key for key in keys if len({str(held.get(key)) for held in facts}) > 1]
 
-    Of a plug-in whose name differs only the name is given.
+
+def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys that are `unequal`; of a plug-in whose name is, only the name.
 
     Examples
     --------
     >>> differing([{"a": 1, "d.name": "x", "d.s": 1}, {"a": 1, "d.name": "y"}])
     ['d.name']
     """
-    keys = dict.fromkeys(key for held in facts for key in held)
-    found = [key for key in keys if len({str(held.get(key)) for held in facts}) > 1]
+    found = unequal(facts)
     named = {key.removesuffix("name") for key in found if key.endswith(".name")}
     return [key for key in found if key.endswith(".name") or not key.startswith(tuple(named))]
 

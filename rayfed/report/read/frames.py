@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rayfed.report.read.profiles import of_run
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 FRAMES = ("rounds", "events", "clients", "personal", "activity", "profile")
 _FIRST_COLUMNS = ("label", "seed", "setting")
@@ -26,7 +26,7 @@ def frame(results: Results, what: str) -> pd.DataFrame:
     frames, derived = [], {"activity": _activity, "profile": _profile}
     for run in results.runs_found:
         found = derived[what](run) if what in derived else getattr(run, what).copy()
-        about: tuple[Any, ...] = (run.label, run.seed, str(run.info.get("setting") or ""))
+        about: tuple[Any, ...] = (run.label, run.seed, run.setting)
         for place, (column, value) in enumerate(zip(_FIRST_COLUMNS, about, strict=True)):
             if len(found.columns) and column not in found:
                 found.insert(place, column, value)
@@ -34,11 +34,11 @@ def frame(results: Results, what: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _activity(run: Run) -> pd.DataFrame:
+def _activity(run: RunRecord) -> pd.DataFrame:
     found = run.usage.activity
     return pd.DataFrame() if found is None else found.reset_index()
 
 
-def _profile(run: Run) -> pd.DataFrame:
+def _profile(run: RunRecord) -> pd.DataFrame:
     found = of_run(run)
     return pd.DataFrame() if found is None else found.to_frame().T

@@ -18,7 +18,7 @@ from rayfed.report.read.compared import (
     shown,
     text,
 )
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 
 def joined(parts: Sequence[Results]) -> Results:
@@ -162,9 +162,9 @@ def _study(parts: Sequence[Results], folders: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _run(run: Run, label: str, study: Mapping[str, str]) -> Run:
+def _run(run: RunRecord, label: str, study: Mapping[str, str]) -> RunRecord:
     """Return a run under its name on the common page; what it records of a search is left out."""
-    own = str(run.info.get("setting") or "")
+    own = run.setting
     info = {key: value for key, value in run.info.items() if key != "trial"}
     info |= {"study": study, "setting": ", ".join(filter(None, (label, own)))}
     if not label:

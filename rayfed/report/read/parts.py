@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 LAYER_DRIFT = "layer_drift."
 """What the names of columns of ``rounds`` begin with that hold the drift of a layer."""
@@ -19,21 +19,15 @@ def layers(results: Results) -> pd.DataFrame:
     DataFrame
         Indexed by layer in the order of the model, one column per algorithm that has any.
     """
-    means = {}
-    for name in results.names:
-        ends = [_last(run) for run in results.usable(name)]
-        known = [end for end in ends if end.notna().any()]
-        if known:
-            means[name] = pd.concat(known, axis=1).mean(axis=1)
-    return pd.DataFrame(means)
+    return results.means(_last)
 
 
-def _last(run: Run) -> pd.Series:
-    """Return the last row of a run with any drift, by layer."""
+def _last(run: RunRecord) -> pd.Series | None:
+    """Return the last row of a run with any drift, by layer; None if there is none."""
     frame = run.rounds.filter(regex=f"^{LAYER_DRIFT}".replace(".", r"\."))
     frame = frame.rename(columns=lambda column: str(column).removeprefix(LAYER_DRIFT))
     recorded = frame.dropna(how="all")
-    return recorded.iloc[-1] if len(recorded) else pd.Series(dtype=float)
+    return recorded.iloc[-1] if len(recorded) else None
 
 
 def classes(results: Results) -> pd.DataFrame:
@@ -45,16 +39,10 @@ def classes(results: Results) -> pd.DataFrame:
         Indexed by the name of the class, one column per algorithm with a picture of its classes;
         NaN for a class that has no drawn rows.
     """
-    means = {}
-    for name in results.names:
-        runs = [_of_classes(run) for run in results.usable(name)]
-        known = [shares for shares in runs if shares is not None]
-        if known:
-            means[name] = pd.concat(known, axis=1).mean(axis=1)
-    return pd.DataFrame(means)
+    return results.means(_of_classes)
 
 
-def _of_classes(run: Run) -> pd.Series | None:
+def _of_classes(run: RunRecord) -> pd.Series | None:
     """Return the share of each class that a run's final model puts into it, if it has classes."""
     if run.fit is None or run.fit.kind != "classes":
         return None
@@ -64,13 +52,13 @@ def _of_classes(run: Run) -> pd.Series | None:
     return pd.Series(shares, index=class_names(run, len(rows)))
 
 
-def class_names(run: Run, number: int) -> list[str]:
+def class_names(run: RunRecord, number: int) -> list[str]:
     """Return what the data call the classes of a run, or their numbers."""
     named = [str(label) for label in run.info.get("classes") or ()]
     return named if len(named) == number else [str(k) for k in range(number)]
 
 
-def labels(run: Run) -> pd.DataFrame:
+def labels(run: RunRecord) -> pd.DataFrame:
     """Return the training rows of each client and class, from ``labels.npz``.
 
     Returns

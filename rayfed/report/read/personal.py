@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 
-def distances(run: Run) -> pd.DataFrame | None:
+def distances(run: RunRecord) -> pd.DataFrame | None:
     """Return the distances of the clients' models from the global one.
 
     Returns
@@ -31,13 +31,13 @@ def without_global(results: Results) -> frozenset[str]:
     )
 
 
-def measure(run: Run) -> str:
+def measure(run: RunRecord) -> str:
     """Return the measure of comparisons: "accuracy" if any is recorded, else "loss"."""
     known = run.personal["personal_accuracy"].notna().any()
     return "accuracy" if known else "loss"
 
 
-def over_rounds(run: Run) -> pd.DataFrame:
+def over_rounds(run: RunRecord) -> pd.DataFrame:
     """Return the `measure` of each client's model.
 
     Returns
@@ -50,7 +50,7 @@ def over_rounds(run: Run) -> pd.DataFrame:
     return run.personal.pivot(index="round", columns="client", values=column)[ends(run).index]
 
 
-def ends(run: Run) -> pd.DataFrame:
+def ends(run: RunRecord) -> pd.DataFrame:
     """Return the final measure of each client's model, and of the shared model at the client.
 
     Returns
@@ -72,7 +72,7 @@ def ends(run: Run) -> pd.DataFrame:
     return frame.sort_values("own", ascending=kind == "accuracy", kind="stable")
 
 
-def whole(run: Run) -> float | None:
+def whole(run: RunRecord) -> float | None:
     """Return the last `measure` of the global model as a whole, None if there is none."""
     column = measure(run)
     if distances(run) is None or column not in run.rounds:
@@ -81,7 +81,7 @@ def whole(run: Run) -> float | None:
     return float(known.iloc[-1]) if len(known) else None
 
 
-def gains(run: Run) -> tuple[int, int, int]:
+def gains(run: RunRecord) -> tuple[int, int, int]:
     """Return for how many clients their model is better than the shared one, worse, and equal.
 
     Accuracies within half a point count as equal, and losses within 1 % of the shared model's.

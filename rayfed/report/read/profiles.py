@@ -1,17 +1,17 @@
-"""Where the wall-clock time of rounds went, as recorded in ``profile.json``."""
+"""Profiles: where the wall-clock time of rounds went, as in ``profile.json``."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from rayfed.core.files import read_json
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 COMPUTING, MEAN_ACTOR = "computing", "mean actor"
 TOTAL = "round"
 
 
-def of_run(run: Run) -> pd.Series | None:
+def of_run(run: RunRecord) -> pd.Series | None:
     """Return the milliseconds that each step of a run's rounds took on average.
 
     Returns

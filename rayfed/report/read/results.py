@@ -21,13 +21,13 @@ from rayfed.core.announced import read_tables, run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.files import read_arrays, read_json, reading
+from rayfed.core.files import read_json
 from rayfed.core.parquet import columns_in
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.settings import has_cases, short_names, tried
 from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
-from rayfed.report.read.walked import Walked
+from rayfed.report.read.walked import Walked, arrays
 from rayfed.study.scenario.yamlfile import read_text
 
 MANY = 8
@@ -68,7 +68,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Held:
+class LabelCounts:
     """The labels that clients hold, as in ``labels.npz``.
 
     Parameters
@@ -84,7 +84,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """One run: an algorithm under one seed.
 
     Parameters
@@ -103,7 +103,7 @@ class Run:
         happens at the end of a run.
     fit : Fit, optional
         Predictions of the final model for some rows; None if there is no picture of it.
-    held : Held, optional
+    held : LabelCounts, optional
         Labels of the clients; None if targets are numbers, or they were not counted.
     walk : Walked, optional
         The walk of its server; None if there is none, or the run has not ended.
@@ -121,7 +121,7 @@ class Run:
     clients: pd.DataFrame
     away: pd.DataFrame | None = None
     fit: Fit | None = None
-    held: Held | None = None
+    held: LabelCounts | None = None
     walk: Walked | None = None
     personal: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -146,6 +146,11 @@ class Run:
     def label(self) -> str:
         """The label of its algorithm."""
         return str(self.info["label"])
+
+    @property
+    def setting(self) -> str:
+        """The name of its setting in a grid, its case or its trial; empty without."""
+        return _setting(self.info.get("setting"))
 
     @property
     def seed(self) -> int:
@@ -179,7 +184,7 @@ class Results:
     ----------
     folder : Path
         The result folder of the study.
-    runs_found : tuple of Run
+    runs_found : tuple of RunRecord
         In the order of the algorithms in the scenario, then by setting and seed.
     scenario : str
         The text of ``scenario.yaml``, empty if there is none.
@@ -188,7 +193,7 @@ class Results:
     """
 
     folder: Path
-    runs_found: tuple[Run, ...]
+    runs_found: tuple[RunRecord, ...]
     scenario: str = ""
     compared: Compared | None = None
 
@@ -257,11 +262,11 @@ class Results:
         # The same label in several folders is what these are compared by.
         return labels if swept and self.compared is None else {}
 
-    def of(self, name: str) -> list[Run]:
+    def of(self, name: str) -> list[RunRecord]:
         """Return the runs of an algorithm by seed."""
         return [run for run in self.runs_found if run.name == name]
 
-    def run(self, name: str, seed: int) -> Run:
+    def run(self, name: str, seed: int) -> RunRecord:
         """Return the run of an algorithm with one seed."""
         return next(run for run in self.of(name) if run.seed == seed)
 
@@ -273,7 +278,7 @@ class Results:
         )
 
     @cached_property
-    def damaged(self) -> tuple[Run, ...]:
+    def damaged(self) -> tuple[RunRecord, ...]:
         """The runs that are not as they were written; they count as failed."""
         return tuple(run for run in self.runs_found if run.info.get("damaged"))
 
@@ -283,10 +288,19 @@ class Results:
         left_out = self.baselines | self.failed
         return tuple(name for name in self.names if name not in left_out) or self.names
 
-    def usable(self, name: str) -> list[Run]:
+    def usable(self, name: str) -> list[RunRecord]:
         """Return the runs that means are taken over: those that did not fail, or all if all did."""
         runs = [run for run in self.of(name) if len(run.rounds)]
         return [run for run in runs if run.status != "failed"] or runs
+
+    def means(self, what: Callable[[RunRecord], pd.Series | None]) -> pd.DataFrame:
+        """Return means over seeds of what runs have, a column for each algorithm that has any."""
+        found = {}
+        for name in self.names:
+            known = [values for run in self.usable(name) if (values := what(run)) is not None]
+            if known:
+                found[name] = pd.concat(known, axis=1).mean(axis=1)
+        return pd.DataFrame(found)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -311,25 +325,9 @@ class Results:
         return any("in_flight" in run.rounds for run in self.runs_found)
 
     @cached_property
-    def events(self) -> pd.DataFrame:
-        """Events of all runs, one row per client and Ask, with ``name`` and ``seed``."""
-        return self._joined("events")
-
-    @cached_property
     def clients(self) -> pd.DataFrame:
         """Clients of all runs, one row per client that took part, with ``name`` and ``seed``."""
         return self._joined("clients")
-
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """Runs with name, label, algorithm, baseline, seed, status, reason, rounds, wall_s."""
-        keys = ("label", "algorithm", "status", "stopped_by", "reason", "rounds", "wall_s", "host")
-        rows = [
-            {"name": run.name, "seed": run.seed, "baseline": run.baseline}
-            | {key: run.info.get(key) for key in keys}
-            for run in self.runs_found
-        ]
-        return pd.DataFrame(rows)
 
     def _joined(self, what: str) -> pd.DataFrame:
         frames = [
@@ -340,7 +338,7 @@ class Results:
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
+def _read_run(folder: Path, info: dict[str, Any], name: str) -> RunRecord:
     """Read one run; of a damaged one nothing but what it was, as a failed run."""
     if not info.get("damaged"):
         try:
@@ -351,7 +349,7 @@ def _read_run(folder: Path, info: dict[str, Any], name: str) -> Run:
         except _UNREADABLE as error:
             info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
     empty = pd.DataFrame()
-    return Run(folder, info, name, rounds=empty, events=empty, clients=empty)
+    return RunRecord(folder, info, name, rounds=empty, events=empty, clients=empty)
 
 
 def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
@@ -359,7 +357,7 @@ def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
     return info | {"status": "failed", "reason": reason, "damaged": True}
 
 
-def _sound_run(folder: Path, info: dict[str, Any], name: str) -> Run:
+def _sound_run(folder: Path, info: dict[str, Any], name: str) -> RunRecord:
     """Read what a run has announced; of one that goes on its tables alone."""
     rounds, events, personal = read_tables(folder, ("rounds", "events", "personal"), info)
 
@@ -367,7 +365,7 @@ def _sound_run(folder: Path, info: dict[str, Any], name: str) -> Run:
         return folder / output if _has_output(info, output) else folder / "none"
 
     away = _frame(_table(output("away.parquet")), ["client", "start_s"])
-    return Run(
+    return RunRecord(
         folder,
         info,
         name,
@@ -375,8 +373,8 @@ def _sound_run(folder: Path, info: dict[str, Any], name: str) -> Run:
         events=_frame(events, ["round", "ask", "client"]),
         clients=_frame(_table(output("clients.parquet")), ["client"]),
         away=away if "client" in away else None,
-        fit=_fit(output("fit.npz")),
-        held=_held(output("labels.npz")),
+        fit=_values(output("fit.npz"), Fit, "the fit of a run"),
+        held=_values(output("labels.npz"), LabelCounts, "the labels of clients"),
         walk=Walked.read(output("walk.npz")),
         personal=_frame(personal, ["round", "client"]),
         columns=columns_in(rounds.schema) if rounds is not None else {},
@@ -398,23 +396,9 @@ def _better_by_name(column: str) -> Better | None:
     return "lower" if column.endswith(("loss", "loss_gap")) else None
 
 
-def _fit(path: Path) -> Fit | None:
-    """Read the fit, which is written at the end of a run."""
-    if not path.is_file():
-        return None
-    with reading(path, "the fit of a run"):
-        held = read_arrays(path)
-        kind, text, square = held["kind"].item(), held["text"].item(), held["square"].item()
-        return Fit(kind, text, square, held["points"], held["curve"], held["counts"])
-
-
-def _held(path: Path) -> Held | None:
-    """Read the labels, which are counted at the end of a study."""
-    if not path.is_file():
-        return None
-    with reading(path, "the labels of clients"):
-        held = read_arrays(path)
-        return Held(held["clients"], held["counts"])
+def _values(path: Path, kind: type[_T], what: str) -> _T | None:
+    """Return what is written at the end of a run; None if it is not there."""
+    return kind(**arrays(path, kind, what)) if path.is_file() else None  # type: ignore[arg-type]
 
 
 def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
@@ -501,7 +485,7 @@ def _by_value(name: str) -> list[str | float]:
     return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
-def _order(runs: list[Run]) -> dict[str, int]:
+def _order(runs: list[RunRecord]) -> dict[str, int]:
     """Return the index of each label among the algorithms of the scenario."""
     scenario: Any = next((run.info["scenario"] for run in runs if run.info.get("scenario")), {})
     listed = scenario.get("algorithms") if isinstance(scenario, dict) else None

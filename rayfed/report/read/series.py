@@ -13,7 +13,7 @@ import pandas as pd
 from rayfed.core.arrays import Bools, Floats
 from rayfed.core.columns import Column
 from rayfed.report.read.parts import LAYER_DRIFT
-from rayfed.report.read.results import Results, Run
+from rayfed.report.read.results import Results, RunRecord
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -58,7 +58,7 @@ _DIGITS = 6  # of a target, at most
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS, "position"}
 
 
-def history(run: Run) -> pd.DataFrame:
+def history(run: RunRecord) -> pd.DataFrame:
     """Return the rounds of a run with the clocks as totals since the start.
 
     Returns
@@ -131,6 +131,11 @@ def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
     return xs[kept], ys[kept]
 
 
+def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
+    """Return the last evaluated value of each run that has any, (n,)."""
+    return np.array([values[-1] for _, values in _known(frames, "round", y)], np.float64)
+
+
 @dataclass(frozen=True)
 class Curve:
     """A mean over seeds with its band of one standard deviation, all (n,) arrays."""
@@ -187,6 +192,8 @@ def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
 
 def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
     """Return the first row of a `history` that is as good as the target, None if there is none."""
+    if y.name not in frame:
+        return None
     good = _good(frame, y, target)
     return frame.iloc[int(np.argmax(good))] if good.any() else None
 
@@ -250,8 +257,8 @@ def default_target(results: Results, y: str = "loss") -> float | None:
         frames = [history(run) for run in results.usable(name)]
         mean = curve(frames, "round", y).mean
         if len(mean) > 1:
-            last = [sign * values[-1] for _, values in _known(frames, "round", y)]
-            step, end = sign * float(mean[-1] - mean[0]), sign * float(min(last))
+            worst = float((sign * last_values(frames, y)).min())
+            step, end = sign * float(mean[-1] - mean[0]), sign * worst
             progress.append((step, end, sign * float(mean[0])))
     best = max((step for step, _, _ in progress), default=0.0)
     counted = [(end, start) for step, end, start in progress if step > 0 and step >= best / 2]
@@ -280,11 +287,10 @@ def leaders(results: Results, y: str) -> tuple[str, ...]:
 
 def _end(results: Results, name: str, y: str) -> float:
     """Return the mean last value, less where it is better; infinity if there is none."""
-    known = _known([run.rounds for run in results.usable(name)], "round", y)
-    if not known or name in results.failed:
+    known = last_values([run.rounds for run in results.usable(name)], y)
+    if not len(known) or name in results.failed:
         return float("inf")
-    sign = -1.0 if results.column(y).better == "higher" else 1.0
-    return sign * float(np.mean([values[-1] for _, values in known]))
+    return (-1.0 if results.column(y).better == "higher" else 1.0) * float(known.mean())
 
 
 def stopped_at(results: Results, column: str) -> float | None:

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rayfed.report.read.results import Results, Run
-from rayfed.report.read.series import crossing, history, points, stopped_at
-from rayfed.report.read.settings import flat, short_keys
+from rayfed.report.read.compared import own_facts, scenario_facts, unequal
+from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.series import crossing, history, last_values, stopped_at
+from rayfed.report.read.settings import short_keys
 
-_NO_SETTING = {"algorithms", "grid", "name", "description", "seeds", "executor", "checkpoint"}
 _LEAST = {1: 3, 2: 4}  # points below which a sweep by one key, or by two, is no sweep
 _FILLED = 0.7  # share of the cells of a map that must have been run
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweptPoints:
     """Points of one algorithm, or of several that share the settings of a grid.
 
     Parameters
@@ -64,13 +64,13 @@ class Sweep:
         return self.points.assign(value=ends, failed=failed)
 
 
-def find(results: Results) -> Sweep | None:
+def find(results: Results) -> SweptPoints | None:
     """Return what a study swept, None unless it is one number or two.
 
     Points are the settings of a grid, which all algorithms share; without a grid, the algorithms
     of the same kind whose own settings differ.
     """
-    settings = {str(run.info.get("setting") or "") for run in results.runs_found}
+    settings = {run.setting for run in results.runs_found}
     return _of_grid(results) if len(settings) > 1 else _of_algorithms(results)
 
 
@@ -78,21 +78,20 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
     """Return the mean last value, or the mean rounds to a goal if every seed got there."""
     frames = [history(run) for run in results.usable(name)]
     if goal is not None:
-        at = [crossing(f, results.column(column), goal) for f in frames if column in f]
+        at = [crossing(frame, results.column(column), goal) for frame in frames]
         there = [float(row["round"]) for row in at if row is not None]
         return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
-    ends = [points(frame, "round", column)[1] for frame in frames]
-    last = [float(values[-1]) for values in ends if len(values)]
-    return float(np.mean(last)) if last else float("nan")
+    last = last_values(frames, column)
+    return float(last.mean()) if len(last) else float("nan")
 
 
-def _of_grid(results: Results) -> Sweep | None:
+def _of_grid(results: Results) -> SweptPoints | None:
     """Return the sweep of a grid: its keys are what differs between settings of one label."""
     first = {run.name: run for run in reversed(results.runs_found)}
     by_label: dict[str, dict[str, dict[str, Any]]] = {}
     for label in dict.fromkeys(run.label for run in first.values()):
-        mine = {_setting(run): _facts(run) for run in first.values() if run.label == label}
-        keys = _differing(mine)
+        mine = {run.setting: _facts(run) for run in first.values() if run.label == label}
+        keys = unequal([*mine.values()])
         by_label[label] = {
             name: {key: facts.get(key) for key in keys} for name, facts in mine.items()
         }
@@ -103,19 +102,23 @@ def _of_grid(results: Results) -> Sweep | None:
     rows = [
         {"series": run.label, "name": name, **shared[setting], **by_label[run.label][setting]}
         for name, run in ((name, first[name]) for name in results.names)
-        for setting in (_setting(run),)
+        for setting in (run.setting,)
     ]
     return _sweep(pd.DataFrame(rows))
 
 
-def _of_algorithms(results: Results) -> Sweep | None:
+def _of_algorithms(results: Results) -> SweptPoints | None:
     """Return the sweep of algorithms of one kind; the largest if there are several."""
     sweeps = []
     first = {run.name: run for run in reversed(results.runs_found)}
     kinds = dict.fromkeys(str(run.info.get("algorithm")) for run in results.runs_found)
     for kind in kinds:
-        mine = {name: _own(first[name]) for name in results.names if _kind(first[name]) == kind}
-        keys = _differing(mine)
+        mine = {
+            name: own_facts(first[name].info)
+            for name in results.names
+            if _kind(first[name]) == kind
+        }
+        keys = unequal([*mine.values()])
         rows = [
             {"series": kind, "name": name, **{key: values.get(key) for key in keys}}
             for name, values in mine.items()
@@ -126,7 +129,7 @@ def _of_algorithms(results: Results) -> Sweep | None:
     )
 
 
-def _sweep(rows: pd.DataFrame) -> Sweep | None:
+def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     """Return rows as a sweep if one or two keys differ, and both hold numbers throughout."""
     keys = [key for key in rows.columns if key not in ("series", "name")]
     keys = _unlike(rows, keys)
@@ -137,7 +140,7 @@ def _sweep(rows: pd.DataFrame) -> Sweep | None:
     if len(cells) < _LEAST[len(keys)] or len(cells) < _FILLED * room:
         return None
     rows = rows.astype(dict.fromkeys(keys, float))
-    return Sweep(tuple(keys), rows[["series", "name", *keys]])
+    return SweptPoints(tuple(keys), rows[["series", "name", *keys]])
 
 
 def _unlike(rows: pd.DataFrame, keys: list[str]) -> list[str]:
@@ -155,38 +158,21 @@ def _numeric(values: pd.Series) -> bool:
     return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
-def _differing(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the keys that do not hold the same everywhere."""
-    keys = dict.fromkeys(key for values in facts.values() for key in values)
-    return [key for key in keys if len({str(values.get(key)) for values in facts.values()}) > 1]
-
-
-def differing_facts(runs: Mapping[str, Run]) -> pd.DataFrame:
+def differing_facts(runs: Mapping[str, RunRecord]) -> pd.DataFrame:
     """Return what differs between runs: one row per run, one column per dotted key.
 
     Of keys that change together, only the first is kept.
     """
     facts = {name: _facts(run) for name, run in runs.items()}
-    keys = _differing(facts)
+    keys = unequal([*facts.values()])
     rows = pd.DataFrame({k: [facts[name].get(k) for name in runs] for k in keys}, dtype=object)
     return rows[_unlike(rows, keys)].set_axis(list(runs))
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: RunRecord) -> dict[str, Any]:
     """Return the settings of a run: its algorithm's and the rest of its scenario."""
-    scenario = run.info.get("scenario")
-    held = scenario.items() if isinstance(scenario, Mapping) else ()
-    return _own(run) | flat({key: value for key, value in held if key not in _NO_SETTING})
+    return own_facts(run.info) | scenario_facts(run.info)
 
 
-def _own(run: Run) -> dict[str, Any]:
-    settings = run.info.get("settings")
-    return flat({k: v for k, v in settings.items() if k != "label"}) if settings else {}
-
-
-def _setting(run: Run) -> str:
-    return str(run.info.get("setting") or "")
-
-
-def _kind(run: Run) -> str:
+def _kind(run: RunRecord) -> str:
     return str(run.info.get("algorithm"))

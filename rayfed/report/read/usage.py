@@ -1,4 +1,4 @@
-"""What the clients' time, computing and traffic went into, from the records of a run.
+"""Use of the clients' time, computing and traffic, from the records of a run.
 
 At any time a client is in one of five states: it computes, it communicates, it has answered and
 waits for its round to end, it is not asked, or it is away. What overlaps is settled so that their
@@ -8,7 +8,7 @@ anew leaves its late work, or its upload if that travels meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -319,9 +319,3 @@ def _download_share(usage: Usage) -> float:
         latency + (8e-6 * size / network[key] if network.get(key) else 0.0) for size, key in ways
     )
     return down / (down + up) if down + up > 0 else 0.5
-
-
-def mean_over(usages: Iterable[Usage], what: Callable[[Usage], pd.Series | None]) -> pd.Series:
-    """Return the mean over runs of a series; of those that have it, empty if none has."""
-    found = [values for values in map(what, usages) if values is not None]
-    return pd.concat(found, axis=1).mean(axis=1) if found else pd.Series(dtype=float)

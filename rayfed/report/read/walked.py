@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.files import read_arrays, reading
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def arrays(path: Path, kind: type[DataclassInstance], what: str) -> dict[str, Any]:
+    """Return what a file holds for the fields of a dataclass: arrays, and single values as such."""
+    with reading(path, what):
+        held = read_arrays(path)
+        found = {field.name: held[field.name] for field in fields(kind)}
+        return {name: value if value.ndim else value.item() for name, value in found.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +59,7 @@ class Walked:
         """Read a walk, which is written at the end of a run."""
         if not path.is_file():
             return None
-        with reading(path, "the walk of a run"):
-            held = read_arrays(path)
-            values = {field.name: held[field.name] for field in fields(cls)}
+        values = arrays(path, cls, "the walk of a run")
         values["links"] = np.searchsorted(values["clients"], values["links"])
         return cls(**values)
 

@@ -39,7 +39,7 @@ class Sampler(Protocol):
         ...
 
 
-class Points:
+class KnownPoints:
     """Proposes points that are settled beforehand, whatever comes of them.
 
     Parameters
@@ -65,7 +65,7 @@ class Points:
         """Nothing follows from it."""
 
 
-class Adaptive:
+class OptunaSampler:
     """A sampler of Optuna, with a key for each trial.
 
     A proposal follows from the seed, its number, the trials that were told and those of its batch
@@ -147,10 +147,10 @@ def sampler(sweep: Sweep, space: Space, seed: int) -> Sampler:
         other = "".join(f" {each}" for each in missing if each != "optuna")
         raise ScenarioError("sweep.sampler", f"{text}{other}, or use latin or random")
     if name in ADAPTIVE and space:
-        return Adaptive(name, space, key, sweep.batch)
+        return OptunaSampler(name, space, key, sweep.batch)
     shape = (sweep.trials if space else 1, len(space))
     if name != "latin" or not space:
-        return Points(space, key.generator().random(shape))
+        return KnownPoints(space, key.generator().random(shape))
     from scipy.stats import qmc  # imported late: it takes a second
 
-    return Points(space, qmc.LatinHypercube(d=shape[1], rng=key.generator()).random(shape[0]))
+    return KnownPoints(space, qmc.LatinHypercube(d=shape[1], rng=key.generator()).random(shape[0]))

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from rayfed.api import run
 from rayfed.report.page.report import page_of
-from rayfed.report.panels.base import Panel, Source
+from rayfed.report.panels.base import PageSource, Panel
 from rayfed.report.read.results import Results
 from rayfed.testing.checks.common import Skipped, require
 from rayfed.testing.studies import mixed
@@ -52,12 +52,12 @@ def check_place(cls: type[Panel], folder: Path) -> None:
 def check_drawn(cls: type[Panel], folder: Path) -> None:
     """Check that it is on the page of a study, where it applies, with values that JSON can hold."""
     results = Results.read(_folders().whole)
-    panel = cls(Source.of(results))
+    panel = cls(PageSource.of(results))
     if not panel.applies:
         raise Skipped("the study of this check has nothing for it")
     require(panel.render().strip(), f"{cls.name} shows nothing")
     text = json.dumps(panel.payload, allow_nan=False)
-    again = json.dumps(cls(Source.of(Results.read(_folders().whole))).payload, allow_nan=False)
+    again = json.dumps(cls(PageSource.of(Results.read(_folders().whole))).payload, allow_nan=False)
     require(text == again, f"{cls.name} is another one when it is made again")
     _on_page(cls, results)
 
@@ -68,6 +68,6 @@ def check_begun(cls: type[Panel], folder: Path) -> None:
 
 
 def _on_page(cls: type[Panel], results: Results) -> None:
-    source = Source.of(results)
+    source = PageSource.of(results)
     shown = f'"{cls.name}":' in page_of(source, [cls])
     require(shown == cls(source).applies, f"{cls.name} is not where it applies")

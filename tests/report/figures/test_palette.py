@@ -1,22 +1,34 @@
 """Colours: distinct, readable on both backgrounds, one to one between them."""
 
-import plotly.graph_objects as go
 import pytest
 
 from rayfed.report.figures.palette import (
-    CONTRAST,
     DARK,
     LIGHT,
+    OKABE_ITO,
     clear,
-    contrast,
-    dark,
     line_styles,
-    luminance,
     mix,
     to_dark,
 )
 
+CONTRAST = 4.5
 NAMES = [f"algorithm {i}" for i in range(12)]
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of ``#rrggbb`` in 0..1 (W3C, WCAG 2.2, 1.4.3)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (
+        (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours, 1 to 21 (W3C, WCAG 2.2, 1.4.3)."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_contrast_follows_the_published_formula():
@@ -24,6 +36,15 @@ def test_contrast_follows_the_published_formula():
     # #777777 on white is the well-known near miss of 4.5:1.
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
     assert luminance("#ff0000") == pytest.approx(0.2126)
+
+
+def test_colours_are_mixed_no_further_than_it_takes():
+    hues = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
+    for hue, kept in zip(hues, OKABE_ITO, strict=True):
+        for colour, ground, end in zip(kept, (LIGHT, DARK), ("#000000", "#ffffff"), strict=True):
+            steps = [mix(hue, end, step / 100) for step in range(101)]
+            ground = ground["background"]
+            assert colour == next(c for c in steps if contrast(c, ground) >= CONTRAST)
 
 
 def test_mix_goes_from_one_colour_to_the_other():
@@ -69,13 +90,3 @@ def test_baselines_are_grey_and_take_no_colour_from_the_others():
     red, green, blue = (int(with_baseline["b"].light[i : i + 2], 16) for i in (1, 3, 5))
     assert max(red, green, blue) - min(red, green, blue) < 16
     assert with_baseline["x"] == line_styles(["x"])["x"]
-
-
-def test_a_dark_figure_has_the_dark_colours():
-    styles = line_styles(["x"])
-    figure = go.Figure(layout={"paper_bgcolor": LIGHT["background"]})
-    figure.add_scatter(x=[0], y=[1], line={"color": styles["x"].light})
-    night = dark(figure, styles)
-    assert night.layout.paper_bgcolor == DARK["background"]
-    assert night.data[0].line.color == styles["x"].dark
-    assert list(night.data[0].y) == [1]

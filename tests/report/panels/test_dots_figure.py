@@ -9,7 +9,7 @@ from rayfed.problems.picture import Picture
 from rayfed.report.panels import classes as classes_panel
 from rayfed.report.panels import layers as layers_panel
 from rayfed.report.panels import profile as profile_panel
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.classes import classes
 from rayfed.report.panels.layers import layers
 from rayfed.report.panels.profile import profile
@@ -56,8 +56,8 @@ def test_drifts_are_no_choices_of_the_convergence_figure(drifting):
 def test_without_drift_there_is_no_panel(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     results = Results.read(tmp_path)
-    assert not layers_panel.LayersPanel(Source(results)).applies
-    assert not classes_panel.ClassesPanel(Source(results)).applies
+    assert not layers_panel.LayersPanel(PageSource(results)).applies
+    assert not classes_panel.ClassesPanel(PageSource(results)).applies
     with pytest.raises(ValueError, match=r"set evaluate\.layers"):
         layers(results)
 
@@ -103,12 +103,12 @@ def test_steps_have_milliseconds_of_a_round(profiled):
     figure = profile(profiled)
     assert dots(figure) == {"fedavg": expected}
     assert list(figure.layout.yaxis.categoryarray) == list(expected)
-    panel = profile_panel.ProfilePanel(Source(profiled))
+    panel = profile_panel.ProfilePanel(PageSource(profiled))
     assert panel.applies
     assert panel.title() == "A round of fedavg took 8 ms: 75 % computing and 12 % clock"
 
 
 def test_without_a_profile_there_is_no_panel(drifting):
-    assert not profile_panel.ProfilePanel(Source(drifting)).applies
+    assert not profile_panel.ProfilePanel(PageSource(drifting)).applies
     with pytest.raises(ValueError, match="run the study with --profile"):
         profile(drifting)

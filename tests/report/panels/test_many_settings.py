@@ -4,7 +4,7 @@ import pytest
 
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.convergence import convergence
 from rayfed.report.panels.headline import headline
 from rayfed.report.panels.spread import RoundTimesPanel
@@ -35,7 +35,7 @@ def test_the_best_setting_of_each_algorithm_leads(results):
 def test_the_target_separates_the_leaders_and_the_headline_tells_of_them(results):
     # a ends at 0.5 and b at 3.75; all ten would be given 6.4.
     assert default_target(results, "loss") == 3.8
-    text = headline(results, Source(results).summary)
+    text = headline(results, PageSource(results).summary)
     assert text.startswith("a (lr=5) reached loss 3.8 in 1 round, b (lr=5) in 2; in simulated time")
 
 
@@ -52,11 +52,11 @@ def test_settings_of_one_algorithm_look_alike_and_those_that_do_not_lead_are_gre
 
 
 def test_a_key_has_an_entry_for_each_algorithm(results):
-    assert [text for _, _, text in Source(results).key()] == ["a", "b"]
+    assert [text for _, _, text in PageSource(results).key()] == ["a", "b"]
 
 
 def test_comparisons_further_below_are_of_the_best(results):
-    shown = RoundTimesPanel(Source(results)).results
+    shown = RoundTimesPanel(PageSource(results)).results
     assert shown.names == ("a (lr=5)", "b (lr=5)")
     assert algorithm_styles(shown).items() <= algorithm_styles(results).items()
 

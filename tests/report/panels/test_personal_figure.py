@@ -173,7 +173,7 @@ def test_a_map_has_a_row_a_client_and_a_column_a_round(results):
     cells = personal_over_rounds(results([0, 4], **THREE), "b", 0).data[0]
     assert cells.x == (0, 4)
     assert [list(row) for row in cells.z] == [[0.2, 0.5], [0.3, 0.7], [0.1, 0.9]]
-    assert [row[0] for row in cells.customdata] == ["1", "2", "0"]
+    assert [row[0] for row in cells.customdata] == [1, 2, 0]
 
 
 def test_of_many_rounds_evenly_spaced_ones_are_drawn(results):

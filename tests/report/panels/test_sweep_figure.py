@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.sweep import (
     SweepPanel,
     colour_scale,
@@ -108,7 +108,7 @@ def test_the_title_counts_what_failed_and_names_both_algorithms(swept):
 
 def test_the_page_gets_a_map_for_each_algorithm_with_one_scale(swept):
     results, _ = swept(MAP, ("A", "B"))
-    made = SweepPanel(Source(results)).payload["loss"]
+    made = SweepPanel(PageSource(results)).payload["loss"]
     *maps, keys = made["figures"]
     scales = {(f["data"][0]["zmin"], f["data"][0]["zmax"]) for f in maps}
     assert (len(maps), scales) == (2, {(-4, 1)})

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.report.panels import spread, utilisation, waste
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.read.results import Results
 
 
@@ -126,7 +126,7 @@ def test_lines_rise_to_all_rounds_and_replies(folder):
     assert spread.staleness_title(results) == (
         "Half of the replies had a staleness of at most 1 with fedasync (nine in ten 1)"
     )
-    assert list(spread.StalenessPanel(Source(results)).names) == ["fedasync"]
+    assert list(spread.StalenessPanel(PageSource(results)).names) == ["fedasync"]
 
 
 PANELS = (
@@ -136,12 +136,12 @@ PANELS = (
 
 
 def test_old_folders_without_columns_still_have_their_panels(folder):
-    assert all(panel(Source(Results.read(folder))).applies for panel in PANELS)
+    assert all(panel(PageSource(Results.read(folder))).applies for panel in PANELS)
     for path in folder.glob("*/rounds.parquet/*.parquet"):
         pd.read_parquet(path).drop(columns="bytes_wasted", errors="ignore").to_parquet(path)
     for path in folder.glob("*/clients.parquet"):
         pd.read_parquet(path).drop(columns="watts", errors="ignore").to_parquet(path)
-    source = Source(Results.read(folder))
+    source = PageSource(Results.read(folder))
     for panel in PANELS:
         if panel is not waste.EnergyPanel:
             assert panel(source).applies
@@ -152,7 +152,7 @@ def test_old_folders_without_columns_still_have_their_panels(folder):
 def test_nothing_recorded_is_nothing_drawn(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1], time_s=[0.0, 0.0]))
     results = Results.read(tmp_path)
-    assert not any(panel(Source(results)).applies for panel in PANELS)
+    assert not any(panel(PageSource(results)).applies for panel in PANELS)
     drawn = (
         utilisation.utilisation,
         waste.waste,

@@ -7,7 +7,7 @@ import pytest
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.page.report import page
 from rayfed.report.panels import walk as panel
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.walk import TRAIL, eigenvalues, model_distances, visits, walk, walk_steps
 from rayfed.report.read.results import Results
 
@@ -147,7 +147,7 @@ def test_walks_that_are_the_same_are_on_the_page_once(results):
     results(places=LINE, distances=APART)
     results(places=LINE, label="c")
     found = results(places=2 * LINE, graphs=(PATH, OTHER), label="d")
-    data = panel.WalkPanel(Source(found)).payload
+    data = panel.WalkPanel(PageSource(found)).payload
     assert [one["path"] for one in data["walks"]] == [0, 0, 1]
     assert [one["distances"] is None for one in data["walks"]] == [False, True, True]
     assert [len(data["shared"][name]) for name in ("paths", "links", "spots")] == [2, 2, 1]

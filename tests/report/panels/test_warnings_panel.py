@@ -1,12 +1,12 @@
 """Which runs warn, and of what."""
 
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.warnings import WarningsPanel
 from rayfed.report.read.results import Results
 
 
 def panel(folder):
-    return WarningsPanel(Source.of(Results.read(folder)))
+    return WarningsPanel(PageSource.of(Results.read(folder)))
 
 
 def test_warnings_name_algorithms_and_seeds(tmp_path, run_writer, rows):

@@ -11,7 +11,7 @@ from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.gallery import figure
 from rayfed.report.paper import images
 from rayfed.report.paper.sizes import laid_out
-from rayfed.report.paper.write import Wanted, write
+from rayfed.report.paper.write import PaperItem, write
 from rayfed.report.read.results import Results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -58,7 +58,7 @@ def test_tables_divide_costs_and_final_values(results, tmp_path, drawn):
 
 
 def test_options_of_a_figure_are_values_of_yaml():
-    wanted = Wanted.parse("timeline:name=FedExP eps=1e-3,seed=2")
+    wanted = PaperItem.parse("timeline:name=FedExP eps=1e-3,seed=2")
     assert wanted.options == {"name": "FedExP eps=1e-3", "seed": 2}
     assert wanted.stem == "timeline-FedExP-eps-1e-3-2"
 

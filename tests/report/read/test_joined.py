@@ -4,7 +4,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.report.page.compare import compare
-from rayfed.report.panels.base import Source
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.compared import ComparedPanel
 from rayfed.report.panels.headline import HeadlinePanel
 from rayfed.report.read.joined import joined
@@ -55,7 +55,7 @@ def test_other_seeds_of_the_same_are_more_seeds(folder):
     both = joined([folder("a", seeds=(0, 1)), folder("b", seeds=(2, 3))])
     assert both.names == ("fedavg",)
     assert [run.seed for run in both.of("fedavg")] == [0, 1, 2, 3]
-    panel = ComparedPanel(Source.of(both))
+    panel = ComparedPanel(PageSource.of(both))
     assert (panel.title, panel.rows) == (
         "The folders differ in no setting, only in their seeds",
         [],
@@ -87,7 +87,7 @@ def test_different_problems_have_no_winner(folder):
     assert both.unlike.startswith(
         "These folders do not minimise the same function: problem.l2 is 0 in a, 0.1 in b."
     )
-    panel = HeadlinePanel(Source.of(both))
+    panel = HeadlinePanel(PageSource.of(both))
     assert panel.answer.endswith("no algorithm is the best of all.")
     assert not any(any(c.best) for c in text_columns(both, summary(both)))
     alike = joined([folder("c"), folder("d", lr=0.5, problem={"l2": 0.0, "test": 0.5})])
