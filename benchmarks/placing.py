@@ -1,4 +1,4 @@
-"""The constants of `rayfed.runs.placing`, by which `executor: auto` forecasts.
+"""The constants of `rayfed.study.forecast.placing`, by which `executor: auto` chooses.
 
 ``python -m benchmarks.placing`` prints the fastest of some measurements each: other programs on
 the machine only ever add.
@@ -80,12 +80,10 @@ def main(given: Sequence[str] | None = None) -> None:
 
     small, large = longer(SMALL), longer(LARGE)
     byte_s = (large - small) / (4 * (LARGE - SMALL))
-    print(f"EXCHANGE_S {small - byte_s * 4 * SMALL:.2g}, BYTE_S {byte_s:.2g}")
-    here = fastest(n, SMALL, 3, 2, SERIAL)[0]
-    few, many = (fastest(n, SMALL, 3, clients, SHARED)[0] for clients in (2, 12))
-    actor_s = (many - few) / 10
-    print(f"RAY_S {few - here - 2 * actor_s:.2g}, ACTOR_S {actor_s:.2g}")  # one and a driver
-    print(f"WORKER_S {fastest(n, SMALL, 3, 2, {'name': 'workers'})[0] - here:.2g}")
+    print(f"ASK_S {small - byte_s * 4 * SMALL:.2g}, BYTE_S {byte_s:.2g}")
+    here, there = (fastest(n, SMALL, 3, 2, each)[0] for each in (SERIAL, SHARED))
+    workers = fastest(n, SMALL, 3, 2, {"name": "workers"})[0]
+    print(f"WORKERS_S {workers - here:.2g}, RAY_S {there - here:.2g}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 import ray
 from ray._private import worker as ray_worker
-from ray.exceptions import RayError
 
 from rayfed.core.errors import RayfedError
 from rayfed.core.machine import private_folder
@@ -119,7 +118,7 @@ def start(address: str | None, actors: int) -> RayNode:
     Raises
     ------
     RayfedError
-        If Ray cannot be joined, or would listen on the network.
+        If Ray cannot be started or joined, or would listen on the network.
     KeyboardInterrupt
         If Ctrl-C or SIGTERM came meanwhile; whatever had been started has ended then.
     """
@@ -137,12 +136,12 @@ def start(address: str | None, actors: int) -> RayNode:
                 folder = private_folder(_LONGEST_PATH)
                 kept.callback(shutil.rmtree, folder, ignore_errors=True)
             context = _init(address, actors, folder)
-    except (ConnectionError, RayError, RuntimeError, ValueError) as error:
-        kept.close()
-        raise RayfedError(f"--address {address}: cannot join Ray: {first_line(error)}") from error
-    except BaseException:
+    except BaseException as error:
         RayNode(before, sockets, None, kept).end()
-        raise
+        if isinstance(error, RayfedError) or not isinstance(error, Exception):
+            raise
+        failed = f"--address {address}: cannot join Ray" if address else "Ray cannot be started"
+        raise RayfedError(f"{failed}: {first_line(error)}") from error
     logs = None if address else Path(context.address_info["session_dir"]) / "logs"
     node = RayNode(before, sockets, logs, kept)
     node.keep_messages()

@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,6 @@ from rayfed.runs.remote.staging import (
     Known,
     Staging,
     Stamp,
-    is_passing,
     stamp,
 )
 
@@ -126,7 +125,7 @@ class Mirror:
             raise self.owner.taken
         folder, self.passing = self.staging.folder, self.staging.passing()
         runs = {path.parent.name: stamp(path.parent) for path in sorted(folder.glob(f"*/{RUN}"))}
-        study, left_out = self._held(self._names("", without=runs)), []
+        study, left_out = self._held(self.staging.names(without=runs)), []
         self._put(study, study)
         self._delete(
             name
@@ -172,7 +171,7 @@ class Mirror:
             if attempt:
                 time.sleep(WAIT_S)
             held = self._held(lists)
-            held |= self._held(name for name in self._names(run) if name not in lists)
+            held |= self._held(name for name in self.staging.names(run) if name not in lists)
             if self._is_whole(run, held):
                 return held
         raise Unsettled(run)
@@ -187,18 +186,6 @@ class Mirror:
         # where tables were compacted, the parts of the checkpoint before are gone
         manifests = [newest] if newest.get("compacted") else [newest, before]
         return all(_has_all(held, run, manifest) for manifest in manifests)
-
-    def _names(self, inside: str, without: Container[str] = ()) -> Iterator[str]:
-        """Yield the names of files in a folder.
-
-        Rows of rounds are listed before those of other tables, which are written first, so that
-        none lacks its events.
-        """
-        for home, folders, files in os.walk(self.staging.folder / inside):
-            place = Path(home).relative_to(self.staging.folder)
-            kept = (name for name in folders if not is_passing(name) and name not in without)
-            folders[:] = sorted(kept, key=lambda name: name != "rounds.parquet")
-            yield from ((place / name).as_posix() for name in files if not is_passing(name))
 
     def _held(self, names: Iterable[str]) -> Snapshot:
         """Keep files; those that have been deleted since they were listed are left out."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from rayfed.runs.remote.mirror import Mirror
 from rayfed.runs.remote.objects import Objects, StoreError
 from rayfed.runs.remote.owner import OWNER, Owner
 from rayfed.runs.remote.owner import read as read_owner
-from rayfed.runs.remote.staging import Staging, Stamp, fetch, is_passing, stamp
+from rayfed.runs.remote.staging import Staging, Stamp, fetch, stamp
 
 Tell = Callable[[str], None]
 _FETCH_S = 600.0
@@ -183,9 +182,9 @@ def returned(folder: Path) -> Iterator[None]:
     if staging is None:
         yield
         return
-    before = _stamps(folder)
+    before = _stamps(staging)
     yield
-    changed = [name for name, stamp in _stamps(folder).items() if before.get(name) != stamp]
+    changed = [name for name, stamp in _stamps(staging).items() if before.get(name) != stamp]
     try:
         Objects(staging.url).put({name: folder / name for name in changed})
     except StoreError as error:
@@ -193,15 +192,10 @@ def returned(folder: Path) -> Iterator[None]:
         raise RayfedError(text) from error
 
 
-def _stamps(folder: Path) -> dict[str, Stamp]:
+def _stamps(staging: Staging) -> dict[str, Stamp]:
     """Return the stamps of the files outside of runs."""
-    runs = {path.parent.name for path in folder.glob("*/run.json")}
-    found = {}
-    for home, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in runs]
-        for path in (Path(home) / name for name in names if not is_passing(name)):
-            found[path.relative_to(folder).as_posix()] = stamp(path)
-    return found
+    runs = {path.parent.name for path in staging.folder.glob("*/run.json")}
+    return {name: stamp(staging.folder / name) for name in staging.names(without=runs)}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -133,6 +133,18 @@ class Staging:
         held = {"url": self.url, "copy": self.folder.name, **vars(note)}
         store.make_folder(self.home)
         store.publish_text(self.home / NOTE, json.dumps(held), durable=True)
+
+    def names(self, inside: str = "", without: Container[str] = ()) -> Iterator[str]:
+        """Yield the names of the files in a folder of the copy, without some folders in that.
+
+        Rows of rounds are listed before those of other tables, which are written first, so that
+        none lacks its events.
+        """
+        for home, folders, files in os.walk(self.folder / inside):
+            place = Path(home).relative_to(self.folder)
+            kept = (name for name in folders if not is_passing(name) and name not in without)
+            folders[:] = sorted(kept, key=lambda name: name != "rounds.parquet")
+            yield from ((place / name).as_posix() for name in files if not is_passing(name))
 
     def known(self, objects: Objects) -> Known:
         """Return what is remote, with the stamps of what was brought here."""

@@ -1,23 +1,34 @@
-"""What ``executor: auto`` chooses, and why."""
+"""What ``executor: auto`` chooses, and why: a rule by what the study takes in one process.
+
+A placement changes no result, so that a choice that is wrong costs time and nothing else.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.runs.forecast import duration
 from rayfed.runs.modules import found_by_name
-from rayfed.runs.placing import Placement, Work, forecast_s, measure, rounds_of
+from rayfed.runs.placing import Work, measure, rounds_of
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.scenario.parts import Executor
 
+Placement: TypeAlias = Literal["serial", "workers", "ray"]
+
+WORKERS_S, RAY_S = 0.6, 4.0
+"""Until workers compute, and until a driver and an actor do; measured, as all of these, on two
+cores by ``python -m benchmarks.placing``."""
+ASK_S, BYTE_S = 0.3e-3, 0.6e-9
+"""Of an Ask to an actor and back, and of each byte of a model in it."""
+STARTS, MESSAGES = 2.5, 5.0
+"""Times its start that a study, and times its message that an Ask must take to be worth it."""
 _MEASURED_S = 2.0  # after so long, what is left of the algorithms is taken for like the others
-_BETTER = 0.95  # of the time in this process: for less, nothing else is started
 
 
 @dataclass(frozen=True)
@@ -59,12 +70,78 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
         works = _measured(runs, tables)
     except Exception:  # a client half may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
-    clients = max(run.federation.clients.count for run in runs)
-    seconds = forecast_s([(rounds_of(run), works[run.label]) for run in runs], clients, cpus)
-    if not found_by_name(runs):
-        del seconds["workers"]  # they would not find a class of a notebook
-    name = _fastest(executor, runs, tables, cpus, seconds)
-    return _of(executor, name, _told(seconds, max(work.round_s for work in works.values())))
+    whole = Whole.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
+    model_bytes = max(run.training.x0.nbytes for run in runs)
+    able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
+    for name in whole.order(model_bytes):
+        if name in able and _fits(_of(executor, name, "").executor, runs, tables, cpus):
+            return _of(executor, name, whole.told(model_bytes))
+    return _of(executor, "serial", whole.told(model_bytes))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a study takes in one process.
+
+    Parameters
+    ----------
+    runs, cpus : int
+    seconds : float
+        Of all rounds of all runs.
+    clients_s : float
+        Of these, what clients compute.
+    asks : int
+        Of all rounds.
+    """
+
+    runs: int
+    cpus: int
+    seconds: float
+    clients_s: float
+    asks: int
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[int, Work]], cpus: int) -> Whole:
+        """Add up the rounds of runs, each of which is like the one that was measured."""
+        seconds = sum(rounds * work.round_s for rounds, work in runs)
+        clients_s = sum(rounds * work.clients_s for rounds, work in runs)
+        return cls(len(runs), cpus, seconds, clients_s, sum(n * work.asks for n, work in runs))
+
+    def order(self, model_bytes: int) -> list[Placement]:
+        """Return what is better than this process, the best first.
+
+        Workers are, if there are several runs and the study takes 2.5 times as long as they take to
+        start. Actors are, if it takes 2.5 times as long as Ray takes to start, clients compute at
+        least half of the time, and an Ask takes them five times as long as a message. They come
+        first where half of the CPUs, or more, would have no run.
+
+        Parameters
+        ----------
+        model_bytes : int
+            Of the largest model.
+        """
+        message_s = ASK_S + BYTE_S * model_bytes
+        workers = self.runs > 1 and self.seconds >= STARTS * WORKERS_S
+        actors = (
+            self.seconds >= STARTS * RAY_S
+            and self.clients_s >= self.seconds / 2
+            and self.clients_s >= MESSAGES * message_s * self.asks
+        )
+        better: list[Placement] = []
+        if workers:
+            better.append("workers")
+        if actors:
+            better.insert(0 if 2 * self.runs <= self.cpus else len(better), "ray")
+        return better
+
+    def told(self, model_bytes: int) -> str:
+        """Return the numbers that the order goes by."""
+        runs = "1 run takes" if self.runs == 1 else f"{self.runs} runs take"
+        return (
+            f"{runs} {duration(self.seconds)} in one process, of which clients compute "
+            f"{duration(self.clients_s)} in {self.asks} Asks with models of "
+            f"{model_bytes / 1e3:.3g} kB; {self.cpus} CPUs"
+        )
 
 
 def _of(executor: Executor, name: Placement, why: str) -> Choice:
@@ -83,29 +160,10 @@ def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Work]
     return {run.label: works.get(run.label, longest) for run in runs}
 
 
-def _fastest(
-    executor: Executor,
-    runs: Sequence[Run],
-    tables: Mapping[str, Any],
-    cpus: int,
-    seconds: Mapping[Placement, float],
-) -> Placement:
-    """Return what is fastest and fits the memory; this process if nothing is much faster."""
-    for name in sorted(seconds, key=lambda name: seconds[name]):
-        if name == "serial" or seconds[name] > _BETTER * seconds["serial"]:
-            break
-        try:
-            Cost.of(_of(executor, name, "").executor, runs, tables, cpus).check()
-        except ScenarioError:
-            continue
-        return name
-    return "serial"
-
-
-def _told(seconds: Mapping[Placement, float], round_s: float) -> str:
-    """Return forecasts in words."""
-    words = {
-        "serial": "in one process", "workers": "as whole runs in workers", "ray": "with actors"
-    }  # fmt: skip
-    parts = [f"{duration(taken)} {words[name]}" for name, taken in seconds.items()]
-    return f"a round takes {duration(round_s)} here; forecast: {', '.join(parts)}"
+def _fits(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> bool:
+    """Return whether a placement fits the memory."""
+    try:
+        Cost.of(executor, runs, tables, cpus).check()
+    except ScenarioError:
+        return False
+    return True

@@ -94,6 +94,15 @@ def test_rays_own_exit_is_an_interrupt_too(monkeypatch, ours):
     assert signal.getsignal(signal.SIGTERM) is ours
 
 
+def test_a_start_that_fails_is_a_line(monkeypatch):
+    def init(**_):
+        raise Exception("The current node timed out during startup.")  # as Ray does
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(RayfedError, match="Ray cannot be started: The current node timed out"):
+        ray_node.start(None, 1)
+
+
 def test_workers_put_first_what_is_first_here(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path / "script"), str(tmp_path / "here")])
     paths = ray_node._Paths()

@@ -1,4 +1,4 @@
-"""What ``executor: auto`` chooses: the fastest by forecast that fits, and never another result."""
+"""What ``executor: auto`` chooses: by a rule, the first that fits, and never another result."""
 
 from dataclasses import dataclass
 
@@ -35,8 +35,8 @@ def plan():
 def takes(plan, monkeypatch):
     """Returns what is chosen if a round takes so many seconds, of which clients compute a part."""
 
-    def chosen(round_s, shared_s=0.0, cpus=2, runs=plan.runs, **given):
-        work = Work(round_s, shared_s, 2, 1000)
+    def chosen(round_s, clients_s=0.0, cpus=2, runs=plan.runs, **given):
+        work = Work(round_s, clients_s, 2)
         monkeypatch.setattr(placing, "measure", lambda run, tables: work)
         return placing.choose(Executor(**given), runs, plan.tables, cpus)
 
@@ -63,23 +63,45 @@ def test_settings_of_one_of_them_stand_for_its_name(given, name):
     assert Study.parse(study.to_dict()).executor == study.executor
 
 
-def test_short_runs_stay_in_this_process(takes):
+def test_short_runs_stay_in_this_process(takes, plan):
     choice = takes(1e-3, 1e-3)
     assert choice.executor.name == "serial"
     assert choice.why == (
-        "a round takes 1 ms here; forecast: 200 ms in one process, 700 ms as whole runs in "
-        "workers, 2.1 s with actors"
+        "2 runs take 200 ms in one process, of which clients compute 200 ms in 400 Asks with "
+        "models of 0.32 kB; 2 CPUs"
     )
 
 
 def test_long_runs_go_to_workers(takes):
-    """Twice 100 s in one process, 101 s side by side."""
+    """Twice 100 s in one process."""
     assert takes(1.0, 0.9, memory_gb=2.0).executor == Executor(name="workers", memory_gb=2.0)
 
 
 def test_a_single_long_run_goes_to_actors(takes, plan):
     assert takes(1.0, 0.9, runs=plan.runs[:1]).executor.name == "ray"
     assert takes(1.0, 0.1, runs=plan.runs[:1]).executor.name == "serial"
+
+
+W, R = "workers", "ray"
+
+
+@pytest.mark.parametrize(
+    ("runs", "cpus", "seconds", "clients_s", "asks", "order"),
+    [
+        (2, 2, 1.5, 1.5, 10, [W]),  # 2.5 times 0.6 s
+        (2, 2, 1.4, 1.4, 10, []),
+        (1, 2, 9.9, 9.9, 10, []),
+        (1, 2, 10.0, 5.0, 10, [R]),  # 2.5 times 4 s
+        (1, 2, 10.0, 4.9, 10, []),
+        (1, 2, 10.0, 9.0, 2000, [R]),  # 4.5 ms an Ask; 5 times 0.3 ms and 0.6 ns for 1 MB is 4.5
+        (1, 2, 10.0, 9.0, 2001, []),
+        (2, 2, 10.0, 9.0, 10, [W, R]),
+        (2, 4, 10.0, 9.0, 10, [R, W]),  # two of four CPUs would have no run
+        (3, 4, 10.0, 9.0, 10, [W, R]),
+    ],
+)
+def test_the_rule_by_hand(runs, cpus, seconds, clients_s, asks, order):
+    assert placing.Whole(runs, cpus, seconds, clients_s, asks).order(1_000_000) == order
 
 
 def test_what_does_not_fit_is_not_taken(takes, monkeypatch):
@@ -119,7 +141,7 @@ def test_a_round_is_measured_with_one_thread_as_runs_have(plan, monkeypatch):
 
     def seen(run, tables):
         threads.update(pool["num_threads"] for pool in threadpool_info())
-        return Work(1.0, 0.9, 2, 1000)
+        return Work(1.0, 0.9, 2)
 
     monkeypatch.setattr(placing, "measure", seen)
     with threadpool_limits(2):
@@ -145,7 +167,7 @@ def test_later_algorithms_are_taken_for_the_longest(plan, monkeypatch):
 
     def measure(run, tables):
         measured.append(run.label)
-        return Work(float(len(measured)), 0.0, 1, 0)
+        return Work(float(len(measured)), 0.0, 1)
 
     monkeypatch.setattr(placing, "measure", measure)
     works = placing._measured(several.runs, several.tables)
