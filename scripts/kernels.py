@@ -33,10 +33,14 @@ from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatched
 
 NATIVE = "as it is"
 KERNELS = (
-    "Haswell", "Sandybridge", "Nehalem", "Prescott", "SkylakeX",
-    "Zen", "Cooperlake", "SapphireRapids", "Bulldozer", "Core2",
+    "Haswell", "Sandybridge", "Nehalem", "SkylakeX",
+    "Zen", "Cooperlake", "SapphireRapids", "Bulldozer",
 )  # fmt: skip
-"""Kernels of OpenBLAS for x86-64; most builds have some of them, which stand for the others."""
+"""Kernels of OpenBLAS for x86-64; most builds have some of them, which stand for the others.
+
+Prescott and Core2 are for processors without SSE4.2, on which NumPy does not start. Under them a
+client's bits depend on the clients beside it.
+"""
 _NO_FUSED = "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2"
 LOWEST = {
     "OPENBLAS_CORETYPE": "Nehalem",

@@ -25,8 +25,9 @@ _MEMORY, _ROOM = "/dev/shm", 4 * 2**30
 if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free > _ROOM:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
-settings.register_profile("fixed", derandomize=True)
-settings.register_profile("explore")
+# no deadlines: how long an example takes depends on what else the machine does
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 LONG = Path(__file__).parent / "long.json"
