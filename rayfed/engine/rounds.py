@@ -56,7 +56,7 @@ class RoundLoop(Loop):
         profile.watch(self.policy, "_reply", "adding up")
         for method in ("_select", "_corrected", "_learn"):
             profile.watch(self, method, "selection")
-        profile.watch(self, "_skew", "evaluation", whole=True)
+        profile.watch(self, "_measured", "evaluation", whole=True)
 
     def first(self) -> RunState:
         """Return the state before the first round, not yet evaluated."""
