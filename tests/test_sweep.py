@@ -333,7 +333,9 @@ def test_a_trial_that_cannot_be_read_is_no_failed_one(whole, tmp_path):
     for unknown in ("digest", "files"):  # as of a version that did not write them
         record.pop(unknown)
     (run / "run.json").write_text(json.dumps(record))
-    min((run / "rounds.parquet").iterdir()).write_bytes(b"PAR1 nothing PAR1")
+    (part,) = (run / "rounds.parquet").iterdir()
+    part.unlink()
+    part.with_name("part-000000000000.parquet").write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(RayfedError, match=r"cannot be read \(.*; no trial is chosen without it"):
         rayfed.resume(out)
     assert trials_of(out) == trials_of(whole)
