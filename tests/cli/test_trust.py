@@ -275,6 +275,7 @@ def test_a_module_of_ones_own_that_has_the_name_of_a_library_is_said(plant, tmp_
     assert f"{tmp_path / 'pandas.py'} is not taken for it, give it another name" in line
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_client_actors_take_libraries_from_where_they_are_installed(plant, tmp_path):
     scenario = own(tmp_path / "beside")

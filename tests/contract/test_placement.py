@@ -76,7 +76,7 @@ def serial(study, tmp_path_factory):
     [
         pytest.param({"clients_per_actor": 1}, marks=pytest.mark.slow),
         {"clients_per_actor": 3, "memory_gb": 1e-9},  # client state in scratch files
-        {"name": "ray"},
+        pytest.param({"name": "ray"}, marks=pytest.mark.slow),
     ],
 )
 def test_actors_give_the_bytes_of_no_actors(study, serial, tmp_path, assert_same, placed):
@@ -121,6 +121,7 @@ def arrivals(study):
     return made
 
 
+@pytest.mark.slow
 def test_actors_give_the_bytes_of_no_actors_without_rounds(arrivals, tmp_path, assert_same):
     run(arrivals | {"executor": "serial"}, out=tmp_path / "serial")
     run(arrivals | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")

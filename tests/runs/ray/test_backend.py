@@ -131,6 +131,7 @@ class Stays(FedAvg):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path, monkeypatch):
     (tmp_path / "doomed_module.py").write_text(DOOMED)
@@ -148,6 +149,7 @@ def test_drivers_that_die_or_cannot_begin_fail_their_runs_alone(mixed, tmp_path,
     assert "failed" in (tmp_path / "out" / "dies-seed3" / "log.txt").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_this_process_reads_tables_where_actors_do_until_they_end(mixed, tmp_path, monkeypatch):
     scenario = mixed(
