@@ -1,4 +1,4 @@
-"""The server half that FedAdagrad, FedAdam and FedYogi share.
+"""The server function that FedAdagrad, FedAdam and FedYogi share.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive Federated Optimization",
 ICLR 2021, https://arxiv.org/abs/2003.00295, Algorithm 2.
@@ -51,7 +51,7 @@ class Adaptive(FedAvg):
         return {"x": x0, "m": np.zeros_like(x0), "v": np.full_like(x0, start)}
 
     def round(self, state: State) -> Round:
-        """Server half: renew both moments, and divide the first by the root of the second."""
+        """Server function: renew both moments, and divide the first by the root of the second."""
         x = state["x"]
         reply = yield Ask("train", send={"x": x}, up={"delta": x.size})
         D = reply.mean["delta"]

@@ -66,7 +66,7 @@ class APFL(FedAvg):
         return {"v": x0, "alpha": np.full(1, self.alpha, dtype=x0.dtype)}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps of w_i, v_i and alpha_i; upload Delta (K, p) of w_i."""
+        """Client function: local steps of w_i, v_i and alpha_i; upload Delta (K, p) of w_i."""
         problem, solver = clients.problem, clients.solver
         assert isinstance(solver, SGD)  # `check_solver` has refused all others
         lr, xp = solver.rate(clients.round), namespace(x)

@@ -1,4 +1,4 @@
-"""What algorithms share whose server updates its model as replies arrive, without rounds."""
+"""Asynchronous algorithms: the server updates its model as replies arrive, without rounds."""
 
 from __future__ import annotations
 

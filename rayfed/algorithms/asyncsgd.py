@@ -82,11 +82,11 @@ class AsyncSGD(Asynchronous):
         return Ask("train", send={"x": state["x"]}, up={"delta": state["x"].size}, vectors=True)
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x, (p,) or (K, p); upload Delta (K, p)."""
+        """Client function: local steps from x, (p,) or (K, p); upload Delta (K, p)."""
         local = clients.solve(x)
         return Upload({"delta": x - local.x}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half: x <- x - s Delta_i; reply.mean holds s Delta_i."""
+        """Server function: x <- x - s Delta_i; reply.mean holds s Delta_i."""
         step = float(self.discount(reply.staleness).mean()) if len(reply.staleness) else 1.0
         return {"x": state["x"] - reply.mean["delta"]}, {"step": step}

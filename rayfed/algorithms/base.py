@@ -1,8 +1,8 @@
-"""What an algorithm is: hyper-parameters, a client half and a server half.
+"""Base class of algorithms: hyper-parameters, a client function and a server function.
 
-The server half is a generator. It yields an `Ask`, gets the `Reply`, as often as the pseudo-code
-of its paper does, and returns the new state and its diagnostics. It knows no clock, no files and
-no Ray; the engine, or a test, answers it.
+The server function is a generator. It yields an `Ask`, gets the `Reply`, as often as the pseudo-
+code of its paper does, and returns the new state and its diagnostics. It knows no clock, no files
+and no Ray; the engine, or a test, answers it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class CA2FL(Asynchronous):
         return Ask("train", send={"x": state["x"]}, up={"change": state["x"].size})
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x, (p,) or (K, p); upload Delta - h (K, p), keep Delta.
+        """Client function: local steps from x, (p,) or (K, p); upload Delta - h (K, p), keep Delta.
 
         Both are for the learning rate of the first version.
         """
@@ -106,7 +106,7 @@ class CA2FL(Asynchronous):
         return Upload({"change": delta - clients.state["h"]}, {"h": delta}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half: the mean change on top of the cache, which takes it up afterwards."""
+        """Server function: the mean change on top of the cache, which takes it up afterwards."""
         h, change = state["cache"], reply.mean["change"]
         step = self.server_lr * memory.scale(self.local, reply.round)
         x = state["x"] - step * (h + change)

@@ -31,7 +31,7 @@ def zeros(x0: Array, used: bool = True) -> dict[str, Array]:
 
 
 def ask(state: State, up: Mapping[str, int]) -> Ask:
-    """Return the Ask for the client half `train` from x (p,), and from c (p,) if there is one.
+    """Return the Ask for the client function `train` from x (p,), and from c (p,) if there is one.
 
     Parameters
     ----------

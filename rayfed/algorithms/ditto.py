@@ -55,7 +55,7 @@ class Ditto(FedAvg):
         return {"v": x0}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps of the global model and of the personal ones (K, p)."""
+        """Client function: local steps of the global model and of the personal ones (K, p)."""
         problem = clients.problem
 
         def pulled(v: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:

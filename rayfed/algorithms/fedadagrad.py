@@ -17,7 +17,7 @@ from rayfed.core.arrays import Array
 class FedAdagrad(Adaptive):
     """FedAvg whose server steps as Adagrad (Reddi et al. 2021).
 
-    Client half as FedAvg's. With D the mean pseudo-gradient (p,) the server steps
+    Client function as FedAvg's. With D the mean pseudo-gradient (p,) the server steps
     v <- v + D^2, x <- x - server_lr D / (sqrt(v) + tau), coordinate by coordinate.
 
     Notes

@@ -19,7 +19,7 @@ from rayfed.core.arrays import Array
 class FedAdam(Adaptive):
     """FedAvg whose server steps as Adam (Reddi et al. 2021).
 
-    Client half as FedAvg's. With D the mean pseudo-gradient (p,) the server steps
+    Client function as FedAvg's. With D the mean pseudo-gradient (p,) the server steps
     m <- beta1 m + (1 - beta1) D, v <- beta2 v + (1 - beta2) D^2,
     x <- x - server_lr m / (sqrt(v) + tau), coordinate by coordinate.
 

@@ -66,12 +66,12 @@ class FedAsync(Discounted):
         return Ask("train", send={"x": state["x"]}, up={"model": state["x"].size}, vectors=True)
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x, (p,) or (K, p); upload the local models (K, p)."""
+        """Client function: local steps from x, (p,) or (K, p); upload the local models (K, p)."""
         local = clients.solve(x)
         return Upload({"model": local.x}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half: x <- (1 - a) x + a x_i; reply.mean holds s(staleness) x_i."""
+        """Server function: x <- (1 - a) x + a x_i; reply.mean holds s(staleness) x_i."""
         x = state["x"]
         a = self.mixing * float(self.discount(reply.staleness).mean())
         return {"x": (1 - a) * x + self.mixing * reply.mean["model"]}, {"mixing": a}

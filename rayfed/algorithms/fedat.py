@@ -131,12 +131,12 @@ class FedAT(Asynchronous):
         return Ask("train", send={"x": state["x"]}, up={"delta": state["x"].size})
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta (K, p)."""
+        """Client function: local steps from x (p,); upload Delta (K, p)."""
         local = clients.solve(x)
         return Upload({"delta": x - local.x}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half: renew the model of the tier that replied, then x."""
+        """Server function: renew the model of the tier that replied, then x."""
         tier = int(self.lane(reply.ids[:1])[0])
         tiers, updates = state["tiers"].copy(), state["updates"].copy()
         tiers[tier] = reply.sent["x"] - reply.mean["delta"]

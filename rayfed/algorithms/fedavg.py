@@ -59,7 +59,7 @@ class FedAvg(Algorithm):
     server_lr: Annotated[float, Gt(0)] = 1.0
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta (K, p)."""
+        """Client function: local steps from x (p,); upload Delta (K, p)."""
         local = clients.solve(x)
         return Upload({"delta": x - local.x}, loss=local.loss)
 
@@ -69,7 +69,7 @@ class FedAvg(Algorithm):
         return 1.0
 
     def round(self, state: State) -> Round:
-        """Server half: x <- x - server_lr * mean_i Delta_i."""
+        """Server function: x <- x - server_lr * mean_i Delta_i."""
         x = state["x"]
         each = self.gradients_a_step
         reply = yield Ask("train", send={"x": x}, up={"delta": x.size}, each_step=each)

@@ -22,7 +22,7 @@ from rayfed.messages import Ask, State
 class FedAvgM(FedAvg):
     """FedAvg with momentum at the server (Hsu et al. 2019).
 
-    Client half as FedAvg's. The server keeps m (p,), zero at first, and steps
+    Client function as FedAvg's. The server keeps m (p,), zero at first, and steps
     m <- server_momentum m + mean_i Delta_i, x <- x - server_lr m.
 
     Parameters
@@ -63,7 +63,7 @@ class FedAvgM(FedAvg):
         return {"x": x0, "m": np.zeros_like(x0)}
 
     def round(self, state: State) -> Round:
-        """Server half: m <- server_momentum m + mean_i Delta_i; x <- x - server_lr m."""
+        """Server function: m <- server_momentum m + mean_i Delta_i; x <- x - server_lr m."""
         x = state["x"]
         reply = yield Ask("train", send={"x": x}, up={"delta": x.size})
         m = self.server_momentum * state["m"] + reply.mean["delta"]

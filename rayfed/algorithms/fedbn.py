@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from rayfed.algorithms.fedper import FedPer
-from rayfed.algorithms.split import Split
+from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array, Ints, namespace
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Upload
@@ -56,13 +56,15 @@ class FedBN(FedPer):
     name: ClassVar[str] = "fedbn"
     keeps_statistics: ClassVar[bool] = True
 
-    _moved: Split = field(default=Split(()), init=False)  # by the solver, not as statistics
+    _moved: LayerSplit = field(
+        default=LayerSplit(()), init=False
+    )  # by the solver, not as statistics
 
     def on_layers(self, layers: Sequence[Layer]) -> Self:
         """Return the algorithm for the layers of a model."""
         bound = super().on_layers(layers)
         statistics = [layer for layer in layers if layer.kind == "statistics"]
-        object.__setattr__(bound, "_moved", Split.of(layers, statistics))
+        object.__setattr__(bound, "_moved", LayerSplit.of(layers, statistics))
         return bound
 
     def own_layers(self, layers: Sequence[Layer]) -> Sequence[Layer]:
@@ -82,7 +84,7 @@ class FedBN(FedPer):
         return [layer for layer in layers if layer in named or layer.kind == "statistics"]
 
     def train(self, clients: Clients, base: Array) -> Upload:
-        """Client half: local steps on all layers; upload the change of the base (K, s)."""
+        """Client function: local steps on all layers; upload the change of the base (K, s)."""
         problem, moved = clients.problem, self._moved
         models = self._split.join(base[None, :], clients.state["own"])
         statistics = namespace(models).asarray(moved.own(models), copy=True)

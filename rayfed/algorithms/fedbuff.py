@@ -62,10 +62,10 @@ class FedBuff(Discounted):
         return Ask("train", send={"x": state["x"]}, up={"delta": state["x"].size})
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x, (p,) or (K, p); upload Delta (K, p)."""
+        """Client function: local steps from x, (p,) or (K, p); upload Delta (K, p)."""
         local = clients.solve(x)
         return Upload({"delta": x - local.x}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half: x <- x - server_lr * mean_i s(staleness_i) Delta_i."""
+        """Server function: x <- x - server_lr * mean_i s(staleness_i) Delta_i."""
         return {"x": state["x"] - self.server_lr * reply.mean["delta"]}, {}

@@ -100,7 +100,7 @@ class FedDrift(Algorithm):
         return {"loss": np.full(1, np.inf), "choice": np.zeros(1, dtype=np.int64)}
 
     def choose(self, clients: Clients, models: Array) -> Upload:
-        """Client half: losses (K, M) at all models, and the best of them, or M for a new one."""
+        """Client function: losses (K, M) at all models, and the best one, or M for a new one."""
         losses = _losses(clients, models)
         least, best = losses.min(axis=1), losses.argmin(axis=1)
         drifted = least > to_numpy(clients.state["loss"])[:, 0] + self.delta
@@ -111,7 +111,7 @@ class FedDrift(Algorithm):
     def train(
         self, clients: Clients, models: Array, place: Ints, drifted: Ints, opened: Ints
     ) -> Upload:
-        """Client half: local steps from the client's model; upload Delta (K, p) and its number."""
+        """Client function: local steps from the client's model; upload Delta (K, p), its number."""
         index = place[clients.state["choice"][:, 0]]
         new = np.isin(clients.ids, drifted)
         index[new] = opened[np.searchsorted(drifted, clients.ids[new])]
@@ -120,7 +120,7 @@ class FedDrift(Algorithm):
         return Upload({"delta": start - local.x}, loss=local.loss, group=index)
 
     def round(self, state: State) -> Round:
-        """Server half: merge clusters, open models, and a round of FedAvg in each cluster."""
+        """Server function: merge clusters, open models, and a round of FedAvg in each cluster."""
         models, count = state["models"], len(state["models"])
         up = {"losses": count, "group": 1}
         reply = yield Ask("choose", send={"models": models}, up=up, cost=0, passes=count)

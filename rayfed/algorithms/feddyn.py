@@ -85,7 +85,7 @@ class FedDyn(Remembering):
         return {"h": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps on the bent objective; upload Delta (K, p), keep h_i (K, p)."""
+        """Client function: local steps on the bent objective; upload Delta (K, p), keep h_i."""
         problem, h = clients.problem, clients.state["h"]
 
         def bent(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
@@ -105,7 +105,7 @@ class FedDyn(Remembering):
         return Upload(values, kept, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: h <- h + alpha/N sum_S r_i Delta_i, x <- x - mean Delta_i - h / alpha."""
+        """Server function: h <- h + alpha/N sum_S r_i Delta_i, x <- x - mean Delta_i - h/alpha."""
         x, p = state["x"], state["x"].size
         up = {"delta": p, "shared": p} if self._apart else {"delta": p, "share": 1}
         reply = yield Ask("train", send={"x": x}, up=up, plain=("shared",))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class FedExP(Remembering):
     """FedAvg with an extrapolating server step (Jhunjhunwala et al. 2023).
 
-    Client half as FedAvg's, with one more number up: ||Delta_i||^2. The server steps
+    Client function as FedAvg's, with one more number up: ||Delta_i||^2. The server steps
     x <- x - eta_g mean_i Delta_i with
     eta_g = max(1, mean_i ||Delta_i||^2 / (2 (||mean_i Delta_i||^2 + epsilon))),
     norms over the whole flat model (p,). It is recorded as ``server_lr``.
@@ -47,7 +47,7 @@ class FedExP(Remembering):
         FedExP-M: the step eta_g goes along m <- server_momentum m + mean_i Delta_i.
     variance_reduction : bool
         SCAFFOLD-ExP: local steps are corrected by control variates as in SCAFFOLD, option 2; a
-        client half then sends and receives two vectors.
+        client function then sends and receives two vectors.
 
     Notes
     -----
@@ -107,7 +107,7 @@ class FedExP(Remembering):
         return self.variance_reduction
 
     def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
-        """Client half: local steps from x (p,); upload Delta (K, p) and its squared norm (K,).
+        """Client function: local steps from x (p,); upload Delta (K, p) and its squared norm (K,).
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
@@ -117,7 +117,7 @@ class FedExP(Remembering):
         return Upload(values, state=kept, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: extrapolate along the mean pseudo-gradient, or its momentum."""
+        """Server function: extrapolate along the mean pseudo-gradient, or its momentum."""
         x = state["x"]
         reply = yield control.ask(state, {"delta": x.size, "norm2": 1})
         mean = direction = reply.mean["delta"]

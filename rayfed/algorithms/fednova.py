@@ -44,8 +44,8 @@ class FedNova(Remembering):
         sum_i p_i norm_i, or sum_i p_i tau_i lr_i / lr, which the authors' code takes where mu > 0.
         Both are the same for plain SGD.
     variance_reduction : bool
-        Local steps are corrected by control variates as in SCAFFOLD, option 2; a client half then
-        sends and receives two vectors.
+        Local steps are corrected by control variates as in SCAFFOLD, option 2; a client then sends
+        and receives two vectors.
     local : SGD
         Plain, with momentum (its buffer starts at 0 in every round), proximal, or both: the
         normaliser is that of the settings.
@@ -110,7 +110,7 @@ class FedNova(Remembering):
         return self.variance_reduction
 
     def train(self, clients: Clients, x: Array, c: Array | None = None) -> Upload:
-        """Client half: local steps from x (p,); upload Delta_i / norm_i (K, p), norm_i (K,).
+        """Client function: local steps from x (p,); upload Delta_i / norm_i (K, p), norm_i (K,).
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
@@ -119,7 +119,7 @@ class FedNova(Remembering):
         return Upload(values | change, state=state, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: tau_eff steps along the mean of the normalised directions."""
+        """Server function: tau_eff steps along the mean of the normalised directions."""
         x = state["x"]
         reply = yield control.ask(state, {"direction": x.size, "norm": 1})
         tau_eff = float(reply.mean["norm"])

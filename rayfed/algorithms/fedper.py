@@ -15,7 +15,7 @@ from annotated_types import MinLen
 
 from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.algorithms.split import Split
+from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.messages import Ask, ByClient, State, Upload
@@ -68,7 +68,7 @@ class FedPer(FedAvg):
 
     personal_layers: Annotated[tuple[str, ...], MinLen(1)] | None = None
 
-    _split: Split = field(default=Split(()), init=False)
+    _split: LayerSplit = field(default=LayerSplit(()), init=False)
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
         """Return the algorithm that knows the layers of the model.
@@ -91,7 +91,7 @@ class FedPer(FedAvg):
         except ScenarioError as error:
             raise error.under("personal_layers") from None
         bound = copy(self)
-        object.__setattr__(bound, "_split", Split.of(layers, own))
+        object.__setattr__(bound, "_split", LayerSplit.of(layers, own))
         return bound
 
     def own_layers(self, layers: Sequence[Layer]) -> Sequence[Layer]:
@@ -105,13 +105,13 @@ class FedPer(FedAvg):
         return {"own": self._split.own(x0[None, :])[0]}
 
     def train(self, clients: Clients, base: Array) -> Upload:
-        """Client half: local steps on all layers; upload the change of the base (K, s)."""
+        """Client function: local steps on all layers; upload the change of the base (K, s)."""
         local = clients.solve(self._split.join(base[None, :], clients.state["own"]))
         delta = base - self._split.shared(local.x)
         return Upload({"delta": delta}, {"own": self._split.own(local.x)}, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: base <- base - server_lr * mean_i Delta_i."""
+        """Server function: base <- base - server_lr * mean_i Delta_i."""
         x = state["x"][None, :]
         base = self._split.shared(x)
         up = {"delta": base.size}

@@ -62,7 +62,7 @@ class FedRep(FedPer):
             raise ScenarioError("head", text)
 
     def train(self, clients: Clients, base: Array) -> Upload:
-        """Client half: steps of the head, then of phi (s,); upload the change of phi (K, s)."""
+        """Client function: steps of the head, then of phi (s,); upload the change of phi (K, s)."""
         problem, phi, split = clients.problem, base[None, :], self._split
 
         def in_head(h: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:

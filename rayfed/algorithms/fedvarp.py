@@ -75,14 +75,14 @@ class FedVARP(memory.Remembering):
         return {"y": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta - y (K, p), keep Delta as y."""
+        """Client function: local steps from x (p,); upload Delta - y (K, p), keep Delta as y."""
         y = memory.Stretched(clients, self.local, self._weighing)
         local = clients.solve(x)
         delta = x - local.x
         return Upload(y.sent(delta - y.now), y.kept(delta), loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: the mean change on top of the memory, which takes it up afterwards."""
+        """Server function: the mean change on top of the memory, which takes it up afterwards."""
         x, ybar, weighing = state["x"], state["memory"], self._weighing
         up, plain = weighing.uploads(x.size)
         reply = yield Ask("train", send={"x": x}, up=up, plain=plain)

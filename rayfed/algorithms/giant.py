@@ -82,7 +82,7 @@ class GIANT(Whole):
     ridge: Annotated[float, Ge(0)] = 0.0
 
     def direction(self, clients: Clients, g: Array) -> Upload:
-        """Client half: (H_i + ridge I)^-1 g for g (p,); upload (K, p)."""
+        """Client function: (H_i + ridge I)^-1 g for g (p,); upload (K, p)."""
         weighted = terms(clients, hessian=clients.hessian(clients.state["x"]))
         H = weighted["hessian"] / weighted[SHARE].astype(g.dtype)[:, None, None]
         H += g.dtype.type(self.ridge) * np.eye(g.size, dtype=g.dtype)
@@ -93,7 +93,7 @@ class GIANT(Whole):
             raise RayfedError("its Hessian is singular; give giant a ridge above 0") from None
 
     def values(self, clients: Clients, v: Array) -> Upload:
-        """Client half: F_i at x - t v, v (p,), for t = 0 and every trial step; upload (K, 11)."""
+        """Client function: F_i at x - t v, v (p,), t = 0 and every trial step; upload (K, 11)."""
         x, trials = clients.state["x"], (v.dtype.type(t) for t in (0.0, *self._trials))
         return Upload(
             terms(clients, values=np.stack([clients.value(x - t * v) for t in trials], 1))
@@ -104,7 +104,7 @@ class GIANT(Whole):
         return [self.step / 4**j for j in range(10)]
 
     def round(self, state: State) -> Round:
-        """Server half: Algorithm 1."""
+        """Server function: Algorithm 1."""
         x = state["x"]
         up = {"gradient": x.size, SHARE: 1}
         reply = yield Ask("slope", send={"x": x}, up=up, cost=0, passes=1)

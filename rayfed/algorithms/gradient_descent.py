@@ -60,7 +60,7 @@ class GradientDescent(Whole):
     lr: Annotated[float, Gt(0)] = 0.1
 
     def round(self, state: State) -> Round:
-        """Server half: add up the gradients, and step."""
+        """Server function: add up the gradients, and step."""
         x = state["x"]
         up = {"gradient": x.size, SHARE: 1}
         reply = yield Ask("slope", send={"x": x}, up=up, cost=0, passes=1)

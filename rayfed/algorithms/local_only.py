@@ -49,12 +49,12 @@ class LocalOnly(Algorithm):
         return {"model": x0}
 
     def train(self, clients: Clients) -> Upload:
-        """Client half: local steps from the client's own model (K, p)."""
+        """Client function: local steps from the client's own model (K, p)."""
         local = clients.solve(clients.state["model"])
         return Upload({}, state={"model": local.x}, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: nothing is sent and nothing comes back."""
+        """Server function: nothing is sent and nothing comes back."""
         yield Ask("train", send={}, up={})
         return state, {}
 

@@ -90,7 +90,7 @@ class MaxFL(Algorithm):
         return {"rho": np.full(1, np.nan), "start": x0}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload q_i Delta_i (K, p), q_i and counts."""
+        """Client function: local steps from x (p,); upload q_i Delta_i (K, p), q_i and counts."""
         rho = self._thresholds(clients)
         above = np.broadcast_to(to_numpy(clients.value(x)), rho.shape) - rho
         joins = above <= 0
@@ -106,7 +106,7 @@ class MaxFL(Algorithm):
         return Upload({"pull": pull, **values}, {"rho": rho[:, None]}, local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: x <- x - server_lr sum_i q_i Delta_i / sum_i q_i."""
+        """Server function: x <- x - server_lr sum_i q_i Delta_i / sum_i q_i."""
         x = state["x"]
         up = {"pull": x.size, "q": 1, "appealed": 1, "joined": 1}
         reply = yield Ask("train", send={"x": x}, up=up, passes=1)

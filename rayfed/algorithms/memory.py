@@ -1,4 +1,4 @@
-"""What is remembered of clients: what it counts for, in the mean over all and in later rounds.
+"""Memories of clients: their weights in the mean over all clients and in later rounds.
 
 A server that remembers what clients did, in an update or in a control variate, keeps the mean over
 all N clients alone, and each client keeps its own part (`Weighing`).

@@ -69,7 +69,7 @@ class MIFA(memory.Remembering):
         return {"g": np.zeros_like(x0), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,); upload w_i (Delta_i - G_i) (K, p), keep Delta_i."""
+        """Client function: local steps from x (p,); upload w_i (Delta_i - G_i), keep Delta_i."""
         local = clients.solve(x)
         g = (x - local.x) / memory.scale(self.local, clients.round)
         old = self._weighing.remembered(clients, clients.state["g"])
@@ -77,7 +77,7 @@ class MIFA(memory.Remembering):
         return Upload({"change": change}, {"g": g, **self._weighing.kept(clients)}, local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: take up what changed in the memory, and step along it."""
+        """Server function: take up what changed in the memory, and step along it."""
         x = state["x"]
         ask = Ask("train", send={"x": x}, up={"change": x.size}, plain=("change",))
         reply = yield ask

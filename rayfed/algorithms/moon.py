@@ -82,7 +82,7 @@ class Moon(FedAvg):
         return {"previous": x0}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps with the contrastive loss from x (p,); upload Delta (K, p)."""
+        """Client function: local steps with the contrastive loss; upload Delta (K, p)."""
         problem, previous = clients.problem, clients.state["previous"]
 
         def contrasted(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:

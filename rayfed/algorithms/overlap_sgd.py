@@ -77,13 +77,13 @@ class OverlapSGD(Algorithm):
         return {"local": x0}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x_i (K, p), then a pull to the anchor x (p,)."""
+        """Client function: local steps from x_i (K, p), then a pull to the anchor x (p,)."""
         local = clients.solve(clients.state["local"])
         pulled = local.x - self.alpha * (local.x - x)
         return Upload({"local": pulled}, {"local": pulled}, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: move the anchor to the mean of the local models, with momentum."""
+        """Server function: move the anchor to the mean of the local models, with momentum."""
         z = state["x"]
         reply = yield Ask("train", send={"x": z}, up={"local": z.size}, overlap=True)
         velocity = self.beta * state["velocity"] + (reply.mean["local"] - z)

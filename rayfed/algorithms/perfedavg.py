@@ -72,7 +72,7 @@ class PerFedAvg(FedAvg):
         return self
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps from x (p,) along the gradients above; upload Delta (K, p)."""
+        """Client function: local steps along the gradients above from x (p,); upload Delta."""
         problem = clients.problem
 
         def meta(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:

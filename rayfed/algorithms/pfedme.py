@@ -59,7 +59,7 @@ class PFedMe(FedAvg):
     inner_lr: Annotated[float, Gt(0)] = 0.05
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: local steps along lam (w - theta) (K, p); upload Delta (K, p)."""
+        """Client function: local steps along lam (w - theta) (K, p); upload Delta (K, p)."""
         problem = clients.problem
 
         def envelope(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:

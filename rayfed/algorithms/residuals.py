@@ -1,4 +1,4 @@
-"""What conjugate gradients leave of a system: columns of a round, and a warning."""
+"""Residuals of conjugate gradients: columns of a round, and a warning."""
 
 from __future__ import annotations
 

@@ -83,12 +83,12 @@ class Scaffold(Remembering):
         return control.zeros(x0) | self._weighing.first()
 
     def train(self, clients: Clients, x: Array, c: Array) -> Upload:
-        """Client half: corrected local steps; upload Delta (K, p) and c_i+ - c_i (K, p)."""
+        """Client function: corrected local steps; upload Delta (K, p) and c_i+ - c_i (K, p)."""
         local, change, state = control.solve(clients, x, c, self._weighing, self.option)
         return Upload({"delta": x - local.x, **change}, state=state, loss=local.loss)
 
     def round(self, state: State) -> Round:
-        """Server half: x <- x - server_lr mean Delta_i, c <- c + (1/N) sum (c_i+ - c_i)."""
+        """Server function: x <- x - server_lr mean Delta_i, c <- c + (1/N) sum (c_i+ - c_i)."""
         x = state["x"]
         passes = 1.0 if self.option == 1 else 0.0  # its gradient of F_i at x
         reply = yield replace(control.ask(state, {"delta": x.size}), passes=passes)

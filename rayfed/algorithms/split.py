@@ -10,7 +10,7 @@ from rayfed.problems.layers import Layer
 
 
 @dataclass(frozen=True)
-class Split:
+class LayerSplit:
     """Which coordinates of a model (p,) are shared, and which are a client's own.
 
     Parameters
@@ -24,7 +24,7 @@ class Split:
 
     >>> import numpy as np
     >>> a, b = Layer("a.weight", 0, 2), Layer("b.weight", 2, 3)
-    >>> split = Split.of([a, b], [b])
+    >>> split = LayerSplit.of([a, b], [b])
     >>> x = np.array([[1.0, 2.0, 3.0]])
     >>> split.shared(x), split.own(x)
     (array([[1., 2.]]), array([[3.]]))
@@ -35,7 +35,7 @@ class Split:
     runs: tuple[tuple[slice, bool], ...]
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], own: Sequence[Layer]) -> Split:
+    def of(cls, layers: Sequence[Layer], own: Sequence[Layer]) -> LayerSplit:
         """Return the split of all layers of a model, of which some are a client's own."""
         runs: list[tuple[slice, bool]] = []
         for layer in layers:

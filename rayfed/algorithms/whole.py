@@ -108,6 +108,6 @@ class Whole(Algorithm):
         return {"x": x0} if self.curved else {}
 
     def slope(self, clients: Clients, x: Array) -> Upload:
-        """Client half: the gradient of F_i at x (p,); upload (K, p)."""
+        """Client function: the gradient of F_i at x (p,); upload (K, p)."""
         kept = {"x": namespace(x).tile(x, (len(clients.ids), 1))} if self.curved else {}
         return Upload(terms(clients, gradient=clients.gradient(x)), state=kept)

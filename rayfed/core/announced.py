@@ -1,4 +1,4 @@
-"""Which parts of a run's tables count: those that the run has announced.
+"""Parts of a run's tables that count: those that the run has announced.
 
 While a run goes on it adds a line about each part to ``parts.jsonl``; ``run.json`` of a run that
 has ended lists all files. What else lies in the folder of a table, such as the copy of a program

@@ -1,4 +1,4 @@
-"""What is known of a file when it is written, so that a reader can tell damage."""
+"""Entries of files: size and digest when written, so that a reader can tell damage."""
 
 from __future__ import annotations
 

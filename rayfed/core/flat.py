@@ -53,7 +53,7 @@ def all_whole(packed: Flat) -> dict[str, Array]:
     return {name: whole(value) for name, value in packed.items()}
 
 
-class Named(dict[str, Array]):
+class NamedArrays(dict[str, Array]):
     """Named arrays that are pickled as plain values, and arrive as a plain dict."""
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What this machine has: memory, as far as this process may use it, and scratch space."""
+"""Resources of this machine: memory, as far as this process may use it, and scratch space."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Law: TypeAlias = Literal["equal", "lognormal", "power", "uniform"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lognormal:
+class LognormalSizes:
     """n_i = floor(exp(N(mean, sigma^2))) + plus, as in the code of FedProx.
 
     Parameters
@@ -50,7 +50,7 @@ class Lognormal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Between:
+class UniformSizes:
     """n_i is uniform on low..high, both included.
 
     Parameters
@@ -79,17 +79,17 @@ class Between:
         return self.low + key.integers(ids, spread, 1)[:, 0]
 
 
-Samples: TypeAlias = Annotated[int, Ge(1)] | Between | Lognormal
+Samples: TypeAlias = Annotated[int, Ge(1)] | UniformSizes | LognormalSizes
 
 
-def sizes(samples: int | Between | Lognormal, key: Key, ids: Ints) -> Ints:
+def sizes(samples: int | UniformSizes | LognormalSizes, key: Key, ids: Ints) -> Ints:
     """Return the rows of each client (K,), a pure function of the key and the id."""
     if isinstance(samples, int):
         return np.full(len(ids), samples, dtype=np.int64)
     return samples.sizes(key, ids)
 
 
-def few(samples: int | Between | Lognormal) -> bool:
+def few(samples: int | UniformSizes | LognormalSizes) -> bool:
     """Return whether at most `EXACT_SIZES` sizes are possible, so that no padding is needed."""
     return isinstance(samples, int) or samples.distinct <= EXACT_SIZES
 

@@ -14,7 +14,7 @@ from rayfed.datasets.partitions import IID, Partition
 
 
 @dataclass(frozen=True)
-class Part:
+class ClientRows:
     """Row numbers, sorted by client.
 
     Parameters
@@ -29,7 +29,7 @@ class Part:
     offsets: Ints
 
     @classmethod
-    def of(cls, rows: Ints, owner: Ints, clients: int) -> Part:
+    def of(cls, rows: Ints, owner: Ints, clients: int) -> ClientRows:
         """Return the part with the client (n,) of each row (n,); rows keep their order."""
         counts = np.bincount(owner, minlength=clients)
         offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -43,9 +43,9 @@ class Part:
         """Return the row numbers of one client."""
         return self.rows[self.offsets[client] : self.offsets[client + 1]]
 
-    def pooled(self) -> Part:
+    def pooled(self) -> ClientRows:
         """Return the same rows, assigned to one client."""
-        return Part(self.rows, np.array([0, len(self.rows)]))
+        return ClientRows(self.rows, np.array([0, len(self.rows)]))
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,28 @@ class Split:
 
     Parameters
     ----------
-    train, test : Part
+    train, test : ClientRows
         Training rows, and the rows that each client holds out.
     flipped : (n,) array of bool, optional
         Rows of the table with flipped labels, if any.
-    validation : Part, optional
+    validation : ClientRows, optional
         Further rows that each client holds out, to choose settings by, if any.
     """
 
-    train: Part
-    test: Part
+    train: ClientRows
+    test: ClientRows
     flipped: Bools | None = None
-    validation: Part | None = None
+    validation: ClientRows | None = None
 
     @property
     def clients(self) -> int:
         """Number N of clients."""
         return len(self.train.offsets) - 1
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> ClientRows:
         """Return the part "train", "test" or "validation"."""
         if name == "validation":
-            nothing = Part(np.zeros(0, np.int64), np.zeros_like(self.train.offsets))
+            nothing = ClientRows(np.zeros(0, np.int64), np.zeros_like(self.train.offsets))
             return self.validation or nothing
         return {"train": self.train, "test": self.test}[name]
 
@@ -126,10 +126,10 @@ def split(
     own = rows[~tested], owner[~tested]
     trained = ~tested & ~validated
     return Split(
-        train=Part.of(rows[trained], owner[trained], count),
-        test=Part.of(rows[tested], owner[tested], count),
-        flipped=_flipped(table, partition, Part.of(*own, count), seed),
-        validation=Part.of(rows[validated], owner[validated], count),
+        train=ClientRows.of(rows[trained], owner[trained], count),
+        test=ClientRows.of(rows[tested], owner[tested], count),
+        flipped=_flipped(table, partition, ClientRows.of(*own, count), seed),
+        validation=ClientRows.of(rows[validated], owner[validated], count),
     )
 
 
@@ -198,7 +198,7 @@ def _none_empty(sizes: Ints, partition: Partition | None) -> None:
         raise ScenarioError("partition", f"client {empty[0]} has no rows; {remedy}")
 
 
-def _flipped(table: Table, partition: Partition | None, own: Part, seed: int) -> Bools | None:
+def _flipped(table: Table, partition: Partition | None, own: ClientRows, seed: int) -> Bools | None:
     """Return which rows of the table (n,) have flipped labels, or None.
 
     They are those that a client learns from and chooses settings by; tests have the right labels.

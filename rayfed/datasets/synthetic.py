@@ -11,7 +11,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key
 from rayfed.datasets.ondemand import Generator, normals
-from rayfed.datasets.sizes import Lognormal, Samples
+from rayfed.datasets.sizes import LognormalSizes, Samples
 
 _EPS = np.finfo(np.float64).eps
 
@@ -46,7 +46,7 @@ class Synthetic(Generator):
     alpha: Annotated[float, Ge(0)] = 1.0
     beta: Annotated[float, Ge(0)] = 1.0
     classes: Annotated[int, Ge(2)] = 10
-    samples: Samples = field(default_factory=Lognormal)
+    samples: Samples = field(default_factory=LognormalSizes)
 
     @property
     def outputs(self) -> int:

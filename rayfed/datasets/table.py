@@ -15,7 +15,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import EXACT_SIZES, PARTS, Shards, on_grid
-from rayfed.datasets.split import Part, Split
+from rayfed.datasets.split import ClientRows, Split
 
 _CHUNK = 512
 
@@ -213,8 +213,8 @@ def _in_pieces(rows: Ints) -> Split:
     """Return test rows (n,) as those of pseudo-clients."""
     n = len(rows)
     pieces = np.append(np.arange(0, n, _CHUNK), n)
-    empty = Part(np.zeros(0, np.int64), np.zeros_like(pieces))
-    return Split(train=empty, test=Part(rows, pieces))
+    empty = ClientRows(np.zeros(0, np.int64), np.zeros_like(pieces))
+    return Split(train=empty, test=ClientRows(rows, pieces))
 
 
 def pooled(shards: Shards) -> TableShards:
@@ -232,7 +232,7 @@ def _generated(shards: Shards) -> TableShards:
     y = np.concatenate([y for _, y in blocks])
     ends = np.cumsum([0, *(shards.total(part) for part in PARTS)]).tolist()
     train, test, validation = (
-        Part(np.arange(first, last), np.array([0, last - first]))
+        ClientRows(np.arange(first, last), np.array([0, last - first]))
         for first, last in itertools.pairwise(ends)
     )
     split = Split(train, test, validation=validation)

@@ -17,7 +17,7 @@ from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.core.arrays import Array
-from rayfed.core.flat import Named
+from rayfed.core.flat import NamedArrays
 from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
@@ -112,7 +112,7 @@ class Calls:
                 continue
             wire = self.wires[host]
             if wire is not None and way == "wire":
-                calls.append(wire.send(method, key, request, Named(send)))
+                calls.append(wire.send(method, key, request, NamedArrays(send)))
                 continue
             beside: tuple[Any, ...] = ()
             if large and send:

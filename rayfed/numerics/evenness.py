@@ -1,4 +1,4 @@
-"""How evenly something is spread over clients."""
+"""Evenness of a quantity over clients."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Stragglers:
 
 
 @dataclass(frozen=True)
-class Network:
+class Connection:
     """The connection of a client.
 
     Parameters
@@ -88,7 +88,7 @@ class Group:
     ids: tuple[int, ...] | None = None
     count: int = 0
     delay: Delay | None = None
-    network: Network | None = None
+    network: Connection | None = None
     availability: Availability | None = None
     crash: Crash | None = None
 
@@ -128,7 +128,7 @@ class Population:
 
     Examples
     --------
-    >>> phones = Group("phones", ids=(0, 3), network=Network(up_mbps=8.0))
+    >>> phones = Group("phones", ids=(0, 3), network=Connection(up_mbps=8.0))
     >>> population = Population(count=5, seed=0, groups=(phones,))
     >>> population.group_of(np.arange(5))
     array([1, 0, 0, 1, 0])
@@ -141,7 +141,7 @@ class Population:
     seed: int
     delay: Delay = field(default_factory=Constant)
     stragglers: Stragglers = field(default_factory=Stragglers)
-    network: Network = field(default_factory=Network)
+    network: Connection = field(default_factory=Connection)
     availability: Availability = field(default_factory=Always)
     groups: tuple[Group, ...] = ()
     crash: Crash = field(default_factory=Crash)

@@ -9,14 +9,14 @@ import numpy as np
 
 from rayfed.core.arrays import Array
 from rayfed.problems.base import Batch, Oracle, gram
-from rayfed.problems.linear import Linear, scores
+from rayfed.problems.linear import LinearModel, scores
 from rayfed.problems.picture import Picture
 
 _SHORT = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastSquares(Linear):
+class LeastSquares(LinearModel):
     """Least squares: the loss of a row (a, y) is ``(a'x - y)^2 / 2``.
 
     With default settings F_i is the mean over the client's n_i rows of half the squared residual,
@@ -59,7 +59,7 @@ class LeastSquares(Linear):
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
         """Return ``sum_b w_b loss_b`` (K,) and its derivatives (1, K, B) by scores (1, K, B).
 
-        Same as in `Linear` with fewer passes over the rows, for small problems.
+        Same as in `LinearModel` with fewer passes over the rows, for small problems.
         """
         residual = z[0]
         residual -= y

@@ -13,7 +13,7 @@ from rayfed.problems.layers import Layer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(Problem):
+class LinearModel(Problem):
     """Base of losses of a score ``z = a'x``; subclasses implement `losses` and `curvatures`.
 
     The coordinates of x (p = d) are the columns of X; with an intercept, the last is the intercept.

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rayfed.core.arrays import Array
-from rayfed.problems.linear import Linear, scores
+from rayfed.problems.linear import LinearModel, scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogisticRegression(Linear):
+class LogisticRegression(LinearModel):
     """Logistic regression: the loss of a row (a, y), y 0 or 1, is ``log(1 + e^z) - y z``, z = a'x.
 
     With default settings F_i is the mean over the client's n_i rows of the log-loss (natural

@@ -15,7 +15,7 @@ from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Ints
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
-from rayfed.datasets.split import Part, Split
+from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
 from rayfed.problems.base import Problem
 from rayfed.problems.least_squares import LeastSquares
@@ -186,8 +186,8 @@ def tiny_run(out: str | Path, *algorithms: Any, **changes: Any) -> api.Result:
 def _shards(table: Table, problem: Problem, dtype: npt.DTypeLike) -> TableShards:
     assert table.client is not None
     count = int(table.client.max()) + 1
-    train = Part.of(np.arange(len(table.y)), table.client, count)
-    nothing = Part(np.zeros(0, np.int64), np.zeros(count + 1, np.int64))
+    train = ClientRows.of(np.arange(len(table.y)), table.client, count)
+    nothing = ClientRows(np.zeros(0, np.int64), np.zeros(count + 1, np.int64))
     rows = Rows.of(table, dtype=dtype, intercept=problem.intercept)
     return TableShards.of(rows, Split(train, nothing), table.classes, table.mass)
 

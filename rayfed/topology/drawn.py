@@ -13,7 +13,7 @@ from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.topology.base import Policy, refuse_large
-from rayfed.topology.graph import Graph, Listed
+from rayfed.topology.graph import EdgeList, Graph
 from rayfed.topology.rounds import ByRounds
 
 
@@ -29,7 +29,9 @@ class Drawn(ByRounds):
         """Return a function that draws the graph of an epoch and attempt."""
         self.check(count)
         key = Key(seed, f"topology/{self.name}")
-        return lambda epoch, attempt: Listed(count, self.ends(count, key.generator(epoch, attempt)))
+        return lambda epoch, attempt: EdgeList(
+            count, self.ends(count, key.generator(epoch, attempt))
+        )
 
     def check(self, count: int) -> None:
         """Refuse settings that do not fit N = count clients.

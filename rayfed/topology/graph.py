@@ -65,7 +65,7 @@ class Graph:
         """The adjacency matrix (N, N): 1.0 for a link."""
         return self.listed().matrix
 
-    def listed(self) -> Listed:
+    def listed(self) -> EdgeList:
         """Return the same graph as an explicit list of links."""
         return self._listed
 
@@ -87,11 +87,11 @@ class Graph:
         raise NotImplementedError
 
     @cached_property
-    def _listed(self) -> Listed:
-        return Listed(self.count, self._pairs, self.positions)
+    def _listed(self) -> EdgeList:
+        return EdgeList(self.count, self._pairs, self.positions)
 
 
-class Listed(Graph):
+class EdgeList(Graph):
     """A graph given by the list of its links.
 
     Parameters
@@ -105,7 +105,7 @@ class Listed(Graph):
 
     Examples
     --------
-    >>> path = Listed(3, np.array([[1, 0], [1, 2]]))
+    >>> path = EdgeList(3, np.array([[1, 0], [1, 2]]))
     >>> path.neighbours(1).tolist(), path.degrees(np.arange(3)).tolist()
     ([0, 2], [1, 2, 1])
     """
@@ -135,10 +135,10 @@ class Listed(Graph):
         """The links (E, 2), each once with the lower id first, in ascending order."""
         return self._links
 
-    def without(self, down: Down) -> Listed:
+    def without(self, down: Down) -> EdgeList:
         """Return the graph without the links that are down."""
         links = self.links
-        return Listed(self.count, links[~down(links[:, 0], links[:, 1])], self.positions)
+        return EdgeList(self.count, links[~down(links[:, 0], links[:, 1])], self.positions)
 
     def listed(self) -> Self:
         """Return itself."""
@@ -165,7 +165,7 @@ class Augmented(Graph):
 
     def __init__(self, graph: Graph, links: Ints) -> None:
         super().__init__(graph.count, graph.positions)
-        self._graph, self._more = graph, Listed(graph.count, links)
+        self._graph, self._more = graph, EdgeList(graph.count, links)
 
     def neighbours(self, client: int) -> Ints:
         """Return the neighbours in both parts, ascending."""

@@ -12,7 +12,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Ints
 from rayfed.topology.base import refuse_large
-from rayfed.topology.graph import Graph, Listed
+from rayfed.topology.graph import EdgeList, Graph
 from rayfed.topology.rounds import ByRounds
 
 
@@ -22,7 +22,7 @@ class Named(ByRounds):
 
     def maker(self, count: int, seed: int) -> Callable[[int, int], Graph]:
         """Return the same graph for every epoch."""
-        graph = Listed(count, self.ends(count))
+        graph = EdgeList(count, self.ends(count))
         return lambda epoch, attempt: graph
 
     def ends(self, count: int) -> Ints:

@@ -15,7 +15,7 @@ from rayfed.core.files import read_frame
 from rayfed.core.names import in_column
 from rayfed.core.plugins import FilePath
 from rayfed.topology.base import Series, Topology
-from rayfed.topology.graph import Graph, Listed
+from rayfed.topology.graph import EdgeList, Graph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ class _Frames(Series):
 
     def draw(self, epoch: int, attempt: int) -> Graph:
         ends = [*self._first.tolist(), len(self._links)]
-        return Listed(self._count, self._links[ends[epoch] : ends[epoch + 1]])
+        return EdgeList(self._count, self._links[ends[epoch] : ends[epoch + 1]])
 
 
 def _read(path: Path, count: int, names: Sequence[str]) -> tuple[str, Floats, Ints]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rayfed.core import plugins
 from rayfed.engine.run import Participation
-from rayfed.population import Crash, Network, Server
+from rayfed.population import Connection, Crash, Server
 from rayfed.selection import All, Selection
 from rayfed.study.scenario.fields import model_of
 from rayfed.study.scenario.parts import Evaluate
@@ -223,7 +223,7 @@ class _Drawing:
         if dice.chance(availability):
             given["availability"] = self.plugin("availability")
         if dice.chance(delay / 2):
-            given["network"] = self.settings.of(Network)
+            given["network"] = self.settings.of(Connection)
         if dice.chance(delay / 4):
             given["crash"] = self.settings.of(Crash)
         return given

@@ -62,11 +62,11 @@ def table(clients: int, folder: Path) -> Mapping[str, Any]:
 
 
 _DATA = {
-    "Between.high": (4, 9),
-    "Between.low": (1, 5),
-    "Lognormal.mean": (0.5, 2.0),
-    "Lognormal.plus": (1, 6),
-    "Lognormal.sigma": (0.0, 1.0),
+    "UniformSizes.high": (4, 9),
+    "UniformSizes.low": (1, 5),
+    "LognormalSizes.mean": (0.5, 2.0),
+    "LognormalSizes.plus": (1, 6),
+    "LognormalSizes.sigma": (0.0, 1.0),
     "cifar100.classes": ["fine", "coarse"],
     "classes": (2, 4),
     "column": ["x", "x0", "x1", "a", "odor"],

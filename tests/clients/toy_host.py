@@ -9,7 +9,7 @@ from rayfed.clients.request import Request
 from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
-from rayfed.datasets.split import Part, Split
+from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
 from rayfed.messages import Upload
 from rayfed.problems.objective import Objective
@@ -56,8 +56,8 @@ def host_with(sizes, block=100):
     sizes = np.array(sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     rows = Rows(np.ones((offsets[-1], 2)), np.ones(offsets[-1]), (2,))
-    none = Part(np.zeros(0, np.int64), np.zeros(len(sizes) + 1, np.int64))
-    shards = TableShards.of(rows, Split(Part(np.arange(offsets[-1]), offsets), none), 0)
+    none = ClientRows(np.zeros(0, np.int64), np.zeros(len(sizes) + 1, np.int64))
+    shards = TableShards.of(rows, Split(ClientRows(np.arange(offsets[-1]), offsets), none), 0)
     problem = find("problems")["least-squares"](intercept=False)
     view = View(shards, Objective(problem, len(sizes), int(offsets[-1]), 2))
     setup = Setup(

@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rayfed.core.flat import ASIDE, Named, flat, whole
+from rayfed.core.flat import ASIDE, NamedArrays, flat, whole
 
 ARRAYS = {
     "floats": np.array([0.1, -0.0, np.nan]),
@@ -23,7 +23,7 @@ ARRAYS = {
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_arrive_as_they_were(name):
     array = ARRAYS[name]
-    got = pickle.loads(pickle.dumps(Named(x=array), 5))
+    got = pickle.loads(pickle.dumps(NamedArrays(x=array), 5))
     assert type(got) is dict
     assert (got["x"].dtype, got["x"].shape) == (array.dtype, array.shape)
     assert got["x"].tobytes() == array.tobytes()

@@ -9,12 +9,12 @@ import pytest
 from rayfed.core.rng import Key
 from rayfed.datasets.linear import Linear
 from rayfed.datasets.ondemand import normals
-from rayfed.datasets.sizes import Between, Lognormal
+from rayfed.datasets.sizes import LognormalSizes, UniformSizes
 from rayfed.datasets.synthetic import Synthetic
 
 GENERATORS = [
-    Linear(features=5, samples=Between(low=3, high=30), shift=1.0, drift=1.0),
-    Synthetic(features=5, classes=3, samples=Lognormal(mean=2.0, sigma=1.0, plus=3)),
+    Linear(features=5, samples=UniformSizes(low=3, high=30), shift=1.0, drift=1.0),
+    Synthetic(features=5, classes=3, samples=LognormalSizes(mean=2.0, sigma=1.0, plus=3)),
 ]
 IDS = np.array([3, 999_999, 0, 17, 12345, 8, 2])
 

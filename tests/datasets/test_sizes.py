@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.datasets.sizes import Between, Lognormal, Shares, apportion, few, sizes
+from rayfed.datasets.sizes import LognormalSizes, Shares, UniformSizes, apportion, few, sizes
 
 KEY = Key(0, "sizes")
 
@@ -16,22 +16,22 @@ def test_equal_sizes_need_no_draws():
 
 
 def test_a_range_is_uniform_and_closed():
-    drawn = sizes(Between(low=3, high=6), KEY, np.arange(20000))
+    drawn = sizes(UniformSizes(low=3, high=6), KEY, np.arange(20000))
     counts = np.bincount(drawn)
     assert counts[:3].sum() == 0
     # 5000 each, standard deviation sqrt(20000 * 3/16) = 61
     assert np.abs(counts[3:] - 5000).max() < 4 * 61
-    assert few(Between(low=1, high=8))
-    assert not few(Between(low=1, high=9))
+    assert few(UniformSizes(low=1, high=8))
+    assert not few(UniformSizes(low=1, high=9))
 
 
 def test_a_range_upside_down_is_refused():
     with pytest.raises(ValueError, match="below low"):
-        Between(low=3, high=2)
+        UniformSizes(low=3, high=2)
 
 
 def test_lognormal_sizes_have_the_median_of_the_law():
-    law = Lognormal(mean=4.0, sigma=2.0, plus=50)
+    law = LognormalSizes(mean=4.0, sigma=2.0, plus=50)
     drawn = sizes(law, KEY, np.arange(20000))
     assert drawn.min() >= 50
     # the median of exp(N(4, 2)) is e^4 = 54.6, its 84.13 % quantile e^6 = 403.4
@@ -41,7 +41,7 @@ def test_lognormal_sizes_have_the_median_of_the_law():
 
 
 def test_sizes_do_not_depend_on_who_else_is_asked():
-    law = Lognormal()
+    law = LognormalSizes()
     together = sizes(law, KEY, np.arange(100))
     assert sizes(law, KEY, np.array([41, 7])).tolist() == [together[41], together[7]]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rayfed.datasets.sizes import Lognormal
+from rayfed.datasets.sizes import LognormalSizes
 from rayfed.datasets.synthetic import Synthetic, labels
 
 IDS = np.arange(400)
@@ -13,7 +13,7 @@ def draw(count=50, **settings):
 
 def test_shapes_and_defaults_of_the_recipe():
     made = Synthetic()
-    assert (made.features, made.classes, made.samples) == (60, 10, Lognormal(mean=4, sigma=2))
+    assert (made.features, made.classes, made.samples) == (60, 10, LognormalSizes(mean=4, sigma=2))
     X, y = draw(count=3)
     assert (X.shape, y.shape) == ((400, 3, 60), (400, 3))
     assert set(np.unique(y)) == set(range(10))

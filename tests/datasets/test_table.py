@@ -7,7 +7,7 @@ import pytest
 from rayfed.datasets.base import Table
 from rayfed.datasets.linear import Linear
 from rayfed.datasets.partitions import IID
-from rayfed.datasets.sizes import Between
+from rayfed.datasets.sizes import UniformSizes
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, pooled, server_test
 
@@ -178,7 +178,7 @@ def test_pooled_rows_are_one_client_in_the_order_of_the_clients():
 
 
 def test_a_generator_is_pooled_by_making_its_rows():
-    made = Linear(features=3, samples=Between(low=2, high=5)).shards(
+    made = Linear(features=3, samples=UniformSizes(low=2, high=5)).shards(
         4, 0, dtype="float64", intercept=True, test=0.3, validation=0.4
     )
     one, only = pooled(made), np.array([0])

@@ -9,7 +9,7 @@ from rayfed.clients.setup import DataViews, Setup, View
 from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.core.tree import add
-from rayfed.datasets.split import Part, Split
+from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
 from rayfed.engine.replies import Answer, Sizes, reply_of
 from rayfed.executors.base import gather
@@ -31,8 +31,8 @@ class ToyHalf:
 
 def hosts(classes, block):
     rows = Rows(np.ones((8, 2)), np.ones(8), (2,))
-    none = Part(np.zeros(0, np.int64), np.zeros(9, np.int64))
-    shards = TableShards.of(rows, Split(Part(np.arange(8), np.arange(9)), none), 0)
+    none = ClientRows(np.zeros(0, np.int64), np.zeros(9, np.int64))
+    shards = TableShards.of(rows, Split(ClientRows(np.arange(8), np.arange(9)), none), 0)
     problem = find("problems")["least-squares"](intercept=False)
     view = View(shards, Objective(problem, 8, 8, 2))
     setup = Setup(

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from rayfed.core.errors import ScenarioError
-from rayfed.population import Group, Network, Population, Stragglers
+from rayfed.population import Connection, Group, Population, Stragglers
 from rayfed.population.availability import Always, Bernoulli, Cyclic
 from rayfed.population.delay import Constant, Exponential
 
@@ -106,8 +106,8 @@ def test_mean_seconds_include_the_slowdown():
 
 
 def test_transfers_in_megabits_per_second():
-    phone = Group(ids=(1,), network=Network(down_mbps=8.0, latency_s=0.5))
-    population = Population(2, 0, network=Network(down_mbps=20.0, up_mbps=5.0), groups=(phone,))
+    phone = Group(ids=(1,), network=Connection(down_mbps=8.0, latency_s=0.5))
+    population = Population(2, 0, network=Connection(down_mbps=20.0, up_mbps=5.0), groups=(phone,))
     down, up = population.transfer_s([0, 1], 1_000_000, np.array([250_000, 250_000]))
     np.testing.assert_allclose(down, [0.4, 1.5])  # 8 Mbit at 20; 8 Mbit at 8, and the latency
     np.testing.assert_allclose(up, [0.4, 0.5])  # 2 Mbit at 5; free but for the latency
@@ -119,7 +119,7 @@ def test_transfers_are_free_without_a_network():
 
 
 def test_connections_break_with_their_probability_at_any_moment():
-    groups = (Group(count=4000, network=Network(loss=0.3)),)
+    groups = (Group(count=4000, network=Connection(loss=0.3)),)
     population, ids = Population(10_000, 0, groups=groups), np.arange(10_000)
     lost = population.lost(ids, 5, 0)
     broken = np.isfinite(lost)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rayfed.topology import Graphs, Listed, chain
+from rayfed.topology import EdgeList, Graphs, chain
 from rayfed.topology.chain import Chain
 from rayfed.topology.drawn import Random, SmallWorld
 from rayfed.topology.geometric import Geometric
@@ -182,7 +182,7 @@ def test_the_longest_hitting_time_of_a_large_graph_is_found_from_below(monkeypat
 def tree(*ends):
     """Return the uniform walk on a tree, by who comes before each client but the first."""
     links = np.stack([ends, np.arange(1, len(ends) + 1)], axis=1)
-    return Chain(Uniform().matrix(Listed(len(ends) + 1, links)))
+    return Chain(Uniform().matrix(EdgeList(len(ends) + 1, links)))
 
 
 @pytest.mark.parametrize(

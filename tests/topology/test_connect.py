@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed.core.rng import Key
-from rayfed.topology import Listed, Near
+from rayfed.topology import EdgeList, Near
 from rayfed.topology.connect import components_of, connected
 
 KEY = Key(0, "mend")
@@ -94,7 +94,7 @@ def test_who_is_hardly_out_of_range_is_a_part():
 
 
 def test_parts_are_the_connected_components():
-    found = components_of(Listed(6, [[0, 3], [3, 5], [1, 2]]))
+    found = components_of(EdgeList(6, [[0, 3], [3, 5], [1, 2]]))
     assert found.count == 3
     assert found.labels.tolist() == [0, 1, 1, 0, 2, 0]
     assert found.smallest().tolist() == [4]
@@ -125,7 +125,7 @@ def test_with_positions_the_shortest_links_join_the_parts(clients, range_m, seed
     ids=["on a line", "in the same place"],
 )
 def test_parts_are_joined_wherever_the_clients_are(positions):
-    alone = Listed(len(positions), np.empty((0, 2)), positions)
+    alone = EdgeList(len(positions), np.empty((0, 2)), positions)
     whole = connected(alone, components_of(alone), KEY, 0)
     assert components_of(whole).count == 1
     assert len(whole.links) == len(positions) - 1
@@ -134,7 +134,7 @@ def test_parts_are_joined_wherever_the_clients_are(positions):
 
 
 def test_without_positions_each_smaller_part_gets_a_link_with_the_largest():
-    graph = Listed(8, [[0, 1], [2, 3], [3, 4], [4, 5]])
+    graph = EdgeList(8, [[0, 1], [2, 3], [3, 4], [4, 5]])
     more = []
     for epoch in range(20):
         whole = connected(graph, components_of(graph), KEY, epoch)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed.topology import Listed, Near
+from rayfed.topology import EdgeList, Near
 
 PAIRS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=30)
 EVERYONE = np.arange(9)
@@ -15,7 +15,7 @@ EVERYONE = np.arange(9)
 @settings(max_examples=50, deadline=None)
 @given(PAIRS)
 def test_a_list_of_links_is_the_graph_that_networkx_makes_of_it(pairs):
-    graph, expected = Listed(9, np.array(pairs, dtype=np.int64)), nx.Graph()
+    graph, expected = EdgeList(9, np.array(pairs, dtype=np.int64)), nx.Graph()
     expected.add_nodes_from(range(9))
     expected.add_edges_from((u, v) for u, v in pairs if u != v)
     assert [graph.neighbours(i).tolist() for i in range(9)] == [
@@ -34,7 +34,7 @@ def around(positions, range_m):
 
 def test_clients_in_range_are_linked():
     positions = np.random.default_rng(0).random((200, 2)) * 100
-    near, listed = Near(positions, 12.0), Listed(200, around(positions, 12.0))
+    near, listed = Near(positions, 12.0), EdgeList(200, around(positions, 12.0))
     assert len(listed.links) > 200
     np.testing.assert_array_equal(near.links, listed.links)
     ids = np.arange(200)
@@ -50,7 +50,7 @@ def test_links_that_failed_are_missing_from_every_answer():
         assert (low < high).all()
         return (low + high) % 3 == 0
 
-    near, listed = Near(positions, 12.0), Listed(60, around(positions, 12.0))
+    near, listed = Near(positions, 12.0), EdgeList(60, around(positions, 12.0))
     left = listed.without(down)
     assert 0 < len(left.links) < len(listed.links)
     assert not down(*left.links.T).any()
@@ -66,8 +66,8 @@ def test_a_mended_graph_answers_like_the_list_of_all_its_links():
     more = np.array([[7, 3], [0, 59], [3, 59]])
     near = Near(positions, 8.0)
     assert not {(3, 7), (0, 59), (3, 59)} & set(map(tuple, near.links.tolist()))
-    whole = Listed(60, np.concatenate([around(positions, 8.0), more]), positions)
-    for mended in (near.plus(more), Listed(60, near.links, positions).plus(more)):
+    whole = EdgeList(60, np.concatenate([around(positions, 8.0), more]), positions)
+    for mended in (near.plus(more), EdgeList(60, near.links, positions).plus(more)):
         np.testing.assert_array_equal(mended.links, whole.links)
         np.testing.assert_array_equal(mended.degrees(EVERYONE), whole.degrees(EVERYONE))
         np.testing.assert_array_equal(mended.matrix.toarray(), whole.matrix.toarray())
@@ -85,4 +85,4 @@ def test_a_mended_graph_answers_like_the_list_of_all_its_links():
 def test_a_distance_needs_positions():
     assert Near(np.array([[0.0, 0.0], [3.0, 4.0]]), 1.0).distance(0, 1) == 5.0
     with pytest.raises(ValueError, match="no positions"):
-        Listed(2, [[0, 1]]).distance(0, 1)
+        EdgeList(2, [[0, 1]]).distance(0, 1)

@@ -16,7 +16,13 @@ from annotated_types import Ge, Gt, Len
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Round, Weights
 from rayfed.algorithms.clusterfedvarp.early import Early
-from rayfed.algorithms.clusterfedvarp.members import By, Listed, Members, Random, by_client
+from rayfed.algorithms.clusterfedvarp.members import (
+    By,
+    GivenClusters,
+    Members,
+    RandomClusters,
+    by_client,
+)
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import Shards, label_sets
@@ -136,12 +142,12 @@ class ClusterFedVARP(memory.Remembering):
     def members(self) -> Members:
         """Who belongs to which cluster."""
         if isinstance(self.clusters, int):
-            return Random(self.clusters)
+            return RandomClusters(self.clusters)
         if isinstance(self.clusters, tuple):
             listed = [cluster for cluster in self.clusters if isinstance(cluster, int)]
             if not listed:
                 raise ValueError("lists of clients need their number; see `bound`")
-            return Listed(listed)
+            return GivenClusters(listed)
         if self.clusters.number is None:
             raise ValueError("these clusters need the clients' rows; see `bound`")
         return Early(self.clusters.number)
@@ -161,7 +167,7 @@ class ClusterFedVARP(memory.Remembering):
         return {**self.members.client_state(), **self._weighing.first()}
 
     def train(self, clients: Clients, x: Array, **sent: Array) -> Upload:
-        """Client half: local steps from x (p,); upload Delta (K, p) and the cluster (K,)."""
+        """Client function: local steps from x (p,); upload Delta (K, p) and the cluster (K,)."""
         local = clients.solve(x)
         delta = x - local.x
         cluster, values, state = self.members.join(clients, delta, sent)
@@ -175,7 +181,7 @@ class ClusterFedVARP(memory.Remembering):
         return Upload(values, {**state, **self._weighing.kept(clients)}, local.loss, cluster)
 
     def round(self, state: State) -> Round:
-        """Server half: what the memory says of everybody, less what it says of the participants."""
+        """Server function: the mean memory of all clients, less that of the participants."""
         x, y, members = state["x"], state["y"], self.members
         up = {"delta": x.size, "group": 1, **members.up}
         up |= {"length": 1} if self._counts_lengths else {}

@@ -1,4 +1,4 @@
-"""Who belongs to which cluster of ClusterFedVARP, if that is settled before a run."""
+"""Clusters of ClusterFedVARP that are settled before a run."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Members:
 
 
 @dataclass(frozen=True)
-class Random(Members):
+class RandomClusters(Members):
     """Random clusters of equal size, of which the seed chooses the members.
 
     Parameters
@@ -140,7 +140,7 @@ class Random(Members):
         return np.diff(bounds).astype(np.float64)
 
 
-class Listed(Members):
+class GivenClusters(Members):
     """Clusters that are given.
 
     Parameters

@@ -161,22 +161,22 @@ class DiSCO(Whole):
         return "give tolerance and preconditioner: none, which need their products alone"
 
     def slope_and_bounds(self, clients: Clients, x: Array) -> Upload:
-        """Client half: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""
+        """Client function: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""
         upload = self.slope(clients, x)
         eigenvalues = np.linalg.eigvalsh(clients.hessian(x)).astype(np.float64)
         bounds = {"least": eigenvalues[:, 0], "largest": eigenvalues[:, -1]}
         return Upload({**upload.values, **bounds}, state=upload.state)
 
     def curve(self, clients: Clients, u: Array) -> Upload:
-        """Client half: H_i u at the model of the round, for u (p,); upload (K, p)."""
+        """Client function: H_i u at the model of the round, for u (p,); upload (K, p)."""
         return Upload(terms(clients, product=clients.hvp(clients.state["x"], u)))
 
     def hessian(self, clients: Clients) -> Upload:
-        """Client half: the Hessian (K, p, p) at the model of the round."""
+        """Client function: the Hessian (K, p, p) at the model of the round."""
         return Upload({"hessian": clients.hessian(clients.state["x"])})
 
     def round(self, state: State) -> Round:
-        """Server half: Algorithm 1, with Algorithm 2 inside."""
+        """Server function: Algorithm 1, with Algorithm 2 inside."""
         x = state["x"]
         up = {"gradient": x.size, SHARE: 1}
         if self.tolerance is None:

@@ -220,7 +220,7 @@ class FedHybrid(Algorithm):
         return {"x": x0, "dual": np.zeros_like(x0)}
 
     def update(self, clients: Clients, x: Array) -> Upload:
-        """Client half: one step of either type from x_i, lambda_i (K, p) and x_0 = x (p,)."""
+        """Client function: one step of either type from x_i, lambda_i (K, p) and x_0 = x (p,)."""
         old_x, old_dual = clients.state["x"], clients.state["dual"]
         new_x, new_dual = copied(old_x), copied(old_dual)
         indefinite, residual = np.zeros((2, len(clients.ids)))
@@ -242,7 +242,7 @@ class FedHybrid(Algorithm):
         return Upload(values, {"x": new_x, "dual": new_dual})
 
     def round(self, state: State) -> Round:
-        """Server half: x_0 stays the mean of x_i - lambda_i / mu over all clients."""
+        """Server function: x_0 stays the mean of x_i - lambda_i / mu over all clients."""
         x = state["x"]
         up = {"change": x.size} | ({"indefinite": 1} if self._newton_ids else {})
         up |= {"residual": 1} if self._by_cg else {}

@@ -82,12 +82,12 @@ class Merit(Measure):
         return {"merit": np.array(math.nan), "round": np.array(0)}
 
     def lagrangian(self, clients: Clients, x: Array) -> Upload:
-        """Client half: the terms of L at x_i, lambda_i (K, p) and x_0 = x (p,), as (K, 1)."""
+        """Client function: the terms of L at x_i, lambda_i (K, p) and x_0 = x (p,), as (K, 1)."""
         values = [term(term.client.state["x"][0])[0] for term in self._terms(clients, x)]
         return Upload({"terms": np.array(values)[:, None]})
 
     def envelope(self, clients: Clients, z: Array) -> Upload:
-        """Client half: e_i at z (p,), its gradient and Hessian in one vector (K, 1 + p + p^2)."""
+        """Client function: e_i at z (p,), gradient and Hessian in one vector (K, 1 + p + p^2)."""
         return Upload({"terms": np.stack([term.envelope() for term in self._terms(clients, z)])})
 
     def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:

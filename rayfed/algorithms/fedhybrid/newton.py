@@ -1,4 +1,4 @@
-"""Who takes Newton steps in FedHybrid, and what their systems cost in time and memory."""
+"""Newton clients of FedHybrid: their choice, and the cost of their systems in time and memory."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Descent(Formulation):
         return {"part": x0}
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client half: upload how the client's part of the token y (p,) has changed (K, p)."""
+        """Client function: upload how the client's part of the token y (p,) has changed (K, p)."""
         z = copied(clients.state["z"])
         room = widths(self.epsilon, clients, z)
 

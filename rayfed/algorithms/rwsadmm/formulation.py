@@ -1,4 +1,4 @@
-"""What the formulations of RWSADMM have in common: local steps, and what is made of them."""
+"""Base of the formulations of RWSADMM: local steps, and what becomes of their result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Formulation:
-    """Base of the formulations: a client half, and how the server moves its token.
+    """Base of the formulations: a client function, and how the server moves its token.
 
     Settings are those of `RWSADMM`.
 
@@ -48,7 +48,7 @@ class Formulation:
         return {}
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client half: local steps of x_j and z_j (K, p) around the token y (p,)."""
+        """Client function: local steps of x_j and z_j (K, p) around the token y (p,)."""
         raise NotImplementedError
 
     def moved(self, y: Array, reply: Reply) -> Array:
@@ -59,7 +59,7 @@ class Formulation:
         """Return which share of all clients has answered."""
         return len(reply.ids) / reply.population
 
-    # -- what client halves use ------------------------------------------------------------
+    # -- what client functions use ------------------------------------------------------------
 
     def kappa_of(self, round: int) -> float:
         """Return the step of the multipliers in a round."""

@@ -74,7 +74,7 @@ class Pairs(Formulation):
         return {"of": of, "tokens": each, "z": np.zeros_like(each), "parts": each}
 
     def walk_from(self, clients: Clients, y: Array, here: Array) -> Upload:
-        """Client half: local steps of x_j and z_ij around all tokens, y (p,) being that `here`."""
+        """Client function: local steps of x_j and z_ij around all tokens; y (p,) is that `here`."""
         room, kappa = widths(self.epsilon, clients, y), self.kappa_of(clients.round)
         places = Places.visited(clients.state, here, y)
         everyone = np.arange(len(places.at))

@@ -23,7 +23,7 @@ class Printed(Formulation):
     uploads: ClassVar[tuple[str, ...]] = ("new", "old")
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client half: upload x_j - (z_j / beta + epsilon) s (K, p), new and old."""
+        """Client function: upload x_j - (z_j / beta + epsilon) s (K, p), new and old."""
         x0, z = clients.state["x"], copied(clients.state["z"])
         room, kappa = widths(self.epsilon, clients, x0), self.kappa_of(clients.round)
         xp = namespace(x0)

@@ -28,7 +28,7 @@ class Released(Formulation):
     plain: ClassVar[bool] = False
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client half: upload x_j (K, p)."""
+        """Client function: upload x_j (K, p)."""
         x0, z = clients.state["x"], copied(clients.state["z"])
         room = widths(self.epsilon, clients, x0)
         token, last = copied(namespace(y).broadcast_to(y, x0.shape)), x0 - z / self.beta

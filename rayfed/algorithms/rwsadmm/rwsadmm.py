@@ -232,7 +232,7 @@ class RWSADMM(Algorithm):
         return clients.state["x"]
 
     def round(self, state: State) -> Round:
-        """Server half: carry y, or fetch the visited client's y_i and leave it there."""
+        """Server function: carry y, or fetch the visited client's y_i and leave it there."""
         x = state["x"]
         if not self.needs_walk:
             y, diagnostics = yield from self._step(x)
@@ -265,26 +265,26 @@ class RWSADMM(Algorithm):
         distance = float(np.mean(reply.each["distance"]))
         return formulation.moved(y, reply), {"token_distance": distance}
 
-    # -- client halves ---------------------------------------------------------------------
+    # -- client functions ---------------------------------------------------------------------
 
     def token(self, clients: Clients) -> Upload:
-        """Client half: hand out the neighbourhood's token y_i (1, p)."""
+        """Client function: hand out the neighbourhood's token y_i (1, p)."""
         return Upload({"token": clients.state["token"]})
 
     def keep(self, clients: Clients, token: Array) -> Upload:
-        """Client half: store the neighbourhood's token y_i (p,)."""
+        """Client function: store the neighbourhood's token y_i (p,)."""
         return Upload({}, state={"token": namespace(token).tile(token, (len(clients.ids), 1))})
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client half: x_j and z_j (K, p) as above; upload the change of what y is the mean of."""
+        """Client function: x_j and z_j as above; upload the change of what y is the mean of."""
         return self._formulation.walk(clients, y)
 
     def walk_from(self, clients: Clients, y: Array, here: Array) -> Upload:
-        """Client half: the same around all tokens, y (p,) of client `here` (1,) among them."""
+        """Client function: the same around all tokens, y (p,) of client `here` (1,) among them."""
         return self._pairs.walk_from(clients, y, here)
 
     def hear(self, clients: Clients, y: Array, here: Array) -> Upload:
-        """Client half: remember that the token of client `here` (1,) is now y (p,)."""
+        """Client function: remember that the token of client `here` (1,) is now y (p,)."""
         return Upload({}, state=Places.visited(clients.state, here, y).state)
 
     @cached_property
@@ -304,7 +304,7 @@ class Sound(Formulation):
     """The updates that follow from the sub-problems, as `RWSADMM` gives them."""
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client half: upload how x_j - z_j / beta + epsilon sgn(z_j) (K, p) has changed."""
+        """Client function: upload how x_j - z_j / beta + epsilon sgn(z_j) (K, p) has changed."""
         z = copied(clients.state["z"])
         xp, room = namespace(z), widths(self.epsilon, clients, z)
 

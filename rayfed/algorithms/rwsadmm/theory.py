@@ -109,7 +109,7 @@ class Lagrangian(Penalty):
         return {"best": np.array(math.nan)}
 
     def lagrangian(self, clients: Clients, y: Array) -> Upload:
-        """Client half: value, squared gradient in x_j and z_j, and 1 (K, 3); gradient in y (K, p).
+        """Client function: value, squared gradients in x_j and z_j, 1 (K, 3); gradient in y.
 
         With P_j = S(z_j + beta (y - x_j)) they are F_j(x_j) + (||P_j||^2 - ||z_j||^2) / (2 beta),
         ||grad F_j(x_j) - P_j||^2 + ||(P_j - z_j) / beta||^2, and P_j.

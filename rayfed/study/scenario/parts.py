@@ -29,7 +29,7 @@ from rayfed.measures.fairness import Fairness
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.layers import Layers
 from rayfed.measures.skew import Skew
-from rayfed.population import Crash, Group, Network, Population, Stragglers
+from rayfed.population import Connection, Crash, Group, Population, Stragglers
 from rayfed.population.availability import Always, Availability
 from rayfed.population.delay import Constant, Delay
 from rayfed.problems.base import STARTS, Problem
@@ -273,7 +273,7 @@ class Different(Settings):
     count: Count | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
     delay: Annotated[Delay, Plugin("delays")] | None = None
-    network: Annotated[Network, Value(Network)] | None = None
+    network: Annotated[Connection, Value(Connection)] | None = None
     availability: Annotated[Availability, Plugin("availability")] | None = None
     crash: Annotated[Crash, Value(Crash)] | None = None
     local: dict[str, Any] = Field(default_factory=dict)
@@ -339,7 +339,7 @@ class Clients(Settings):
     count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
     delay: Annotated[Delay, Plugin("delays")] = Constant()
     stragglers: Annotated[Stragglers, Value(Stragglers)] = Stragglers()
-    network: Annotated[Network, Value(Network)] = Network()
+    network: Annotated[Connection, Value(Connection)] = Connection()
     availability: Annotated[Availability, Plugin("availability")] = Always()
     crash: Annotated[Crash, Value(Crash)] = Crash()
     groups: tuple[Different, ...] = ()

@@ -9,7 +9,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Table
 from rayfed.datasets.drift import Arriving, ImagesTurn, LabelsSwap, Rotation
 from rayfed.datasets.drifting import DriftingShards
-from rayfed.datasets.split import Part, Split
+from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
 from rayfed.testing.checks.drifts import changed, same_rows
 
@@ -24,8 +24,8 @@ def shards(drift, *, test=False, shape=(), masses=None, who=None):
         X = rows[:, None] + np.arange(np.prod(shape)) / 10
     client = np.array([0, 0, 0, 0, 1, 1, 1])
     table = Table(X, np.array([0, 1, 2, 0, 1, 2, 1]), 3, client=client, shape=shape)
-    mine = Part.of(np.arange(7), client, 2)
-    nothing = Part(np.zeros(0, np.int64), np.zeros(3, np.int64))
+    mine = ClientRows.of(np.arange(7), client, 2)
+    nothing = ClientRows(np.zeros(0, np.int64), np.zeros(3, np.int64))
     parts = Split(nothing, mine) if test else Split(mine, nothing)
     base = TableShards.of(Rows.of(table, dtype="float64", intercept=True), parts, 3, masses)
     ids = np.array(who) if who is not None else 1.0

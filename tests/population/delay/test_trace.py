@@ -9,7 +9,7 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock
-from rayfed.population import Group, Network, Population
+from rayfed.population import Connection, Group, Population
 from rayfed.population.delay import Constant, Trace
 
 DEVICES = pd.DataFrame({"compute_s": [0.5, 0.1], "down_mbps": [8.0, 16.0], "up_mbps": [4.0, 8.0]})
@@ -36,7 +36,7 @@ def test_a_client_has_the_speed_and_the_bandwidths_of_one_device(file):
 
 
 def test_a_network_of_the_scenario_comes_before_that_of_the_devices(file):
-    groups = (Group(ids=(1,), network=Network(up_mbps=1.0)), Group(ids=(2,), delay=Constant()))
+    groups = (Group(ids=(1,), network=Connection(up_mbps=1.0)), Group(ids=(2,), delay=Constant()))
     population = Population(3, 0, Trace(file=file), groups=groups)
     own_down, _ = population.transfer_s([1], 1_000_000, 0)
     down, up = population.transfer_s([0, 1, 2], 1_000_000, 1_000_000)

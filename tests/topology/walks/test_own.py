@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Graphs, Listed
+from rayfed.topology import EdgeList, Graphs
 from rayfed.topology.drawn import Random
 from rayfed.topology.named import Ring
 from rayfed.topology.walks.own import Matrix
@@ -40,7 +40,7 @@ def test_its_moves_are_its_rows(saved):
 
 
 def test_a_move_over_a_missing_link_is_not_made(saved):
-    graph = Listed(4, [[0, 1], [1, 2]])
+    graph = EdgeList(4, [[0, 1], [1, 2]])
     found = saved(P).matrix(graph).toarray()
     expected = [[0.5, 0.5, 0, 0], [0.5, 0.2, 0.3, 0], [0, 0.3, 0.7, 0], [0, 0, 0, 1]]
     np.testing.assert_allclose(found, expected, atol=1e-15)

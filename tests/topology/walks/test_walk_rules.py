@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Graphs, Listed, Near
+from rayfed.topology import EdgeList, Graphs, Near
 from rayfed.topology.chain import Chain
 from rayfed.topology.drawn import Random
 from rayfed.topology.geometric import Geometric
@@ -17,7 +17,7 @@ from rayfed.topology.walks import Metropolis, Uniform
 RULES = pytest.mark.parametrize(
     "walk", [Uniform(), Metropolis(), Uniform(lazy=0.3), Metropolis(lazy=0.5)], ids=str
 )
-PAW = Listed(5, [[0, 1], [1, 2], [2, 0], [2, 3]])  # a triangle with a tail, and client 4 alone
+PAW = EdgeList(5, [[0, 1], [1, 2], [2, 0], [2, 3]])  # a triangle with a tail, and client 4 alone
 
 
 def test_uniform_moves_by_hand():
@@ -52,7 +52,7 @@ def test_the_matrix_holds_the_moves(walk):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
 def test_rows_sum_to_one_and_the_laws_are_kept_on_any_graph(pairs):
-    graph = Listed(8, np.array(pairs, dtype=np.int64))
+    graph = EdgeList(8, np.array(pairs, dtype=np.int64))
     degrees = graph.degrees(np.arange(8))
     for walk, law in [(Uniform(), np.maximum(degrees, 1)), (Metropolis(lazy=0.1), np.ones(8))]:
         matrix = walk.matrix(graph).toarray()

@@ -1,1 +1,1 @@
-"""What computes with torch; imported when a study uses a network."""
+"""Kernels of networks, which compute with torch; imported when a study uses a network."""

@@ -1,4 +1,4 @@
-"""What networks ask of the rows that they are built for."""
+"""Requirements of networks on the rows that they are built for."""
 
 from __future__ import annotations
 
