@@ -118,12 +118,6 @@ def read_tables(
         yield parquet.read_parts(parts, columns) if parts else None
 
 
-def every_part(run: Path) -> list[dict[str, Any]]:
-    """Return what the lines of a run announce: the entries of parts by their names."""
-    said = [json.loads(line) for line in (_lines(run / PARTS) or ())[1:]]
-    return [held for line in said for tables in line.values() for held in tables.values()]
-
-
 def _lines(path: Path) -> list[str] | None:
     """Return the lines that are written; None if there is no such file.
 
