@@ -7,7 +7,7 @@ from pathlib import Path
 import md
 from sphinx.application import Sphinx
 
-from rayfed.engine.columns import Entry, catalogue
+from rayfed.engine.columns import ColumnEntry, catalogue
 
 HEAD = """# Columns
 
@@ -25,13 +25,13 @@ def columns_page() -> str:
     return "\n\n".join([HEAD, *(_table(name, entries) for name in tables)]) + "\n"
 
 
-def _table(name: str, entries: tuple[Entry, ...]) -> str:
+def _table(name: str, entries: tuple[ColumnEntry, ...]) -> str:
     head = ("column", "dtype", "unit", "better", "meaning", "of")
     rows = [_row(entry) for entry in entries if entry.table == name]
     return f"## `{name}`\n\n{md.table(head, rows)}"
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: ColumnEntry) -> tuple[str, ...]:
     column = entry.column
     texts = (column.dtype, column.unit, column.better or "", md.escaped(column.about))
     return (f"`{column.name}`", *texts, md.escaped(", ".join(entry.declared_by)))

@@ -1,4 +1,4 @@
-"""What ``rayfed list`` prints: the plug-ins that were found, from their own docstrings."""
+"""Output of ``rayfed list``: the plug-ins that were found, from their own docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``rayfed list columns`` prints: the columns of the result tables, as they are declared."""
+"""Output of ``rayfed list columns``: the columns of the result tables, as they are declared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.engine.columns import Entry, catalogue
+from rayfed.engine.columns import ColumnEntry, catalogue
 
 
 def columns() -> list[Table]:
@@ -18,7 +18,7 @@ def columns() -> list[Table]:
     ]
 
 
-def _table(name: str, entries: list[Entry]) -> Table:
+def _table(name: str, entries: list[ColumnEntry]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(name, no_wrap=True, max_width=34)
     for title in ("unit", "better"):
@@ -47,7 +47,7 @@ def column(name: str) -> str:
     return "\n\n".join(map(_paragraph, entries))
 
 
-def _paragraph(entry: Entry) -> str:
+def _paragraph(entry: ColumnEntry) -> str:
     column = entry.column
     facts = {
         "title": column.title,

@@ -1,4 +1,4 @@
-"""What a shell completes: plug-ins, scenarios, studies, keys of a scenario.
+"""Shell completion: plug-ins, scenarios, studies, keys of a scenario.
 
 A shell waits for this at every TAB, so nothing that computes is imported: names of plug-ins are
 read from the sources, keys from the text of the scenario file.

@@ -1,4 +1,4 @@
-"""What `check` says of rounds before any is run: who takes part, and how long they take."""
+"""Forecasts of `check` before any round is run: who takes part, and how long rounds take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command is about to do: the plan of a scenario file, in one line."""
+"""Plans: what a command is about to do with a scenario file, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands print as tables."""
+"""Tables that the commands print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much the commands that run studies say: ``--quiet``, ``--verbose``, or as usual."""
+"""Volume of the commands that run studies: ``--quiet``, ``--verbose``, or as usual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens at a client: what a client half sees, the host, stacks of rows, local solvers."""
+"""Clients: what a client function sees, the host, stacks of rows, local solvers."""
 
 from rayfed.clients.clients import Clients
 from rayfed.clients.stacks import Stacks

@@ -1,4 +1,4 @@
-"""What clients reach alone: the loss of a model that each trains on its own rows."""
+"""Losses that clients reach alone, each with a model trained on its own rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client half of an algorithm sees: K clients at once."""
+"""Clients as a client function sees them: K at once."""
 
 from __future__ import annotations
 

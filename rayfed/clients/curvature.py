@@ -1,4 +1,4 @@
-"""How curved the clients' objectives can be: what proofs of convergence ask for."""
+"""Curvature of the clients' objectives, which proofs of convergence ask for."""
 
 from __future__ import annotations
 

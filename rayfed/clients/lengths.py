@@ -1,4 +1,4 @@
-"""How long clients work in a round, where it is no fixed number: steps, or passes over the rows."""
+"""Numbers of local steps, or of passes over the rows, that change over rounds."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Length:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Between(Length):
+class UniformSteps(Length):
     """A number that every client draws anew in every round, uniformly.
 
     Parameters
@@ -85,7 +85,7 @@ class Between(Length):
 
     Examples
     --------
-    >>> drawn = Between(low=2, high=5).draw(np.arange(1000), seed=0, draw=1)
+    >>> drawn = UniformSteps(low=2, high=5).draw(np.arange(1000), seed=0, draw=1)
     >>> int(drawn.min()), int(drawn.max())
     (2, 5)
     """

@@ -1,4 +1,4 @@
-"""What client halves print: shown with the run, the round and the clients in front of each line."""
+"""Output of client functions, with the run, the round and the clients in front of each line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes between the engine and a host: a request down, partial sums or a failure up."""
+"""Requests and partial sums: what passes between the engine and a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a minibatch holds: keyed by seed, client, round and ask."""
+"""Sampling of minibatches: keyed by seed, client, round and ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host needs to know of a run: whose client halves it calls, and on which data."""
+"""Setup of a run at a host: whose client functions it calls, and on which data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_table(shards: Any, table: Any) -> Shards:
 
 
 @dataclass(frozen=True)
-class View:
+class DataView:
     """One view of the data.
 
     Parameters
@@ -41,13 +41,13 @@ class View:
     objective: Objective
     table: str = ""
 
-    def with_table(self, tables: Mapping[str, Any]) -> View:
+    def with_table(self, tables: Mapping[str, Any]) -> DataView:
         """Return the view with its table, if it is among these."""
         if tables.get(self.table) is None:
             return self
         return replace(self, shards=with_table(self.shards, tables[self.table]))
 
-    def at(self, round: int) -> View:
+    def at(self, round: int) -> DataView:
         """Return the view of a round, from 1, where rows change; this one where they do not."""
         shards = self.shards.at(round)
         if shards is self.shards:
@@ -64,20 +64,20 @@ class DataViews:
 
     Parameters
     ----------
-    training : View
+    training : DataView
         What the algorithm and the selection see: the clients' rows, or those of the one machine
         that has all rows of a pooled baseline.
-    evaluation : View
+    evaluation : DataView
         The clients' rows.
-    server : View, optional
+    server : DataView, optional
         The server's own test rows.
     """
 
-    training: View
-    evaluation: View
-    server: View | None = None
+    training: DataView
+    evaluation: DataView
+    server: DataView | None = None
 
-    def of(self, owner: Owner) -> View:
+    def of(self, owner: Owner) -> DataView:
         """Return the view of whoever asks."""
         if owner in ("algorithm", "selection", "optimum"):
             return self.training

@@ -13,7 +13,7 @@ from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.loop import Loop
 from rayfed.engine.places import ArrivalPolicy, Closed
-from rayfed.engine.replies import Answer, reply_of
+from rayfed.engine.replies import WorkAnswer, reply_of
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.state import RoundStats, RunState
@@ -161,7 +161,7 @@ class ArrivalLoop(Loop):
                 request, send = self._request(works, weights, line)
                 serials = works.serial if self.works_ahead else None
                 gathered = self._compute(replace(request, serials=serials), send, stats)
-            answer = Answer(
+            answer = WorkAnswer(
                 works.client, works.steps, staleness, works.weight, weights, works.seconds,
                 gathered, line.version + 1,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How many local steps the clients of one run get, by the solver of each client's group."""
+"""Numbers of local steps that the clients of a run get, by the solver of each client's group."""
 
 from __future__ import annotations
 

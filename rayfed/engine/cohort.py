@@ -18,7 +18,7 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.engine.exchange import Asked, Asker, Exchange
-from rayfed.engine.replies import Answer, reply_of
+from rayfed.engine.replies import WorkAnswer, reply_of
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
 from rayfed.engine.state import RoundStats
@@ -248,7 +248,7 @@ class RoundPolicy:
         if goes_on.any():
             over = works.part(~goes_on), losses[~goes_on], numbers[~goes_on]
         self.exchange.count(asked, over[0], stats, over[1], newest, over[2], participants=to_cohort)
-        late: list[Answer] = []
+        late: list[WorkAnswer] = []
         if stays:
             late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
             self._go_on(begun, goes_on, stats, ask)
@@ -353,7 +353,7 @@ class RoundPolicy:
 
     def _late(
         self, asked: Asked, stats: RoundStats, close_s: float, number: int, when: str
-    ) -> list[Answer]:
+    ) -> list[WorkAnswer]:
         """Take the works of earlier rounds that are over when a round ends; return their answers.
 
         They are computed now, in the order of their rounds: until then nobody else changes their
@@ -394,7 +394,7 @@ class RoundPolicy:
         ]
 
     def _reply(
-        self, fresh: Answer | None, late: list[Answer], asked: Asked, stats: RoundStats
+        self, fresh: WorkAnswer | None, late: list[WorkAnswer], asked: Asked, stats: RoundStats
     ) -> Reply:
         """Return the reply to an Ask: of its own clients, and of those that began earlier.
 

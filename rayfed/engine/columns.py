@@ -294,7 +294,7 @@ def diagnostics(
 
 
 @dataclass(frozen=True)
-class Entry:
+class ColumnEntry:
     """A column as the catalogue lists it.
 
     Parameters
@@ -313,12 +313,12 @@ class Entry:
     declared_by: tuple[str, ...]
 
 
-def catalogue() -> tuple[Entry, ...]:
+def catalogue() -> tuple[ColumnEntry, ...]:
     """Return every column of every table, those of the plug-ins that are found included."""
     declared: dict[tuple[str, Column], list[str]] = {}
     for table, column, who in _declarations():
         declared.setdefault((table, column), []).append(who)
-    return tuple(Entry(table, column, tuple(who)) for (table, column), who in declared.items())
+    return tuple(ColumnEntry(*where, tuple(who)) for where, who in declared.items())
 
 
 def _declarations() -> Iterator[tuple[str, Column, str]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.engine.run import Run
-from rayfed.selection import View
+from rayfed.selection import SelectionView
 
 State = Mapping[str, Array]
 
@@ -64,13 +64,13 @@ class Correction:
         return {"client": none, "last": none, "number": none, "mean": np.empty(0)}
 
     def weights(
-        self, view: View, selection: State, state: State, ids: Ints, counts: Ints
+        self, view: SelectionView, selection: State, state: State, ids: Ints, counts: Ints
     ) -> Floats:
         """Return the weights (K,) of a cohort, by which replies are added and divided by `total`.
 
         Parameters
         ----------
-        view : View
+        view : SelectionView
             What the selection saw.
         selection, state : mapping of str to array
             The states of the selection and of this before the round.

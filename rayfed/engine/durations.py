@@ -1,4 +1,4 @@
-"""What the next pieces of work take clients, drawn some of a client at a time.
+"""Durations of the next pieces of work, drawn some of a client at a time.
 
 Keyed draws for one client cost as much as for a hundred. What work takes depends on the client and
 on the number of its work alone, so it can be known before the client is dispatched.

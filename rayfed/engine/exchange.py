@@ -21,7 +21,7 @@ from rayfed.core.rng import Draw
 from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.correction import Correction
-from rayfed.engine.replies import Answer, Sizes
+from rayfed.engine.replies import MeanOf, WorkAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats
 from rayfed.engine.timeline import Timeline
@@ -87,7 +87,7 @@ class Exchange:
 
     def answer(
         self, asked: Asked, works: Works, send: Mapping[str, Array], when: str, newest: int
-    ) -> Answer:
+    ) -> WorkAnswer:
         """Compute works of one version and Ask of rounds.
 
         Parameters
@@ -109,7 +109,7 @@ class Exchange:
             weights = weights * self.run.participation.staleness.factor(staleness)
         request = self.request(asked, works, version + 1, weights)
         gathered = self.compute(request, send, when)
-        return Answer.to(request, gathered, works.seconds, staleness)
+        return WorkAnswer.to(request, gathered, works.seconds, staleness)
 
     def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:
         """Return works of distinct clients as hosts get them.
@@ -153,10 +153,10 @@ class Exchange:
         unknown = np.isinf(works.end_s)  # on a link that is shared, for works computed ahead
         return np.where(unknown, works.compute_s, works.seconds) * self.run.wall_scale
 
-    def sizes(self, ask: Ask, total: float | None = None) -> Sizes:
+    def sizes(self, ask: Ask, total: float | None = None) -> MeanOf:
         """Return what the mean of an Ask is formed of."""
         count = self.run.federation.population.count
-        return Sizes(ask.up, count, ask.plain, total, self.growth)
+        return MeanOf(ask.up, count, ask.plain, total, self.growth)
 
     # -- counting --------------------------------------------------------------------------
 

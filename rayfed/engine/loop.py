@@ -1,4 +1,4 @@
-"""What the loops of a run share: the state before the first row, and a row after the other.
+"""Base of the loops of a run: the state before the first row, and a row after the other.
 
 Everything between two rows is in values, so a checkpoint is those values, and a replay gives the
 same bytes.
@@ -12,7 +12,7 @@ from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measuring import Measures
 from rayfed.engine.returned import ServerHalf
-from rayfed.engine.rows import Rows
+from rayfed.engine.rows import RowMaker
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats, Row, RunState
 from rayfed.engine.stopping import LastEvaluation, distance
@@ -37,7 +37,7 @@ class Loop:
         self.exchange = Exchange(run, executor)
         self.budgets = self.exchange.budgets
         self.measures = Measures(run, self.exchange.compute)
-        self.rows = Rows(run, self.measures)
+        self.rows = RowMaker(run, self.measures)
         self.server_half = ServerHalf(run.training.algorithm)
 
     def start(self) -> tuple[RunState, Row]:

@@ -1,4 +1,4 @@
-"""Which loop runs a run."""
+"""The loop of a run: rounds or arrivals."""
 
 from __future__ import annotations
 

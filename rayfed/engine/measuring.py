@@ -27,7 +27,7 @@ from rayfed.engine.personal import COLUMNS
 from rayfed.engine.run import Run
 from rayfed.engine.state import Measured, RunState
 from rayfed.executors.base import Gathered
-from rayfed.measures import Method, View
+from rayfed.measures import MeasureView, Method
 from rayfed.messages import Reply, State, Upload
 from rayfed.numerics.evenness import evenness
 
@@ -121,7 +121,11 @@ class Measures:
         return row | values, replace(run_state, personal=kept, measured=measured)
 
     def measured(
-        self, run_state: RunState, x: Array, each: Mapping[str, Array], cohort: Cohort | None = None
+        self,
+        run_state: RunState,
+        x: Array,
+        each: Mapping[str, Array],
+        cohort: AskedCohort | None = None,
     ) -> tuple[dict[str, float], Measured]:
         """Return the values of the measures of rows, or of a cohort, and the state of all.
 
@@ -131,7 +135,7 @@ class Measures:
             The model that is measured.
         each : mapping of str to (K,) array
             What the evaluation said of every client.
-        cohort : Cohort, optional
+        cohort : AskedCohort, optional
             Whom the coming round asks.
 
         Raises
@@ -213,7 +217,7 @@ class Measures:
         return self.exchange(request, {"x": x, **(beside or {})}, when)
 
 
-class Cohort:
+class AskedCohort:
     """Whom a round asks, and the expected shares of clients in such cohorts.
 
     Parameters
@@ -227,12 +231,12 @@ class Cohort:
         self.ids, self.shares = ids, shares
 
 
-class _View(View):
+class _View(MeasureView):
     """What one measure sees of a state."""
 
     def __init__(
         self, measures: Measures, name: str, run_state: RunState, x: Array,
-        each: Mapping[str, Array], cohort: Cohort | None,
+        each: Mapping[str, Array], cohort: AskedCohort | None,
     ) -> None:  # fmt: skip
         run = measures.run
         self._measures, self._owner, self._state, self._cohort = (
@@ -276,8 +280,8 @@ class _View(View):
         taken = np.zeros(len(ids), dtype=np.int64) if steps is None else steps
         request = Request(self._owner, work, up, ids, weights, taken, groups, round, 0)
         gathered = self._measures.exchange(request, send, self._state.when)
-        answer = replies.Answer.to(request, gathered)
-        return replies.reply_of([answer], replies.Sizes(up, self.population.count), round)
+        answer = replies.WorkAnswer.to(request, gathered)
+        return replies.reply_of([answer], replies.MeanOf(up, self.population.count), round)
 
     def losses(self, x: Array, ids: Ints) -> Floats:
         """Return F_i(x) (K,) of clients at a model (p,)."""

@@ -1,4 +1,4 @@
-"""What becomes of every client's own model: a table that stays small however long a run is."""
+"""Personal models over rounds: a table that stays small however long a run is."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.timeline import Timeline, fate, fates
 from rayfed.engine.works import DROPPED, USED, Work, Works
 from rayfed.messages import Ask, State
-from rayfed.selection import View as SelectionView
+from rayfed.selection import SelectionView
 
 MOST_WAKES = 100_000
 """Changes of availability that the server waits for between two ends of works."""

@@ -1,4 +1,4 @@
-"""From what the hosts added up to what the server learns: sums are divided here, and only here."""
+"""Replies: sums of the hosts become means here, and only here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Answer:
+class WorkAnswer:
     """What some works of distinct clients sent, added up in one go.
 
     Parameters
@@ -46,7 +46,7 @@ class Answer:
     def to(
         cls, request: Request, gathered: Gathered, seconds: Floats | None = None,
         staleness: Ints | None = None,
-    ) -> Answer:  # fmt: skip
+    ) -> WorkAnswer:  # fmt: skip
         """Return the answer to one request, whose weights have no discounts."""
         return cls(
             request.ids, request.steps, _NONE if staleness is None else staleness, request.weights,
@@ -68,7 +68,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class MeanOf:
     """What a mean is formed of beside the answers.
 
     Parameters
@@ -93,8 +93,8 @@ class Sizes:
 
 
 def reply_of(
-    answers: Sequence[Answer],
-    sizes: Sizes,
+    answers: Sequence[WorkAnswer],
+    sizes: MeanOf,
     round_number: int,
     sent: State | None = None,
     *,
@@ -107,9 +107,9 @@ def reply_of(
 
     Parameters
     ----------
-    answers : sequence of Answer
+    answers : sequence of WorkAnswer
         At least one.
-    sizes : Sizes
+    sizes : MeanOf
     round_number : int
         Number of the round or update, from 1, by which schedules go.
     sent : mapping of str to array, optional
@@ -149,7 +149,7 @@ def _together(arrays: Sequence[Array]) -> Array:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _sums(answer: Answer, up: Mapping[str, int]) -> dict[str, Array]:
+def _sums(answer: WorkAnswer, up: Mapping[str, int]) -> dict[str, Array]:
     """Return the sums of the vectors and of the scalars that are uploaded."""
     sums = dict(answer.gathered.sums)
     for name, rows in answer.gathered.each.items():
@@ -158,7 +158,7 @@ def _sums(answer: Answer, up: Mapping[str, int]) -> dict[str, Array]:
     return sums
 
 
-def _groups(answer: Answer, sizes: Sizes) -> Groups:
+def _groups(answer: WorkAnswer, sizes: MeanOf) -> Groups:
     """Return the means of the vectors, group by group; late replies have none."""
     labels, place = np.unique(answer.gathered.each[GROUP], return_inverse=True)
     counts, sums = np.bincount(place), answer.gathered.sums

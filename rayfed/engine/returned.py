@@ -1,4 +1,4 @@
-"""What an algorithm's server half gives back, looked at before it is used: it may be a user's."""
+"""Checks of what a server function returns, which may be a user's."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.cohort import NobodyToAsk, NoReply, Others, RoundPolicy
 from rayfed.engine.exchange import Asker
 from rayfed.engine.loop import Loop
-from rayfed.engine.measuring import Cohort
+from rayfed.engine.measuring import AskedCohort
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.works import USED, distinct
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
-from rayfed.selection import View as SelectionView
+from rayfed.selection import SelectionView
 from rayfed.selection.draws import chunks
 
 Result = TypeVar("Result")
@@ -121,7 +121,7 @@ class RoundLoop(Loop):
         def shares(losses: Floats, draws: int) -> Floats | None:
             return rule.expected_shares(view, before.selection, losses, draws)
 
-        values, measured = self.measures.measured(before, x, {}, Cohort(ids, shares))
+        values, measured = self.measures.measured(before, x, {}, AskedCohort(ids, shares))
         return values, replace(before, measured=measured)
 
     def _corrected(self, before: RunState, ids: Ints, stats: RoundStats) -> Floats:

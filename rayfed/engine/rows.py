@@ -20,7 +20,7 @@ NOT_FINITE = "is not finite"
 _SHORT = 2**14  # numbers of a model of which each is looked at
 
 
-class Rows:
+class RowMaker:
     """Makes the rows of one run.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What one run is: plain values that can be sent to any process."""
+"""One run: plain values that can be sent to any process."""
 
 from __future__ import annotations
 

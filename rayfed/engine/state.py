@@ -1,4 +1,4 @@
-"""What a run is between two rounds, and what a round costs while it runs."""
+"""State of a run between two rounds, and the counts of a round while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a run before its last round, and what the rules compare a row with."""
+"""Stopping rules: what ends a run before its last round."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where clients live: in this process, or in Ray actors."""
+"""Executors: clients live in this process, or in Ray actors."""

@@ -1,4 +1,4 @@
-"""What actors compute before it is asked for, and what they still need to be sent."""
+"""Work that actors compute before it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hosts are called: by wire within a node, by Ray elsewhere and for all that is rare.
+"""Calls of hosts: by wire within a node, by Ray elsewhere and for all that is rare.
 
 A driver that hosts clients itself calls that host directly, once the others are at work.
 """
@@ -21,7 +21,7 @@ from rayfed.core.flat import NamedArrays
 from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
-from rayfed.executors.wire import PROTOCOL, Address, Lost, Reply, Wire, send_all, wait
+from rayfed.executors.wire import PROTOCOL, Address, Lost, Pending, Wire, send_all, wait
 
 LOST = (RayActorError, ActorUnschedulableError)
 """What Ray says of actors that have died, and of those whose node is known to be gone."""
@@ -121,7 +121,7 @@ class Calls:
                 beside = ([in_store[id(send)]],)
             packed = pickle.dumps((key, request, None if beside else send), PROTOCOL)
             calls.append(self.call(host, method, packed, *beside))
-        for wire in {call.wire for call in calls if isinstance(call, Reply)}:
+        for wire in {call.wire for call in calls if isinstance(call, Pending)}:
             wire.move(receive=False)  # all at once: an actor that begins may take the processor
         return calls
 
@@ -137,7 +137,7 @@ class Calls:
         """Return whether requests arrive after those that were sent before: all go one way."""
         if not begun:
             return True
-        before = {"wire" if isinstance(call, Reply) else "ray" for call in begun}
+        before = {"wire" if isinstance(call, Pending) else "ray" for call in begun}
         return len(before | (set(map(self.way, messages)) - {"here"})) == 1
 
     def get(self, calls: Sequence[Any]) -> list[Any]:
@@ -152,9 +152,9 @@ class Calls:
         """
         if not calls:
             return []
-        replies = [call for call in calls if isinstance(call, Reply)]
+        replies = [call for call in calls if isinstance(call, Pending)]
         here = [call for call in calls if isinstance(call, Here)]
-        refs = [call for call in calls if not isinstance(call, (Reply, Here))]
+        refs = [call for call in calls if not isinstance(call, (Pending, Here))]
         try:
             if here:
                 send_all([wire for wire in self.wires if wire is not None])
@@ -163,7 +163,7 @@ class Calls:
             wait(replies)
             answers = iter(ray.get(refs) if refs else [])
             results = [
-                _result(call if isinstance(call, (Reply, Here)) else next(answers))
+                _result(call if isinstance(call, (Pending, Here)) else next(answers))
                 for call in calls
             ]
         except (Lost, *LOST) as error:
@@ -195,7 +195,7 @@ def _connected(address: Address | None) -> Wire | None:
 
 def _result(answer: Any) -> Any:
     """Return what a host answered, of a reply or of what Ray brought."""
-    if isinstance(answer, (Reply, Here)):
+    if isinstance(answer, (Pending, Here)):
         return answer.value()
     return pickle.loads(answer) if isinstance(answer, bytes) else answer
 

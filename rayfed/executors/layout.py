@@ -1,4 +1,4 @@
-"""Which host has which client, and who gets which part of a request."""
+"""Layout: which host has which client, and which part of a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNEQUAL = 1.1  # load of the busiest process over the mean, above which clients
 
 
 @dataclass(frozen=True)
-class Part:
+class HostRequest:
     """What one host gets of a request: the host, the indices of its clients, and its request."""
 
     host: int
@@ -63,7 +63,7 @@ class Layout:
         fine, table = self._owner
         return table[ids % fine]
 
-    def split(self, request: Request, *, movable: bool) -> list[Part]:
+    def split(self, request: Request, *, movable: bool) -> list[HostRequest]:
         """Return the parts of a request, by host.
 
         Parameters
@@ -88,7 +88,7 @@ class Layout:
         for host in [host for host, load in enumerate(loads) if load]:
             index = np.flatnonzero(hosts == host)
             owned = list(layout.owned[host]) if dealt else None
-            parts.append(Part(host, index, request.part(index, owned)))
+            parts.append(HostRequest(host, index, request.part(index, owned)))
         return parts
 
     def _loads(self, hosts: Ints) -> list[int]:

@@ -1,4 +1,4 @@
-"""How many processes host the clients of a placement, and on which nodes."""
+"""Placement: how many processes host the clients, and on which nodes."""
 
 from __future__ import annotations
 

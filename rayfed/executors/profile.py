@@ -1,4 +1,4 @@
-"""Where the wall-clock time of a run goes: the seconds of each step of its rounds."""
+"""Profile: the wall-clock seconds of each step of a run's rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a driver calls the hosts of its clients: client actors, or combiners of a node's actors."""
+"""The pool of hosts of a driver: client actors, or combiners of a node's actors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rayfed.core.tree import EVERY, Class
 from rayfed.executors.ahead import Ahead, needed, numbers
 from rayfed.executors.base import Gathered, gather, merged, share
 from rayfed.executors.calls import LOST, Calls, first_line
-from rayfed.executors.layout import Layout, Part
+from rayfed.executors.layout import HostRequest, Layout
 from rayfed.executors.profile import Profile
 from rayfed.executors.ray_host import RayHost
 
@@ -168,7 +168,7 @@ class RayExecutor:
         *,
         timed: bool = False,
         stored: Sequence[Any] = (),
-    ) -> tuple[list[Part], list[Any], list[str]]:
+    ) -> tuple[list[HostRequest], list[Any], list[str]]:
         """Send a request to the hosts of its clients, and let these begin what was prepared.
 
         Parameters
@@ -180,7 +180,7 @@ class RayExecutor:
 
         Returns
         -------
-        parts : list of Part
+        parts : list of HostRequest
         answers : list of Partial, Failure or NotKept
             Of each part.
         printed : list of str
@@ -215,7 +215,7 @@ class RayExecutor:
             for part in parts:
                 run.ahead.known |= numbers(part.request)
 
-    def _split(self, run: _Run, request: Request) -> list[Part]:
+    def _split(self, run: _Run, request: Request) -> list[HostRequest]:
         movable = run.stateless and request.serials is None
         return run.layout.split(request, movable=movable)
 

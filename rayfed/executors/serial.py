@@ -1,4 +1,4 @@
-"""Everything in this process: one host with all clients, no Ray."""
+"""The serial executor: one host with all clients in this process, no Ray."""
 
 from __future__ import annotations
 

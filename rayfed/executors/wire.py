@@ -57,7 +57,7 @@ class Raised:
             self.error = RuntimeError(f"{type(error).__name__}: {error}")
 
 
-class Reply:
+class Pending:
     """The answer to a message, once it has come."""
 
     def __init__(self, wire: Wire) -> None:
@@ -102,13 +102,13 @@ class Wire:
         self._messages = _messages(self._socket)
         self._unsent: list[memoryview] = []
         self._sent = 0
-        self._asked: WeakValueDictionary[int, Reply] = WeakValueDictionary()
+        self._asked: WeakValueDictionary[int, Pending] = WeakValueDictionary()
         self.lost = False
 
-    def send(self, *message: Any) -> Reply:
+    def send(self, *message: Any) -> Pending:
         """Take a message, which leaves in `move` or `wait`."""
         self._sent += 1
-        reply = Reply(self)
+        reply = Pending(self)
         self._asked[self._sent] = reply
         self._unsent += _packed(self._sent, message)
         return reply
@@ -145,7 +145,7 @@ class Wire:
         return self._socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0)
 
 
-def wait(replies: Sequence[Reply]) -> None:
+def wait(replies: Sequence[Pending]) -> None:
     """Wait until replies have come.
 
     Raises

@@ -13,7 +13,7 @@ from rayfed.clients import Clients
 from rayfed.clients.alone import loss_alone
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, View
+from rayfed.measures.base import Measure, MeasureView
 from rayfed.messages import State, Upload
 
 
@@ -47,7 +47,7 @@ class Appeal(Measure):
         """Return F_i (K,) at the models that local steps from x (p,) lead to."""
         return Upload({"loss": loss_alone(clients, x, int(steps))})
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the share, and the losses of the clients' models alone."""
         if "alone" not in known:
             send = {"x": view.first, "steps": np.array(self.steps)}

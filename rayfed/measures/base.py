@@ -22,10 +22,10 @@ Need: TypeAlias = Literal[
 ]
 """What a measure cannot do without.
 
-"accuracy": `View.accuracy`. "cohort": it is called for the cohort of a round, before it trains.
-"fixed rows": it is refused where rows change over rounds. "optimum": `View.optimum`; it is refused
-where that is not known. "optimum if known" is not; nor is "optima if known", for the optimum with
-the least loss of every client.
+"accuracy": `MeasureView.accuracy`. "cohort": it is called for the cohort of a round, before it
+trains. "fixed rows": it is refused where rows change over rounds. "optimum": `MeasureView.optimum`;
+it is refused where that is not known. "optimum if known" is not; nor is "optima if known", for the
+optimum with the least loss of every client.
 """
 
 
@@ -75,7 +75,7 @@ class Answer(Protocol):
         """Scalars of each client (K,)."""
 
 
-class View(Protocol):
+class MeasureView(Protocol):
     """What a measure sees of a run. Asking takes no simulated time.
 
     Attributes
@@ -103,7 +103,7 @@ class View(Protocol):
         The layers of the model.
     population : Population
         All clients.
-    data : rayfed.clients.setup.View
+    data : rayfed.clients.setup.DataView
         Their rows (`shards`), and what F is (`objective`).
     seed : int
         Of the run.
@@ -123,7 +123,7 @@ class View(Protocol):
     solvers: tuple[Solver, ...]
     layers: Sequence[Layer]
     population: Population
-    data: setup.View
+    data: setup.DataView
     seed: int
     size: int | None
 
@@ -229,7 +229,7 @@ class Measure:
         """
         return {}
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the columns of a row, NaN where left out, and what is known from now on.
 
         Parameters

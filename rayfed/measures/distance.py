@@ -1,4 +1,4 @@
-"""How far the model is from the optimum."""
+"""Distance of the model from the optimum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, Need, View
+from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.messages import State
 
 
@@ -27,7 +27,7 @@ class Distance(Measure):
         ),
     )  # fmt: skip
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return ``||x - x*||``."""
         assert view.optimum is not None  # it is needed
         return {"distance": float(np.linalg.norm(view.model - view.optimum.x))}, known

@@ -1,4 +1,4 @@
-"""How evenly a model serves the clients."""
+"""Fairness: how evenly a model serves the clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rayfed.core.columns import Column, names
-from rayfed.measures.base import Measure, Need, View
+from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.messages import State
 from rayfed.numerics.evenness import evenness
 
@@ -34,6 +34,6 @@ class Fairness(Measure):
         ),
     )  # fmt: skip
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return how evenly clients are served."""
         return dict(zip(names(self.columns), evenness(view.accuracy), strict=True)), known

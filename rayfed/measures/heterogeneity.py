@@ -1,4 +1,4 @@
-"""How far clients differ: in their gradients, in their local models, and at the optimum."""
+"""Heterogeneity of clients: in their gradients, in their local models, and at the optimum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rayfed.clients.solvers import Descent
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, Need, View
+from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.measures.local import LocalWork, squares
 from rayfed.messages import Reply, State
 from rayfed.population.availability import Availability, Cyclic
@@ -74,7 +74,7 @@ class Heterogeneity(Measure):
         """Return what looks at the clients."""
         return LocalWork(algorithm)
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return what is known of a model and of the round that comes next."""
         if view.algorithm.pooled:  # one machine has all rows
             return {}, known
@@ -88,7 +88,7 @@ class Heterogeneity(Measure):
         return row, known
 
 
-def dissimilarity(view: View) -> dict[str, float]:
+def dissimilarity(view: MeasureView) -> dict[str, float]:
     """Return how far the clients' gradients at a model (p,) are from each other.
 
     ``sum_i p_i ||grad F_i - m||^2`` with their mean ``m = sum_i p_i grad F_i``, which is
@@ -118,7 +118,7 @@ def dissimilarity(view: View) -> dict[str, float]:
     return row
 
 
-def client_drift(view: View) -> float:
+def client_drift(view: MeasureView) -> float:
     """Return ``sum_i p_i ||x_i - m||``, x_i the local models and m their mean.
 
     They are what the algorithm's own client half makes of the server's state in the coming
@@ -142,7 +142,7 @@ def client_drift(view: View) -> float:
     return float(view.mean("apart", send, {"apart": 1}, ids, steps).mean["apart"])
 
 
-def drift_at_optimum(view: View, known: State) -> State:
+def drift_at_optimum(view: MeasureView, known: State) -> State:
     """Return ``||sum_i p_i (x* - x_i) / (lr tau_i)||``, with the steps and rates that it is of.
 
     Nothing where x* is unknown. The average drift at optimum of Wang, Das, Joshi, Kale, Xu, Zhang,
@@ -164,7 +164,7 @@ def drift_at_optimum(view: View, known: State) -> State:
     return {"drift": np.array(float(drift)), "steps": steps, "rates": rates}
 
 
-def gamma(view: View) -> float:
+def gamma(view: MeasureView) -> float:
     """Return Gamma = F* - sum_i w_i F_i*, w_i the weights of F; NaN where they are unknown.
 
     Li, Huang, Yang, Wang, Zhang, "On the Convergence of FedAvg on Non-IID Data", ICLR 2020,

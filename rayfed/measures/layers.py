@@ -12,7 +12,7 @@ import numpy as np
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
-from rayfed.measures.base import Measure, Need, View
+from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.measures.local import LocalWork
 from rayfed.messages import State
 from rayfed.population.availability import Availability
@@ -54,7 +54,7 @@ class Layers(Measure):
         """Return what looks at the clients."""
         return LocalWork(algorithm)
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the drift of each layer in the round that comes next."""
         rounds = view.algorithm.round(view.server)
         ask = next(rounds, None)
@@ -73,7 +73,7 @@ class Layers(Measure):
         return row, known
 
 
-def _asked(view: View) -> Any:
+def _asked(view: MeasureView) -> Any:
     """Return as many evaluated clients (K,) as a round has."""
     if view.size is None or view.size >= len(view.clients):
         return view.clients

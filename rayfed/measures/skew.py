@@ -1,4 +1,4 @@
-"""How biased the selection of clients is."""
+"""Bias of the selection of clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, Need, View
+from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.messages import State
 
 
@@ -66,7 +66,7 @@ class Skew(Measure):
 
     draws: Annotated[int, Ge(1)] = 100
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the selection skew of a cohort at the model that it starts from."""
         if view.algorithm.pooled:  # one machine stands for everybody
             return {}, known
@@ -93,7 +93,7 @@ class Skew(Measure):
 
 
 def _rho(
-    view: View, above: Floats, everyone: Ints, ids: Ints, shares: Floats | None = None
+    view: MeasureView, above: Floats, everyone: Ints, ids: Ints, shares: Floats | None = None
 ) -> float:
     """Return a cohort's mean of what is above the least, over that of all who are evaluated.
 

@@ -1,4 +1,4 @@
-"""What a published study claims, as data: parts to run, and checks of what they record.
+"""Claims of a published study, as data: parts to run, and checks of what they record.
 
 A ``<name>.claims.yaml`` lies beside ``<name>.yaml``. There is no language of expressions in it: a
 check is one of a few comparisons of values, a value is a column of ``rounds.parquet`` at a place.
@@ -26,7 +26,7 @@ Text = Annotated[str, Len(1)]
 Counted = float | Literal["never"]
 
 
-class Part(Settings):
+class StudyPart(Settings):
     """One study, run into a result folder of its own.
 
     Parameters
@@ -74,7 +74,7 @@ class Where(Settings):
     seed: Annotated[int, Ge(0)] | None = None
 
 
-class Value(Where):
+class RecordedValue(Where):
     """A number, or a list of them, from what the runs recorded.
 
     Parameters
@@ -102,8 +102,8 @@ class Value(Where):
     over: tuple[Round, Round] | None = None
     rounds_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     parameters: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | None = None
-    ratio: tuple[Value, Value] | None = None
-    difference: tuple[Value, Value] | None = None
+    ratio: tuple[RecordedValue, RecordedValue] | None = None
+    difference: tuple[RecordedValue, RecordedValue] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -194,7 +194,7 @@ class Check(Close):
 
     Parameters
     ----------
-    value : Value
+    value : RecordedValue
         What is compared.
     equals : float or list of float
         Exactly, unless `within`, `absolute` or `factor` allows more.
@@ -202,7 +202,7 @@ class Check(Close):
         The value is smaller, or larger.
     between : (float, float)
         The value lies there, bounds included.
-    descending, ascending : list of Value
+    descending, ascending : list of RecordedValue
         Each is larger, or smaller, than the next.
     by : float
         At least so many times.
@@ -212,13 +212,13 @@ class Check(Close):
         The runs ended with a loss or a model that is not finite.
     """
 
-    value: Value | None = None
+    value: RecordedValue | None = None
     equals: float | Annotated[tuple[float, ...], Len(1)] | None = None
     below: float | None = None
     above: float | None = None
     between: tuple[float, float] | None = None
-    descending: Annotated[tuple[Value, ...], Len(1)] | None = None
-    ascending: Annotated[tuple[Value, ...], Len(1)] | None = None
+    descending: Annotated[tuple[RecordedValue, ...], Len(1)] | None = None
+    ascending: Annotated[tuple[RecordedValue, ...], Len(1)] | None = None
     by: Annotated[float, Gt(1)] | None = None
     apart: Annotated[float, Gt(0)] | None = None
     diverges: Annotated[tuple[Where, ...], Len(1)] | None = None
@@ -246,7 +246,7 @@ class Check(Close):
         return next(form for form in forms if getattr(self, form) is not None)
 
     @property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> tuple[RecordedValue, ...]:
         """The values that are compared, in their order."""
         if self.value is not None:
             return (self.value,)
@@ -306,7 +306,7 @@ class Claims(Settings):
 
     source: Text
     stands_in: Text | None = None
-    parts: Annotated[dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], Part], Len(1)]
+    parts: Annotated[dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], StudyPart], Len(1)]
     claims: Annotated[tuple[Claim, ...], Len(1)]
 
     @model_validator(mode="after")
@@ -379,7 +379,7 @@ def load_claims(path: Path | str) -> Claims:
         ) from None
 
 
-def _leaves(place: str, value: Value) -> list[tuple[str, Where]]:
+def _leaves(place: str, value: RecordedValue) -> list[tuple[str, Where]]:
     """Return the values that read a table: a value itself, or what a ratio is made of."""
     for form in ("ratio", "difference"):
         both = getattr(value, form)

@@ -1,4 +1,4 @@
-"""What results rest on: data, the length of runs, rayfed itself and the machine."""
+"""Provenance of results: data, the length of runs, rayfed itself and the machine."""
 
 from __future__ import annotations
 

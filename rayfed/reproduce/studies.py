@@ -26,7 +26,7 @@ from rayfed.reproduce.claims import (
     Claim,
     Claims,
     Length,
-    Value,
+    RecordedValue,
     Where,
     load_claims,
     runs_of,
@@ -386,11 +386,11 @@ def _check_where(where: Where, whole: Study) -> None:
         raise ScenarioError("of", unknown("label", where.of, study.labels))
     if where.seed is not None and where.seed not in study.seeds:
         raise ScenarioError("seed", f"found {where.seed}; it runs {list(study.seeds)}")
-    if isinstance(where, Value) and where.name:
+    if isinstance(where, RecordedValue) and where.name:
         _check_value(where, study)
 
 
-def _check_value(value: Value, study: Study) -> None:
+def _check_value(value: RecordedValue, study: Study) -> None:
     label = value.of or study.labels[0]
     algorithm = study.algorithms[study.labels.index(label)]
     asked = study.evaluate

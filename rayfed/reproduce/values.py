@@ -15,7 +15,7 @@ from rayfed.core.announced import read_table
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError
 from rayfed.core.files import read_arrays, read_json, reading
-from rayfed.reproduce.claims import Value, Where
+from rayfed.reproduce.claims import RecordedValue, Where
 
 NEVER = math.inf
 """Rounds to a target that is not reached: later than any round."""
@@ -99,7 +99,7 @@ def _name(key: Key) -> str:
     return f"{label} ({setting}), seed {seed}" if setting else f"{label}, seed {seed}"
 
 
-def measure(value: Value, source: Source, seed: int | None = None) -> Floats:
+def measure(value: RecordedValue, source: Source, seed: int | None = None) -> Floats:
     """Return the numbers (k,) that a value stands for, means over seeds or those of one seed.
 
     Raises
@@ -128,7 +128,7 @@ def measure(value: Value, source: Source, seed: int | None = None) -> Floats:
     return np.asarray(np.mean(each, axis=0))
 
 
-def _read(value: Value, name: str, rows: pd.DataFrame) -> Floats:
+def _read(value: RecordedValue, name: str, rows: pd.DataFrame) -> Floats:
     """Return the numbers (k,) of one run."""
     if value.name not in rows:
         raise Unmeasured(f"{name} has no column {value.name}")

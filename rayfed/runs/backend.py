@@ -1,4 +1,4 @@
-"""What runs the runs of a study, and what displays their progress."""
+"""Backends, which run the runs of a study, and displays of their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a resume finds in a result folder, and whether that is what it would run.
+"""Resuming: what is in a result folder, and whether that is what it would run.
 
 A run goes on only if its scenario, its data and the user's modules are those that it began with, or
 if the user accepts what has changed. More rounds are no change, nor are further runs.

@@ -1,4 +1,4 @@
-"""What runs will do, as far as it is known before they are run: who takes part, and how long it is.
+"""Forecasts of runs before they are run: who takes part, and how long they are.
 
 Who is asked, who answers and when does not depend on a number that clients compute, unless a
 selection looks at losses. So rounds can be gone through with clients that return zeros.

@@ -1,4 +1,4 @@
-"""What decides the results of a run: its scenario, its seed, the data, the user's modules.
+"""Identity of a run: its scenario, its seed, the data, the user's modules decide its results.
 
 ``run.json`` holds it, so that a resume can tell what has changed since the run began.
 """

@@ -1,4 +1,4 @@
-"""What is written when a run ends: the model, the clients, and the tables in one part each."""
+"""Outputs at the end of a run: the model, the clients, and the tables in one part each."""
 
 from __future__ import annotations
 

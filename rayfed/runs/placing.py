@@ -1,4 +1,4 @@
-"""What a round of a run takes in this process: what ``executor: auto`` goes by."""
+"""Seconds of a round in this process, by which ``executor: auto`` chooses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUNDS, _WARM_S = 3, 1.0  # rounds and seconds of a measurement: the first load
 
 
 @dataclass(frozen=True)
-class Work:
+class MeasuredRound:
     """What a round of a run takes in this process.
 
     Parameters
@@ -35,7 +35,7 @@ class Work:
     asks: int
 
 
-def measure(run: Run, tables: Mapping[str, Any]) -> Work:
+def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
     """Run a round, or some if they are short, and return what the shortest of them took.
 
     What client halves print is dropped.
@@ -51,7 +51,7 @@ def measure(run: Run, tables: Mapping[str, Any]) -> Work:
     loop = loop_of(run, executor)
     profile.watch(loop, "step", "other", opens=True)
     profile.watch(executor.host, "exchange", "computing")
-    works: list[Work] = []
+    works: list[MeasuredRound] = []
     try:
         state = loop.first()
         while len(works) < min(_ROUNDS, run.ending.rounds) and profile.total_s < _WARM_S:
@@ -59,7 +59,7 @@ def measure(run: Run, tables: Mapping[str, Any]) -> Work:
             state, *_ = loop.step(state)
             taken = {step: profile.seconds[step] - before[step] for step in before}
             asked = profile.begun["computing"] - asked
-            works.append(Work(sum(taken.values()), taken["computing"], asked))
+            works.append(MeasuredRound(sum(taken.values()), taken["computing"], asked))
     finally:
         executor.close(run.folder)
     return min(works, key=lambda work: work.round_s)

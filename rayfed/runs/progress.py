@@ -84,7 +84,7 @@ class Bars(Silent):
         self.bars.stop()
 
 
-class Lines(Silent):
+class LogLines(Silent):
     """One plain line every ten seconds, for logs."""
 
     def __init__(self, total: int, console: Console) -> None:
@@ -120,7 +120,7 @@ class Lines(Silent):
 
 def watch(total: int, console: Console, *, bars: bool = True) -> ProgressDisplay:
     """Return bars in a terminal, if they are wanted, and lines elsewhere."""
-    return Bars(total, console) if console.is_terminal and bars else Lines(total, console)
+    return Bars(total, console) if console.is_terminal and bars else LogLines(total, console)
 
 
 def display(total: int) -> ProgressDisplay:
@@ -129,7 +129,7 @@ def display(total: int) -> ProgressDisplay:
     if not (console.is_terminal or console.is_jupyter):
         return Silent()
     if console.is_jupyter and find_spec("ipywidgets") is None:
-        return Lines(total, console)
+        return LogLines(total, console)
     return Bars(total, console)
 
 

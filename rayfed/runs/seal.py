@@ -1,4 +1,4 @@
-"""What this user has written: texts are sealed with a key that stays on this user's account."""
+"""Seals: texts of this user, signed with a key that stays on this user's account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a selection is: a generator that names the clients of a round.
+"""Base class of selections: generators that name the clients of a round.
 
 It is of the same kind as an algorithm's round: it may yield Asks (a poll for losses) and is charged
 for them; it returns the ids and its new state. Its draws are keyed by the run's seed alone, so
@@ -33,7 +33,7 @@ def _one_step(ids: Ints, rows: int | None = None) -> Floats:
 
 
 @dataclass(frozen=True)
-class View:
+class SelectionView:
     """What a selection sees of the round it selects for.
 
     Parameters
@@ -171,11 +171,11 @@ class Selection:
         """Return the state before the first round of N = count clients."""
         return {}
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Yield Asks, if any, and return the ids (K,), ascending, and the new state."""
         raise NotImplementedError
 
-    def at_once(self, view: View, state: State) -> Ints:
+    def at_once(self, view: SelectionView, state: State) -> Ints:
         """Return the ids (K,) that `select` returns, where it asks nobody.
 
         Raises
@@ -192,7 +192,7 @@ class Selection:
         raise RunFailed(f"'{self.name}' asks clients before it selects")
 
     def expected_shares(
-        self, view: View, state: State, losses: Floats, draws: int
+        self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats | None:
         """Return what part of the cohort each client is expected to be.
 
@@ -200,7 +200,7 @@ class Selection:
 
         Parameters
         ----------
-        view : View
+        view : SelectionView
             What `select` sees of the round.
         state : mapping of str to array
             The state before the round.
@@ -217,7 +217,7 @@ class Selection:
         """
         return None
 
-    def awaited(self, view: View, state: State) -> Ints | None:
+    def awaited(self, view: SelectionView, state: State) -> Ints | None:
         """Return whose availability is worth a wait where `select` returned nobody; all if None.
 
         The virtual clock then moves to the next change of one of them, and `select` is asked again

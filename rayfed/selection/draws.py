@@ -8,13 +8,13 @@ import numpy as np
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.rng import Key
-from rayfed.selection.base import View
+from rayfed.selection.base import SelectionView
 
 _PIECE = 2**16
 _TRIES = 8  # chunks of draws by mass before the available clients are listed
 
 
-def listed(view: View) -> Ints:
+def listed(view: SelectionView) -> Ints:
     """Return every available id, ascending."""
     everyone = np.arange(view.count) if view.idle is None else view.idle
     return everyone[view.available(everyone)]
@@ -28,7 +28,7 @@ def chunks(count: int, first: int, start: int = 0) -> Iterator[Ints]:
         start, length = start + length, 2 * length
 
 
-def repeated(view: View) -> Ints:
+def repeated(view: SelectionView) -> Ints:
     """Draw ``wanted`` available ids by mass, with replacement; in the order of the draws.
 
     Draws of clients that are away are rejected. Where `_TRIES` chunks of ``wanted`` draws do not
@@ -50,7 +50,7 @@ def repeated(view: View) -> Ints:
     return chosen[: view.wanted]
 
 
-def distinct(view: View, count: int) -> Ints:
+def distinct(view: SelectionView, count: int) -> Ints:
     """Draw so many available ids by mass, one after another, without replacement.
 
     Each draw is in proportion to the masses of those that are left, so repeats are rejected. Where
@@ -79,7 +79,7 @@ def distinct(view: View, count: int) -> Ints:
     return np.concatenate([chosen, first])[:count]
 
 
-def redrawn(view: View, count: int, draws: int) -> Ints:
+def redrawn(view: SelectionView, count: int, draws: int) -> Ints:
     """Draw many sets of candidates, as `distinct` does, with random numbers of their own.
 
     Returns
@@ -94,7 +94,7 @@ def redrawn(view: View, count: int, draws: int) -> Ints:
     return np.asarray(ids[np.argsort(-np.log(u) / mass, axis=1, kind="stable")[:, :count]])
 
 
-def cumulative(view: View) -> Floats:
+def cumulative(view: SelectionView) -> Floats:
     """Return the cumulative masses of all clients (N,), made once a run."""
     if "cumulative" not in view.cache:
         sums = np.empty(view.count)
@@ -106,7 +106,7 @@ def cumulative(view: View) -> Floats:
     return held
 
 
-def _by_mass(view: View, key: Key, sums: Floats, chunk: int, count: int) -> Ints:
+def _by_mass(view: SelectionView, key: Key, sums: Floats, chunk: int, count: int) -> Ints:
     """Draw indices i with probability proportional to the steps of a cumulative sum."""
     u = key.uniforms([chunk], count, round=view.round)[0]
     at = np.minimum(u * sums[-1], np.nextafter(sums[-1], 0))

@@ -16,7 +16,7 @@ from annotated_types import Ge, Interval
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.rng import Key
 from rayfed.messages import Reply, State
-from rayfed.selection.base import Choice, Selection, View
+from rayfed.selection.base import Choice, Selection, SelectionView
 from rayfed.selection.draws import chunks
 
 _UNHEARD = -1.0  # no loss, no duration
@@ -101,7 +101,7 @@ class Oort(Selection):
             "paced": np.array(0),  # round of the last look at the sums
         }
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Draw known clients by utility and new ones uniformly; return their ids, ascending."""
         yield from ()
         state = self._paced(state, view.round)
@@ -164,7 +164,7 @@ class Oort(Selection):
             percentile = min(100.0, percentile + self.percentile_step)
         return {**state, "percentile": np.array(percentile), "paced": np.array(round - 1)}
 
-    def _by_utility(self, view: View, ids: Ints, scores: Floats, count: int) -> Ints:
+    def _by_utility(self, view: SelectionView, ids: Ints, scores: Floats, count: int) -> Ints:
         """Draw so many of some clients by their scores, without replacement, by exponential waits.
 
         Only those take part in the draw whose score is near that of the last by rank.
@@ -178,7 +178,7 @@ class Oort(Selection):
         waits = -np.log(u) / np.maximum(scores, _LEAST)
         return np.asarray(ids[np.argsort(waits, kind="stable")[:count]])
 
-    def _new(self, view: View, chosen: Ints, count: int) -> Ints:
+    def _new(self, view: SelectionView, chosen: Ints, count: int) -> Ints:
         """Draw so many available clients that were never chosen, fewer where there are fewer."""
         found = [np.empty(0, dtype=np.int64)]
         if len(chosen) == view.count or not count:

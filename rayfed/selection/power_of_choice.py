@@ -18,7 +18,7 @@ from rayfed.clients.sampling import minibatches
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, to_numpy
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
-from rayfed.selection.base import Choice, Selection, View
+from rayfed.selection.base import Choice, Selection, SelectionView
 from rayfed.selection.draws import distinct, redrawn
 from rayfed.selection.simple import Uniform, equal_shares
 
@@ -65,11 +65,11 @@ class PowerOfD(Selection):
             found = f"found {self.d} candidates for a cohort of {wanted} out of {count} clients"
             raise ScenarioError("d", f"{found}; give {wanted} to {count}")
 
-    def candidates(self, view: View) -> int:
+    def candidates(self, view: SelectionView) -> int:
         """Return the number of candidates in a round."""
         return min(2 * view.wanted if self.d is None else self.d, view.count)
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Draw candidates, rank them by their losses and return the first ids, ascending."""
         if self.first == "draw" and view.round == 1:
             ids, _ = yield from Uniform().select(view, {})
@@ -84,7 +84,7 @@ class PowerOfD(Selection):
         return np.sort(drawn[: view.wanted]), state
 
     def expected_shares(
-        self, view: View, state: State, losses: Floats, draws: int
+        self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats | None:
         """Return the shares (N,) of clients in cohorts drawn anew; None for minibatch losses."""
         if self.first == "draw" and view.round == 1:
@@ -104,7 +104,7 @@ class PowerOfD(Selection):
         return losses
 
     def losses(
-        self, view: View, state: State, ids: Ints
+        self, view: SelectionView, state: State, ids: Ints
     ) -> Generator[Ask, Reply, tuple[Ints, Floats]]:
         """Return which candidates uploaded a loss (K,), ascending, and the losses (K,)."""
         cost = view.steps(ids, self.rows)
@@ -203,7 +203,7 @@ class CommunicationEfficient(PowerOfD):
         return last
 
     def losses(
-        self, view: View, state: State, ids: Ints
+        self, view: SelectionView, state: State, ids: Ints
     ) -> Generator[Ask, Reply, tuple[Ints, Floats]]:
         """Return the last loss of each candidate, infinity where there is none."""
         yield from ()
@@ -246,7 +246,7 @@ class AdaptivePowerOfD(PowerOfD):
     Examples
     --------
     >>> everybody, equal = (lambda ids: ids >= 0), (lambda ids: ids * 0.0 + 1)
-    >>> seen = View(30, 5001, 0.0, 3, 0, everybody, equal)
+    >>> seen = SelectionView(30, 5001, 0.0, 3, 0, everybody, equal)
     >>> AdaptivePowerOfD(halve_every=5000).candidates(seen)
     15
     """
@@ -256,7 +256,7 @@ class AdaptivePowerOfD(PowerOfD):
     halve_every: Annotated[int, Ge(1)] | None = 100
     last: Annotated[int, Ge(0)] | None = None
 
-    def candidates(self, view: View) -> int:
+    def candidates(self, view: SelectionView) -> int:
         """Return the number of candidates in a round, at least the cohort."""
         first = view.count if self.d is None else min(self.d, view.count)
         if self.last is not None and view.round > self.last:

@@ -11,7 +11,7 @@ import numpy as np
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.rng import Key
 from rayfed.messages import State
-from rayfed.selection.base import Choice, Selection, View
+from rayfed.selection.base import Choice, Selection, SelectionView
 from rayfed.selection.draws import chunks, listed, repeated
 
 _CHUNK = 64  # ids of the first question of a walk; each later one asks twice as many
@@ -26,12 +26,14 @@ class All(Selection):
 
     name: ClassVar[str] = "all"
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Return every available id."""
         yield from ()
         return listed(view), state
 
-    def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
+    def expected_shares(
+        self, view: SelectionView, state: State, losses: Floats, draws: int
+    ) -> Floats:
         """Return equal shares (N,) of all who are available."""
         return equal_shares(view)
 
@@ -42,7 +44,7 @@ class Uniform(Selection):
 
     name: ClassVar[str] = "uniform"
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Return the first available ids of a keyed permutation, redrawn every round.
 
         The cost grows with the ids passed over, not with the population: about
@@ -60,7 +62,9 @@ class Uniform(Selection):
                 break
         return np.sort(chosen[0] if len(chosen) == 1 else np.concatenate(chosen)), state
 
-    def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
+    def expected_shares(
+        self, view: SelectionView, state: State, losses: Floats, draws: int
+    ) -> Floats:
         """Return equal shares (N,) of all who are available, exactly."""
         return equal_shares(view)
 
@@ -78,12 +82,14 @@ class Weighted(Selection):
     size_weighted: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Return ids drawn from all clients, rejecting those that are away."""
         yield from ()
         return np.sort(repeated(view)), state
 
-    def expected_shares(self, view: View, state: State, losses: Floats, draws: int) -> Floats:
+    def expected_shares(
+        self, view: SelectionView, state: State, losses: Floats, draws: int
+    ) -> Floats:
         """Return shares (N,) in proportion to the rows of all who are available, exactly."""
         shares = np.zeros(view.count)
         ids = listed(view)
@@ -91,7 +97,7 @@ class Weighted(Selection):
         return np.asarray(shares / shares.sum())
 
 
-def _walk(view: View) -> Iterator[Ints]:
+def _walk(view: SelectionView) -> Iterator[Ints]:
     """Yield the ids of all clients in the order of a keyed permutation, some at a time.
 
     The heads of the walks of many rounds are computed at once, unless cohorts are large.
@@ -105,7 +111,7 @@ def _walk(view: View) -> Iterator[Ints]:
         yield walk(positions)
 
 
-def _head(view: View, key: Key, length: int) -> Ints | None:
+def _head(view: SelectionView, key: Key, length: int) -> Ints | None:
     """Return so many ids of the walk of a round, or None where it is not worth it to look ahead.
 
     It is where rounds follow one another, and where a single client is wanted; in asynchronous runs
@@ -123,7 +129,7 @@ def _head(view: View, key: Key, length: int) -> Ints | None:
     return head
 
 
-def equal_shares(view: View) -> Floats:
+def equal_shares(view: SelectionView) -> Floats:
     """Return equal shares (N,) of all who are available; they add up to 1."""
     shares = np.zeros(view.count)
     shares[listed(view)] = 1.0

@@ -14,7 +14,7 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.names import numbered
 from rayfed.messages import State, Wait
-from rayfed.selection.base import CONNECTED, POSITION, REPAIRED, Choice, Selection, View
+from rayfed.selection.base import CONNECTED, POSITION, REPAIRED, Choice, Selection, SelectionView
 from rayfed.topology.base import MOST_CHECKED
 from rayfed.topology.walks import Metropolis, Walk, Walker
 
@@ -109,7 +109,7 @@ class Walking(Selection):
             CONNECTED: np.asarray(np.nan), REPAIRED: np.asarray(np.nan),
         }  # fmt: skip
 
-    def select(self, view: View, state: State) -> Choice:
+    def select(self, view: SelectionView, state: State) -> Choice:
         """Move, and return the available clients of the neighbourhood (K,), ascending."""
         walker = self._walker(view)
         here, now = int(state[POSITION]), view.time_s
@@ -124,20 +124,20 @@ class Walking(Selection):
         ids = self._around(here, view, now)
         return ids[view.available(ids)], _state(here, view, now)
 
-    def awaited(self, view: View, state: State) -> Ints | None:
+    def awaited(self, view: SelectionView, state: State) -> Ints | None:
         """Return the neighbourhood, or None if others may come into it while the server waits."""
         assert view.graphs is not None  # as in `_walker`
         if self.neighbours and not view.graphs.lasts(view.round, view.time_s):
             return None
         return self._around(int(state[POSITION]), view, view.time_s)
 
-    def _around(self, here: int, view: View, time_s: float) -> Ints:
+    def _around(self, here: int, view: SelectionView, time_s: float) -> Ints:
         """Return whom the server would ask at a client: it, and its neighbours if they count."""
         if not self.neighbours:
             return np.array([here])
         return self._walker(view).neighbours(here, view.round, time_s)
 
-    def _walker(self, view: View) -> Walker:
+    def _walker(self, view: SelectionView) -> Walker:
         """Return the walker of a run; to settle its rule takes a pass over the first graph."""
         if "walker" not in view.cache:
             assert view.graphs is not None  # the plan has refused a scenario without a topology
@@ -146,7 +146,7 @@ class Walking(Selection):
         return walker
 
 
-def _state(here: int, view: View, time_s: float) -> dict[str, Array]:
+def _state(here: int, view: SelectionView, time_s: float) -> dict[str, Array]:
     """Return the state of a server that is at a client, and how the graph is there and then."""
     assert view.graphs is not None  # as in `_walker`
     epoch = view.graphs.epoch(view.round, time_s)

@@ -1,4 +1,4 @@
-"""What a scenario file holds, checked before anything is started.
+"""Studies: a scenario file, checked before anything is started.
 
 Only this folder imports pydantic. Plug-ins are plain frozen dataclasses, so that a client actor,
 which gets their values, starts without it.

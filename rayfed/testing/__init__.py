@@ -1,4 +1,4 @@
-"""What tests of plug-ins need, ours and users'.
+"""Tools for tests of plug-ins, ours and users'.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""What it means that two result folders are the same."""
+"""Comparison of result folders: what it means that two are the same."""
 
 from __future__ import annotations
 

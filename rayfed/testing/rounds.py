@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.arrays import Ints
 from rayfed.messages import Ask, Diagnostics, Groups, Reply, State, Wait
-from rayfed.selection.base import Selection, View
+from rayfed.selection.base import Selection, SelectionView
 
 Replies: TypeAlias = Reply | Sequence[Reply] | Callable[[Ask], Reply]
 """What answers the Asks of a round: one Reply, one for each Ask, or a function of the Ask."""
@@ -128,7 +128,7 @@ def answer(algorithm: Algorithm, state: State, replies: Replies = ()) -> Answere
 
 
 def choose(
-    selection: Selection, view: View, state: State | None = None, replies: Replies = ()
+    selection: Selection, view: SelectionView, state: State | None = None, replies: Replies = ()
 ) -> Chosen:
     """Run a selection for one round and answer its Asks.
 
@@ -136,7 +136,7 @@ def choose(
     ----------
     selection : Selection
         Its `select` is run.
-    view : View
+    view : SelectionView
         What it sees of the round.
     state : mapping of str to array, optional
         Its state before the round; the first one if None.
@@ -152,7 +152,7 @@ def choose(
     --------
     >>> from rayfed.selection import All
     >>> everybody = lambda ids: np.ones(len(ids), dtype=bool)
-    >>> choose(All(), View(3, 1, 0.0, 3, 0, everybody, np.ones_like)).ids.tolist()
+    >>> choose(All(), SelectionView(3, 1, 0.0, 3, 0, everybody, np.ones_like)).ids.tolist()
     [0, 1, 2]
     """
     before = selection.init(view.count) if state is None else state

@@ -8,7 +8,7 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.algorithms.fedvarp import FedVARP
-from rayfed.clients.lengths import Between
+from rayfed.clients.lengths import UniformSteps
 from rayfed.clients.schedules import Step
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
@@ -156,7 +156,7 @@ def test_the_servers_memory_counts_half_where_the_rate_is_half():
 
 def test_a_client_that_draws_more_steps_takes_its_memory_as_often_away():
     """Five steps where 2.5 are the mean, k = 2: 3 - 2 * 1, and y = (1 - 2) * 1 + 3."""
-    drawn = SGD(steps=Between(low=1, high=4), lr=0.1)
+    drawn = SGD(steps=UniformSteps(low=1, high=4), lr=0.1)
     upload = FedVARP(local=drawn).train(Two(solver=drawn), np.array([5.0]))
     assert upload.values["change"].tolist() == [[1.0], [-2.0]]
     assert upload.state["y"].tolist() == [[2.0], [-2.0]]
@@ -168,7 +168,7 @@ def test_clusters_count_lengths_where_steps_are_drawn_and_rates_change():
     y holds 8 and 4, worth 4 and 2: v = 5 + (2/4 - 0.5/2) 4 + (2/4 - 1.5/2) 2 = 5.5; then y is
     3 / (0.5 * 0.5) and 6 / (0.5 * 1.5).
     """
-    local = SGD(steps=Between(low=1, high=3), lr=HALVED.lr)
+    local = SGD(steps=UniformSteps(low=1, high=3), lr=HALVED.lr)
     algorithm = ClusterFedVARP(clusters=(0, 0, 1, 1), local=local)
     state = {"x": np.array([10.0]), "y": np.array([[8.0], [4.0]])}
     groups = Groups(np.arange(2), np.ones(2, int), np.ones(2), {"delta": np.array([[3.0], [6.0]])})

@@ -8,7 +8,7 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedper import FedPer
 from rayfed.algorithms.fedrep import FedRep
-from rayfed.clients.lengths import Between
+from rayfed.clients.lengths import UniformSteps
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.mlp import MLP
@@ -161,4 +161,4 @@ def test_layers_in_the_middle_of_the_model_can_stay_too():
 def test_a_head_whose_steps_change_is_refused():
     line = "^head: found a length that changes; give a number of steps or epochs"
     with pytest.raises(ScenarioError, match=line):
-        FedRep(head=SGD(steps=Between(low=2, high=5)))
+        FedRep(head=SGD(steps=UniformSteps(low=2, high=5)))

@@ -55,7 +55,7 @@ def test_a_serial_run_ends_without_what_only_pages_need(told):
         "    if outcome:\n"
         "        print(outcome, flush=True)\n"
         "        os._exit(0)\n"
-        "progress.Lines.runs = runs"
+        "progress.LogLines.runs = runs"
     )
     _, *rounds, end = told(lines, "run", "s.yaml")
     assert end == "{'fedavg-seed0': 'finished'}"

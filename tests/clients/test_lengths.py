@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rayfed
-from rayfed.clients.lengths import AdaComm, Between
+from rayfed.clients.lengths import AdaComm, UniformSteps
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.state import RunState
@@ -17,7 +17,7 @@ IDS = np.arange(4000)
 
 
 def test_both_ends_are_drawn_and_all_numbers_equally_often():
-    drawn = Between(low=2, high=5).draw(IDS, seed=0, draw=1)
+    drawn = UniformSteps(low=2, high=5).draw(IDS, seed=0, draw=1)
     numbers, counts = np.unique(drawn, return_counts=True)
     assert numbers.tolist() == [2, 3, 4, 5]
     # 1000 each, with a standard deviation of sqrt(4000 * 3/16) = 27
@@ -25,7 +25,7 @@ def test_both_ends_are_drawn_and_all_numbers_equally_often():
 
 
 def test_a_draw_belongs_to_its_client_round_and_seed():
-    length = Between(low=1, high=1000)
+    length = UniformSteps(low=1, high=1000)
     one = length.draw(IDS[:50], seed=0, draw=3)
     assert length.draw(IDS[20:30], seed=0, draw=3).tolist() == one[20:30].tolist()
     assert length.draw(IDS[:50], seed=0, draw=4).tolist() != one.tolist()
@@ -35,11 +35,11 @@ def test_a_draw_belongs_to_its_client_round_and_seed():
 def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
     sizes = np.full(len(IDS), 65)  # three minibatches of 32
     where = {"ids": IDS, "seed": 2, "draw": 7}
-    epochs = Between(low=2, high=5).draw(IDS, seed=2, draw=7)
-    passes = SGD(epochs=Between(low=2, high=5)).budget(sizes, **where)
+    epochs = UniformSteps(low=2, high=5).draw(IDS, seed=2, draw=7)
+    passes = SGD(epochs=UniformSteps(low=2, high=5)).budget(sizes, **where)
     assert passes.tolist() == (3 * epochs).tolist()
-    assert SGD(steps=Between(low=2, high=5)).budget(sizes, **where).tolist() == epochs.tolist()
-    full = SGD(epochs=Between(low=2, high=5), batch="full").budget(sizes, **where)
+    assert SGD(steps=UniformSteps(low=2, high=5)).budget(sizes, **where).tolist() == epochs.tolist()
+    full = SGD(epochs=UniformSteps(low=2, high=5), batch="full").budget(sizes, **where)
     assert full.tolist() == epochs.tolist()
 
 
@@ -47,7 +47,7 @@ def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
 @pytest.mark.parametrize("batch", [32, "full"])
 def test_the_mean_of_drawn_lengths_is_known(name, batch):
     sizes = np.full(len(IDS), 65)
-    solver = SGD(batch=batch, **{name: Between(low=2, high=5)})
+    solver = SGD(batch=batch, **{name: UniformSteps(low=2, high=5)})
     drawn = solver.budget(sizes, ids=IDS, seed=0, draw=1)
     mean = solver.mean_budget(sizes)
     assert mean.tolist() == [3.5 * (3 if name == "epochs" and batch == 32 else 1)] * len(IDS)
@@ -61,7 +61,7 @@ def test_lengths_that_are_fixed_or_follow_something_else_have_no_mean():
 
 def test_a_number_that_falls_below_its_low_end_is_refused():
     with pytest.raises(ScenarioError, match="found low 5 above high 2; exchange them"):
-        Between(low=5, high=2)
+        UniformSteps(low=5, high=2)
 
 
 def study(local):
@@ -77,7 +77,7 @@ def study(local):
 
 def test_a_scenario_gives_it_as_a_mapping_and_gets_it_back():
     read = study({"epochs": {"low": 2, "high": 5}})
-    assert read.algorithms[0].local == SGD(epochs=Between(low=2, high=5))
+    assert read.algorithms[0].local == SGD(epochs=UniformSteps(low=2, high=5))
     assert read.to_dict()["algorithms"][0]["local"]["epochs"] == {
         "name": "uniform",
         "low": 2,

@@ -6,7 +6,7 @@ import numpy as np
 
 from rayfed.clients.host import Host
 from rayfed.clients.request import Request
-from rayfed.clients.setup import DataViews, Setup, View
+from rayfed.clients.setup import DataView, DataViews, Setup
 from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.datasets.split import ClientRows, Split
@@ -59,7 +59,7 @@ def host_with(sizes, block=100):
     none = ClientRows(np.zeros(0, np.int64), np.zeros(len(sizes) + 1, np.int64))
     shards = TableShards.of(rows, Split(ClientRows(np.arange(offsets[-1]), offsets), none), 0)
     problem = find("problems")["least-squares"](intercept=False)
-    view = View(shards, Objective(problem, len(sizes), int(offsets[-1]), 2))
+    view = DataView(shards, Objective(problem, len(sizes), int(offsets[-1]), 2))
     setup = Setup(
         {"algorithm": ToyHalf()},
         DataViews(view, view),

@@ -12,7 +12,7 @@ from rayfed.engine.correction import LONGEST, Correction
 from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
-from rayfed.selection import View
+from rayfed.selection import SelectionView
 from rayfed.testing.studies import drive, stop_after
 
 CHANCES = (0.9, 0.2, 0.5)
@@ -35,7 +35,7 @@ def run_of(made):
 
 def seen(run, there, wanted):
     mass = run.federation.views.training.shards.mass
-    return View(3, 1, 0.0, wanted, 0, lambda ids: there[np.asarray(ids)], mass)
+    return SelectionView(3, 1, 0.0, wanted, 0, lambda ids: there[np.asarray(ids)], mass)
 
 
 def subsets(there, wanted):
@@ -136,7 +136,7 @@ def test_intervals_are_those_of_a_plain_loop(mixed, chance):
     state = correction.init()
     for number in range(1, rounds + 1):
         ids = np.flatnonzero(took_part[:, number - 1])
-        view = View(3, number, 0.0, 3, 0, lambda ids: ids >= 0, lambda ids: sizes[ids])
+        view = SelectionView(3, number, 0.0, 3, 0, lambda ids: ids >= 0, lambda ids: sizes[ids])
         found = correction.weights(view, {}, state, ids, np.ones(len(ids), dtype=int))
         np.testing.assert_allclose(found, sizes[ids] * expected[ids, number - 1], rtol=1e-12)
         state = correction.learn(state, ids, number)
@@ -194,7 +194,7 @@ def test_clients_weigh_as_many_rows_as_they_have_in_the_round(mixed):
     ids, whole = np.arange(3), run.federation.views.training.shards.at(9).sizes(np.arange(3))
     for round_number, sizes in ((1, np.where(ids == 1, whole, 1)), (3, whole)):
         exchange.look_at(round_number)
-        view = View(3, round_number, 0.0, 3, 0, lambda ids: ids >= 0, lambda ids: ids * 0)
+        view = SelectionView(3, round_number, 0.0, 3, 0, lambda ids: ids >= 0, lambda ids: ids * 0)
         found = exchange.correction.weights(view, {}, {}, ids, np.ones(3, dtype=int))
         np.testing.assert_allclose(found, sizes / np.array(CHANCES), rtol=1e-12)
         assert exchange.correction.total == sizes.sum()

@@ -5,13 +5,13 @@ import pytest
 
 from rayfed.clients.host import Host
 from rayfed.clients.request import Failure, Request
-from rayfed.clients.setup import DataViews, Setup, View
+from rayfed.clients.setup import DataView, DataViews, Setup
 from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.core.tree import add
 from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
-from rayfed.engine.replies import Answer, Sizes, reply_of
+from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
 from rayfed.executors.base import gather
 from rayfed.messages import Upload
 from rayfed.problems.objective import Objective
@@ -34,7 +34,7 @@ def hosts(classes, block):
     none = ClientRows(np.zeros(0, np.int64), np.zeros(9, np.int64))
     shards = TableShards.of(rows, Split(ClientRows(np.arange(8), np.arange(9)), none), 0)
     problem = find("problems")["least-squares"](intercept=False)
-    view = View(shards, Objective(problem, 8, 8, 2))
+    view = DataView(shards, Objective(problem, 8, 8, 2))
     setup = Setup(
         {"algorithm": ToyHalf()}, DataViews(view, view), problem, (SGD(),), {}, 0, 2, block
     )
@@ -62,8 +62,8 @@ def asked(ids, weights=None, plain=(), classes=(((0, 1),),), block=100, up=None)
 
 def reply(*args, **how):
     request, parts = asked(*args, **how)
-    sizes = Sizes(request.up, 20, request.plain)
-    return reply_of([Answer.to(request, gather(request, parts))], sizes, request.round)
+    sizes = MeanOf(request.up, 20, request.plain)
+    return reply_of([WorkAnswer.to(request, gather(request, parts))], sizes, request.round)
 
 
 def test_means_by_group_are_weighted_and_skip_who_did_not_answer():

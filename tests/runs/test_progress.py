@@ -8,7 +8,7 @@ from rich.console import Console
 from rayfed.engine.run import ENDLESS
 from rayfed.runs import progress
 from rayfed.runs.backend import RunProgress, Silent
-from rayfed.runs.progress import Bars, Lines, watch
+from rayfed.runs.progress import Bars, LogLines, watch
 
 NAN = float("nan")
 
@@ -29,7 +29,7 @@ def clock(monkeypatch):
 def lines(clock):
     """Return a watch of four runs without a terminal, and what it has printed."""
     said = io.StringIO()
-    return Lines(4, Console(file=said, width=20)), lambda: said.getvalue().splitlines()
+    return LogLines(4, Console(file=said, width=20)), lambda: said.getvalue().splitlines()
 
 
 class TestLines:
@@ -123,7 +123,7 @@ class TestBars:
 
 def test_the_console_decides():
     assert isinstance(watch(1, Console(file=io.StringIO(), force_terminal=True)), Bars)
-    assert isinstance(watch(1, Console(file=io.StringIO())), Lines)
+    assert isinstance(watch(1, Console(file=io.StringIO())), LogLines)
 
 
 def test_silent_says_nothing(capsys):
@@ -138,7 +138,7 @@ def test_silent_says_nothing(capsys):
     [
         (True, False, False, Bars),
         (False, True, True, Bars),
-        (False, True, False, Lines),
+        (False, True, False, LogLines),
         (False, False, True, Silent),  # a script that imports what notebooks import
     ],
 )

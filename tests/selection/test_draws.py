@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from rayfed.selection import View
+from rayfed.selection import SelectionView
 from rayfed.selection.draws import distinct
 
 
 def view(count, round=1, available=lambda ids: ids >= 0, mass=lambda ids: ids + 1.0, seed=0):
-    return View(count, round, 0.0, 1, seed, available, mass)
+    return SelectionView(count, round, 0.0, 1, seed, available, mass)
 
 
 def expected(masses, count):

@@ -8,7 +8,7 @@ import pytest
 from rayfed import api
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.selection import Uniform, View
+from rayfed.selection import SelectionView, Uniform
 from rayfed.selection.oort import Oort
 from rayfed.testing import choose, reply
 
@@ -16,7 +16,7 @@ MASS = np.array([10.0, 20.0, 5.0, 40.0, 10.0, 8.0, 100.0, 1.0])
 
 
 def seen(wanted=3, round=1, away=(), count=8):
-    return View(
+    return SelectionView(
         count, round, 0.0, wanted, 0, lambda ids: ~np.isin(ids, away),
         lambda ids: MASS[np.asarray(ids) % 8],
     )  # fmt: skip
@@ -102,7 +102,7 @@ def test_draws_are_in_proportion_to_utilities():
     runs, first = 1500, 0
     for seed in range(runs):
         view = seen(1, 2)
-        view = View(8, 2, 0.0, 1, seed, view.available, view.mass)
+        view = SelectionView(8, 2, 0.0, 1, seed, view.available, view.mass)
         first += choose(rule, view, state).ids.tolist() == [0]
     scores = rule.scores(state, np.ones(3, dtype=bool), round=2)
     chance = scores[0] / scores.sum()

@@ -11,7 +11,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
-from rayfed.selection import Uniform, View
+from rayfed.selection import SelectionView, Uniform
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (
     AdaptivePowerOfD,
@@ -26,7 +26,7 @@ MODEL = np.arange(3.0)
 
 
 def seen(wanted=3, count=8, round=1):
-    return View(
+    return SelectionView(
         count, round, 0.0, wanted, 0, lambda ids: ids >= 0, lambda ids: np.ones(len(ids)),
         x=MODEL, steps=lambda ids, rows: (ids + 1) / (rows or 1),
     )  # fmt: skip
@@ -258,7 +258,7 @@ def test_expected_shares_are_those_of_every_order_that_candidates_can_be_drawn_i
     for order in itertools.permutations(range(5), 3):
         ranked = sorted(order, key=lambda i: losses[i], reverse=towards == "high")
         exact[ranked[:2]] += chance_of_order(order, mass) / 2
-    view = View(5, 7, 0.0, 2, 0, lambda ids: ids >= 0, lambda ids: mass[ids])
+    view = SelectionView(5, 7, 0.0, 2, 0, lambda ids: ids >= 0, lambda ids: mass[ids])
     draws = 40_000
     shares = PowerOfD(d=3, towards=towards).expected_shares(view, {}, losses, draws)
     assert shares.sum() == pytest.approx(1)
@@ -269,12 +269,12 @@ def test_expected_shares_are_those_of_every_order_that_candidates_can_be_drawn_i
 
 def test_expected_shares_of_variants_go_by_what_they_rank_by():
     mass, losses = np.ones(8), LOSS
-    view = View(8, 2, 0.0, 2, 0, lambda ids: ids != 3, lambda ids: mass[ids])
+    view = SelectionView(8, 2, 0.0, 2, 0, lambda ids: ids != 3, lambda ids: mass[ids])
     assert ComputationEfficient(d=8).expected_shares(view, {}, losses, 3) is None
     table = {"client": np.array([0, 1, 2, 4, 5, 7]), "loss": np.array([9, 1, 1, 1, 1, 8.0])}
     shares = CommunicationEfficient(d=7).expected_shares(view, table, losses, 3)
     assert np.flatnonzero(shares).tolist() == [0, 6]  # 6 is unknown, 3 is away, 0 has 9
-    first = View(8, 1, 0.0, 2, 0, lambda ids: ids < 4, lambda ids: mass[ids])
+    first = SelectionView(8, 1, 0.0, 2, 0, lambda ids: ids < 4, lambda ids: mass[ids])
     shares = PowerOfD(d=4, first="draw").expected_shares(first, {}, losses, 3)
     assert shares.tolist() == [0.25] * 4 + [0.0] * 4
     fewer = AdaptivePowerOfD(d=8, last=0).expected_shares(view, {}, losses, 3)

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
-from rayfed.selection import All, Selection, Uniform, View, Weighted
+from rayfed.selection import All, Selection, SelectionView, Uniform, Weighted
 from rayfed.selection.power_of_choice import PowerOfD
 from rayfed.testing import choose
 
@@ -18,10 +18,10 @@ def everybody(ids):
 
 
 def view(count=10, wanted=4, round=1, available=everybody, mass=np.ones_like, **more):
-    return View(count, round, 0.0, wanted, more.pop("seed", 0), available, mass, **more)
+    return SelectionView(count, round, 0.0, wanted, more.pop("seed", 0), available, mass, **more)
 
 
-def drawn(selection: Selection, seen: View):
+def drawn(selection: Selection, seen: SelectionView):
     """Run a selection that must ask nobody; return the ids and the state."""
     ids, state, _ = choose(selection, seen, {"kept": np.arange(3)})
     return ids, state

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.messages import Ask, Wait
-from rayfed.selection import Selection, View
+from rayfed.selection import Selection, SelectionView
 from rayfed.testing import answer, choose, reply
 
 
@@ -52,7 +52,7 @@ class Patient(Selection):
 
 
 def test_a_wait_gets_no_reply():
-    view = View(9, 1, 0.0, 2, 0, lambda ids: ids >= 0, np.ones_like)
+    view = SelectionView(9, 1, 0.0, 2, 0, lambda ids: ids >= 0, np.ones_like)
     ids, state, yielded = choose(Patient(), view, replies=TWO)
     assert (ids.tolist(), state) == ([3, 5, 8], {})
     assert [type(each) for each in yielded] == [Wait, Ask]

@@ -13,7 +13,7 @@ from rayfed.algorithms.fedhybrid.newton import Newton, newton_clients
 from rayfed.algorithms.fedhybrid.theorem import Theorem
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
-from rayfed.measures import Measure, Need, View
+from rayfed.measures import Measure, MeasureView, Need
 from rayfed.messages import State, Upload
 from rayfed.numerics.minimise import minimise
 
@@ -90,7 +90,7 @@ class Merit(Measure):
         """Client function: e_i at z (p,), gradient and Hessian in one vector (K, 1 + p + p^2)."""
         return Upload({"terms": np.stack([term.envelope() for term in self._terms(clients, z)])})
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return Delta, NaN if F* is not known, and how fast it should fall and has fallen."""
         merit = math.nan if view.optimum is None else self._merit(view, view.optimum.value)
         before, rounds = float(known["merit"]), view.round - int(known["round"])
@@ -98,7 +98,7 @@ class Merit(Measure):
         row = {"merit": merit, "contraction": self.contraction, "contraction_measured": measured}
         return row, {"merit": np.array(merit), "round": np.array(view.round)}
 
-    def _merit(self, view: View, least: float) -> float:
+    def _merit(self, view: MeasureView, least: float) -> float:
         """Return Delta at x_0 = x (p,), from the least value of F."""
         x = view.server["x"]
         total = _Sum(view, x.size)
@@ -117,7 +117,7 @@ class _Sum:
     It is asked for once where value, gradient and Hessian at one z are wanted one after the other.
     """
 
-    def __init__(self, view: View, p: int) -> None:
+    def __init__(self, view: MeasureView, p: int) -> None:
         self.view, self.p = view, p
         self._z = np.full(p, math.nan)  # unlike any z
         self._terms = np.zeros(0)

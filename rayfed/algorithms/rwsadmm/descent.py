@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rayfed.clients import Clients
 
 
-class Descent(Formulation):
+class LagrangianDescent(Formulation):
     """``x_j <- x_j - (g - P_j) / beta`` with ``P_j = S(z_j + beta (y - x_j))``.
 
     y is the mean of the parts y - P_j / beta, of which every client keeps its own.

@@ -19,7 +19,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
-from rayfed.algorithms.rwsadmm.descent import Descent
+from rayfed.algorithms.rwsadmm.descent import LagrangianDescent
 from rayfed.algorithms.rwsadmm.formulation import Formulation
 from rayfed.algorithms.rwsadmm.pairs import Pairs, PairsDescent, Places
 from rayfed.algorithms.rwsadmm.printed import Printed
@@ -323,7 +323,7 @@ class Sound(Formulation):
 
 FORMULATIONS: dict[str, type[Formulation]] = {
     "sound": Sound,
-    "descent": Descent,
+    "descent": LagrangianDescent,
     "printed": Printed,
     "released-code": Released,
 }

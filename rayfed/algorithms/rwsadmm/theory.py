@@ -13,7 +13,7 @@ from rayfed.algorithms.rwsadmm.room import pull, widths
 from rayfed.clients.curvature import curvature, smoothness
 from rayfed.core.arrays import Array, inner, to_numpy
 from rayfed.core.columns import Column, names
-from rayfed.measures import Measure, View
+from rayfed.measures import Measure, MeasureView
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Lagrangian(Penalty):
         terms = np.stack([value, slope, np.ones_like(value)], axis=1)
         return Upload({"terms": terms, "pull": P})
 
-    def measure(self, view: View, known: State) -> tuple[Mapping[str, float], State]:
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the Lagrangian, the norm of its gradient, the least so far, the bound on beta.
 
         All but the last are NaN unless all clients are evaluated.

@@ -1,4 +1,4 @@
-"""How many local steps so many seconds or passes over the rows are."""
+"""Numbers of local steps, from seconds or passes over the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What local solvers that descend along gradients share: settings, steps, learning rates."""
+"""Base of local solvers that descend along gradients: settings, steps, learning rates."""
 
 from __future__ import annotations
 

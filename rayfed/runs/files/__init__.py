@@ -1,1 +1,1 @@
-"""What a run writes into its folder."""
+"""Files that a run writes into its folder."""

@@ -1,4 +1,4 @@
-"""What is written after a run, by the process that submitted the study and has the data."""
+"""Files written after a run, by the process that submitted the study and has the data."""
 
 from __future__ import annotations
 

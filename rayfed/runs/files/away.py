@@ -1,4 +1,4 @@
-"""When clients could not be reached: what ``away.parquet`` of a run holds."""
+"""``away.parquet``: when clients could not be reached."""
 
 from __future__ import annotations
 

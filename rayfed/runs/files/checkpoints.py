@@ -24,7 +24,7 @@ from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import LastEvaluation
 from rayfed.engine.timeline import Timeline
 from rayfed.runs.files import store
-from rayfed.runs.files.clientparts import Part, add_parts, live_rows, read_parts
+from rayfed.runs.files.clientparts import PartFile, add_parts, live_rows, read_parts
 
 MANIFESTS = ("manifest.json", "previous.json")
 """The manifest of the newest checkpoint and of the one before."""
@@ -74,7 +74,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, identities: Sequence[str] = ()) -> None:
         self.folder, self.identities = folder, identities
-        self.parts: list[Part] = []
+        self.parts: list[PartFile] = []
         store.make_folder(folder)
 
     def forget(self) -> None:
@@ -217,7 +217,7 @@ class Checkpoints:
             if name not in kept:
                 store.remove(self.folder / name)
 
-    def _parts_of(self, manifest: Mapping[str, Any]) -> list[Part]:
+    def _parts_of(self, manifest: Mapping[str, Any]) -> list[PartFile]:
         """Return the parts of the clients' state; read anew if they are not those known."""
         names = manifest.get("clients", [])
         if [part.name for part in self.parts] != names:

@@ -24,7 +24,7 @@ _SMALL = PIECE // 2
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PartFile:
     """One file of rows.
 
     Parameters
@@ -49,28 +49,28 @@ class Part:
         return 2 * len(self.live) <= self.rows
 
 
-def read_parts(folder: Path, names: Sequence[str]) -> list[Part]:
+def read_parts(folder: Path, names: Sequence[str]) -> list[PartFile]:
     """Return the parts of these names, the earliest first; reads ids alone."""
-    parts: list[Part] = []
+    parts: list[PartFile] = []
     later = np.empty(0, dtype=np.int64)
     for name in reversed(names):
         with np.load(folder / name, allow_pickle=False) as arrays:
             ids = arrays["ids"]
         size = (folder / name).stat().st_size
-        parts.insert(0, Part(name, size, len(ids), ids[~np.isin(ids, later)]))
+        parts.insert(0, PartFile(name, size, len(ids), ids[~np.isin(ids, later)]))
         later = np.union1d(later, ids)
     return parts
 
 
 def add_parts(
-    folder: Path, parts: Sequence[Part], changed: Iterable[StateRows], round: int
-) -> list[Part]:
+    folder: Path, parts: Sequence[PartFile], changed: Iterable[StateRows], round: int
+) -> list[PartFile]:
     """Write state that has changed, and return the parts that hold the state of all clients.
 
     Parameters
     ----------
     folder : Path
-    parts : sequence of Part
+    parts : sequence of PartFile
         Those of the checkpoint before; their files stay as they are.
     changed : iterable of dict
         State of disjoint clients.
@@ -90,7 +90,7 @@ def add_parts(
     return [part for part in kept if part not in rewritten] + fresh
 
 
-def live_rows(folder: Path, parts: Sequence[Part]) -> Iterator[StateRows]:
+def live_rows(folder: Path, parts: Sequence[PartFile]) -> Iterator[StateRows]:
     """Yield the rows of parts that no later part holds, about `PIECE` bytes at a time."""
     held: list[StateRows] = []
     size = 0
@@ -110,25 +110,25 @@ def live_rows(folder: Path, parts: Sequence[Part]) -> Iterator[StateRows]:
         yield merged(held)
 
 
-def _to_rewrite(kept: Sequence[Part], fresh: Sequence[Part]) -> list[Part]:
+def _to_rewrite(kept: Sequence[PartFile], fresh: Sequence[PartFile]) -> list[PartFile]:
     """Return parts to rewrite: stale ones, and small ones if there are many."""
     small = [part for part in (*kept, *fresh) if part.bytes < _SMALL]
     many = len(small) > _MOST_SMALL
     return [part for part in kept if part.stale or (many and part.bytes < _SMALL)]
 
 
-def _without(part: Part, ids: Ints) -> Part:
+def _without(part: PartFile, ids: Ints) -> PartFile:
     """Return a part whose rows of some clients are out of date."""
     out_of_date = np.isin(part.live, ids)
     return replace(part, live=part.live[~out_of_date]) if out_of_date.any() else part
 
 
-def _write(folder: Path, rows: StateRows, round: int) -> Part:
+def _write(folder: Path, rows: StateRows, round: int) -> PartFile:
     names = (f"clients-{round}-{k}.npz" for k in count())
     name = next(name for name in names if not (folder / name).exists())
     publish_npz(folder / name, rows, durable=True)
     ids = np.array(rows["ids"])  # not a view of what travelled with it
-    return Part(name, (folder / name).stat().st_size, len(ids), ids)
+    return PartFile(name, (folder / name).stat().st_size, len(ids), ids)
 
 
 def _load(path: Path) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""What ``run.json`` says about runs: how they ended, why they failed, on which machine."""
+"""``run.json``: how runs ended, why they failed, on which machine."""
 
 from __future__ import annotations
 

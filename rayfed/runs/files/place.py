@@ -1,4 +1,4 @@
-"""Which result folders are URLs, and which local folder is the copy of one."""
+"""Places of result folders: URLs, and local copies of them."""
 
 from __future__ import annotations
 

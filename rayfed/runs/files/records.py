@@ -44,7 +44,7 @@ Change: TypeAlias = Callable[[pa.Table], pa.Table]
 """What becomes of the rows of a table while it is compacted."""
 
 
-class Table:
+class PartedTable:
     """A folder of Parquet parts to which rows are added; a part is named after its first row.
 
     Parameters
@@ -182,8 +182,8 @@ class Records:
         self.unfinished = partial(_with_unfinished, event_table)
         self.tables = {}
         for name, make in makes.items():
-            Table.recover(folder / f"{name}.parquet")
-            self.tables[name] = Table(folder / f"{name}.parquet", make)
+            PartedTable.recover(folder / f"{name}.parquet")
+            self.tables[name] = PartedTable(folder / f"{name}.parquet", make)
         self.rounds, self.events = self.tables["rounds"], self.tables["events"]
         self.flushed = time.monotonic()
 
@@ -293,7 +293,7 @@ class Records:
             self.tables[name].swap()
         store.sync_folder(self.folder)  # the new names, before the old parts go
         for name in changes:
-            Table.recover(self.tables[name].folder)
+            PartedTable.recover(self.tables[name].folder)
         self._announce()
 
     def inventory(self) -> dict[str, Entry]:

@@ -1,4 +1,4 @@
-"""Where a walking server went, and the graphs it walked on: what ``walk.npz`` of a run holds."""
+"""``walk.npz``: where a walking server went, and the graphs it walked on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens on the network during a run with Ray, and on which addresses."""
+"""Addresses on which a run with Ray listens."""
 
 from __future__ import annotations
 

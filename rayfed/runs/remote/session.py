@@ -1,4 +1,4 @@
-"""What the rest of rayfed does with remote folders: begin one, bring one here, write one."""
+"""Remote result folders as the rest of rayfed uses them: begin one, bring one here, write one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a study will cost and whether it can end, before anything is started."""
+"""Forecasts: what a study will cost and whether it can end, before anything is started."""

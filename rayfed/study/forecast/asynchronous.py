@@ -1,4 +1,4 @@
-"""What asynchronous algorithms cannot be combined with, refused before a run starts."""
+"""Settings that asynchronous algorithms refuse before a run starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before a run starts: work that cannot be counted, and runs that cannot end."""
+"""Refusals before a run starts: work that cannot be counted, and runs that cannot end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study will cost: processes, memory, disk and traffic, before anything is started."""
+"""Costs of a study: processes, memory, disk and traffic, before anything is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.study.forecast.checks import first_ask
 from rayfed.study.forecast.processes import Processes
-from rayfed.study.scenario.parts import Executor
+from rayfed.study.scenario.parts import ExecutorSection
 
 _PAGE, _FOLDER, _ROW, _EVENT = 6 * 2**20, 2**15, 150, 40
 """Bytes of a page, of a run's small files, and of a row of ``rounds`` and of ``events``."""
@@ -75,7 +75,7 @@ class Cost:
     @classmethod
     def of(
         cls,
-        executor: Executor,
+        executor: ExecutorSection,
         runs: Sequence[Run],
         tables: Mapping[str, Any],
         cpus: int,
@@ -85,7 +85,7 @@ class Cost:
 
         Parameters
         ----------
-        executor : Executor
+        executor : ExecutorSection
         runs : sequence of Run
         tables : mapping of str to Rows
         cpus : int

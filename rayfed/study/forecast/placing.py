@@ -1,4 +1,4 @@
-"""What ``executor: auto`` chooses, and why: a rule by what the study takes in one process.
+"""The choice of ``executor: auto``: a rule by what the study takes in one process.
 
 A placement changes no result, so that a choice that is wrong costs time and nothing else.
 """
@@ -15,9 +15,9 @@ from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.runs.forecast import duration
 from rayfed.runs.modules import found_by_name
-from rayfed.runs.placing import Work, measure, rounds_of
+from rayfed.runs.placing import MeasuredRound, measure, rounds_of
 from rayfed.study.forecast.cost import Cost
-from rayfed.study.scenario.parts import Executor
+from rayfed.study.scenario.parts import ExecutorSection
 
 Placement: TypeAlias = Literal["serial", "workers", "ray"]
 
@@ -37,22 +37,24 @@ class Choice:
 
     Parameters
     ----------
-    executor : Executor
+    executor : ExecutorSection
         Its name is not "auto".
     why : str
         In a part of a sentence.
     """
 
-    executor: Executor
+    executor: ExecutorSection
     why: str
 
 
-def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> Choice:
+def choose(
+    executor: ExecutorSection, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int
+) -> Choice:
     """Return where clients are to live; a round of each algorithm is run, as far as that is short.
 
     Parameters
     ----------
-    executor : Executor
+    executor : ExecutorSection
         What the scenario says beside "auto".
     runs : sequence of Run
     tables : mapping of str to Rows
@@ -70,7 +72,7 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
         works = _measured(runs, tables)
     except Exception:  # a client half may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
-    whole = Whole.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
+    whole = OneProcess.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
     model_bytes = max(run.training.x0.nbytes for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
     for name in whole.order(model_bytes):
@@ -80,7 +82,7 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
 
 
 @dataclass(frozen=True)
-class Whole:
+class OneProcess:
     """What a study takes in one process.
 
     Parameters
@@ -101,7 +103,7 @@ class Whole:
     asks: int
 
     @classmethod
-    def of(cls, runs: Sequence[tuple[int, Work]], cpus: int) -> Whole:
+    def of(cls, runs: Sequence[tuple[int, MeasuredRound]], cpus: int) -> OneProcess:
         """Add up the rounds of runs, each of which is like the one that was measured."""
         seconds = sum(rounds * work.round_s for rounds, work in runs)
         clients_s = sum(rounds * work.clients_s for rounds, work in runs)
@@ -144,14 +146,14 @@ class Whole:
         )
 
 
-def _of(executor: Executor, name: Placement, why: str) -> Choice:
+def _of(executor: ExecutorSection, name: Placement, why: str) -> Choice:
     return Choice(executor.model_copy(update={"name": name}), why)
 
 
-def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Work]:
+def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, MeasuredRound]:
     """Return what a round of each algorithm takes, with one BLAS thread as in every placement."""
     begun = time.monotonic()
-    works: dict[str, Work] = {}
+    works: dict[str, MeasuredRound] = {}
     with one_thread():
         for run in runs:
             if run.label not in works and (not works or time.monotonic() - begun < _MEASURED_S):
@@ -160,7 +162,9 @@ def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Work]
     return {run.label: works.get(run.label, longest) for run in runs}
 
 
-def _fits(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> bool:
+def _fits(
+    executor: ExecutorSection, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int
+) -> bool:
     """Return whether a placement fits the memory."""
     try:
         Cost.of(executor, runs, tables, cpus).check()

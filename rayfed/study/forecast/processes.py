@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rayfed.engine.run import Run
 from rayfed.executors.placement import actors_by_node, host_count
-from rayfed.study.scenario.parts import Executor
+from rayfed.study.scenario.parts import ExecutorSection
 
 _MIB = 2**20
 HERE_BYTES = 240 * _MIB
@@ -47,13 +47,13 @@ class Processes:
 
     @classmethod
     def of(
-        cls, executor: Executor, runs: Sequence[Run], cpus: int, nodes: Sequence[int] = ()
+        cls, executor: ExecutorSection, runs: Sequence[Run], cpus: int, nodes: Sequence[int] = ()
     ) -> Processes:
         """Return those of a placement.
 
         Parameters
         ----------
-        executor : Executor
+        executor : ExecutorSection
         runs : sequence of Run
         cpus : int
             In all.

@@ -1,1 +1,1 @@
-"""From a scenario to runs: data, optimum, first model."""
+"""Plans, from a scenario to runs: data, optimum, first model."""

@@ -1,4 +1,4 @@
-"""Which point a method aims at, where that is not the minimum of F."""
+"""Points that methods aim at, where that is not the minimum of F."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two values have in common that hold the same: a key of what is found once for both."""
+"""Keys of values that hold the same, so that what both need is found once."""
 
 from __future__ import annotations
 

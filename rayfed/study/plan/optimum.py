@@ -26,7 +26,7 @@ _NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wan
 
 
 @dataclass(frozen=True)
-class Whole:
+class Oracle:
     """The client half of F as a function: weighted values, gradients and Hessians."""
 
     def gradient(self, clients: Clients, x: Array) -> Upload:
@@ -122,7 +122,7 @@ class _Function:
     def __init__(self, tables: Mapping[str, Any], run: Run) -> None:
         clients = run.federation.views.evaluation
         setup = replace(
-            run.setup(), owners={"optimum": Whole()}, views=DataViews(clients, clients), initial={}
+            run.setup(), owners={"optimum": Oracle()}, views=DataViews(clients, clients), initial={}
         )
         executor = SerialExecutor(tables)
         executor.open("optimum", setup)
@@ -136,16 +136,16 @@ class _Function:
 
     def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Return F(x) and its gradient (p,)."""
-        terms = self._sum(Whole.gradient, x, 1 + self.p)
+        terms = self._sum(Oracle.gradient, x, 1 + self.p)
         return float(terms[0]), terms[1:]
 
     def hessian(self, x: Floats) -> Floats:
         """Return the Hessian of F at x (p, p)."""
-        return self._sum(Whole.hessian, x, self.p**2)
+        return self._sum(Oracle.hessian, x, self.p**2)
 
     def least(self, x: Floats) -> Floats:
         """Return F_i* (K,) of all clients."""
-        request = uncharged("optimum", Whole.least.__name__, {"least": 1}, self.ids)
+        request = uncharged("optimum", Oracle.least.__name__, {"least": 1}, self.ids)
         each = self.executor.exchange("optimum", request, {"x": x.astype(self.dtype)}).each
         return np.asarray(each["least"])
 

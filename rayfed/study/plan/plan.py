@@ -1,4 +1,4 @@
-"""From a scenario to runs: everything loaded and checked, and what it will cost."""
+"""The plan of a study: everything loaded and checked, the runs, and what they will cost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from rayfed.study.plan.measured import BoundMeasures
 from rayfed.study.plan.optimum import Optima
 from rayfed.study.plan.views import Loader, Views, Wanted
 from rayfed.study.scenario.names import check_runs, run_folder
-from rayfed.study.scenario.parts import Executor
+from rayfed.study.scenario.parts import ExecutorSection
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
@@ -72,7 +72,7 @@ class Plan:
     choice: Choice | None = field(default=None, kw_only=True)
 
     @property
-    def executor(self) -> Executor:
+    def executor(self) -> ExecutorSection:
         """Where its clients live: what was chosen, or what the scenario says."""
         return self.study.executor if self.choice is None else self.choice.executor
 

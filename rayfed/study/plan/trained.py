@@ -20,7 +20,7 @@ from rayfed.problems.network.network import Network
 from rayfed.runs.files import store
 from rayfed.runs.modules import of_study
 from rayfed.study.scenario.invalid import complaint
-from rayfed.study.scenario.parts import Task
+from rayfed.study.scenario.parts import ProblemSection
 
 MODEL = "model.npz"
 """File of a run with its final model."""
@@ -108,10 +108,10 @@ class Trained:
             raise ScenarioError(str(path), f"cannot be written ({why})") from error
 
 
-def _task(problem: Mapping[str, Any]) -> Task:
+def _task(problem: Mapping[str, Any]) -> ProblemSection:
     """Return the recorded problem; what is wrong with it is one line."""
     try:
-        return Task.model_validate(problem, context={"root": ""})
+        return ProblemSection.model_validate(problem, context={"root": ""})
     except ValidationError as error:
         raise complaint(error, problem) from None
 

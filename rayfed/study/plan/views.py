@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.clients.setup import DataViews, View, with_table
+from rayfed.clients.setup import DataView, DataViews, with_table
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import in_words
@@ -135,15 +135,15 @@ class Views:
             If the algorithm needs all rows in one place and cannot have them.
         """
         objective = self.objective
-        training = whole = View(self.shards, objective, self.data["clients"])
+        training = whole = DataView(self.shards, objective, self.data["clients"])
         if algorithm.pooled:
             everyone = np.arange(self.shards.clients)
             sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
             shards, table = self._pooled(algorithm, tables)
-            training = View(shards, objective.pooled(sizes, mass), table)
+            training = DataView(shards, objective.pooled(sizes, mass), table)
         if self.server is None:
             return DataViews(training, whole)
-        return DataViews(training, whole, View(self.server, objective, self.data["server"]))
+        return DataViews(training, whole, DataView(self.server, objective, self.data["server"]))
 
     def _pooled(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""

@@ -1,1 +1,1 @@
-"""What a scenario file says, as frozen values."""
+"""Scenario files as frozen values."""

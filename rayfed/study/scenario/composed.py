@@ -9,7 +9,7 @@ from typing import Any
 
 from rayfed.core.errors import ScenarioError
 from rayfed.study.scenario.paths import filled
-from rayfed.study.scenario.yamlfile import Lines, read_with_lines
+from rayfed.study.scenario.yamlfile import KeyLines, read_with_lines
 
 BASE = "base"
 _OWN = ("name", "description")  # what a study says of itself is not that of its base
@@ -25,10 +25,10 @@ class Sources:
     files : sequence of (path, lines)
     """
 
-    files: Sequence[tuple[Path, Lines]]
+    files: Sequence[tuple[Path, KeyLines]]
 
     def find(self, place: str) -> tuple[Path, int | None]:
-        """Return the file in which a dotted key stands, and its line; see `Lines.of`.
+        """Return the file in which a dotted key stands, and its line; see `KeyLines.of`.
 
         It is the one that has most of the key's parts; of several, the last.
         """
@@ -58,7 +58,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> tuple[Any, Sources]:
     place = f"{path}:{lines.of(BASE)}: {BASE}"
     given = raw[BASE] if isinstance(raw[BASE], list) else [raw[BASE]]
     merged: dict[str, Any] = {}
-    files: list[tuple[Path, Lines]] = [(path, lines)]
+    files: list[tuple[Path, KeyLines]] = [(path, lines)]
     for name in given:
         if not isinstance(name, str) or not name:
             raise ScenarioError(place, f"found {name!r}; give the path of a scenario file")

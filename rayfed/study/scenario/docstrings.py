@@ -1,4 +1,4 @@
-"""What numpydoc docstrings say about settings, for editors and for the command line."""
+"""Texts of numpydoc docstrings about settings, for editors and for the command line."""
 
 from __future__ import annotations
 

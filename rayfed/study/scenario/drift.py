@@ -1,4 +1,4 @@
-"""Which settings of a scenario have no meaning where rows change over rounds."""
+"""Settings of a scenario that have no meaning where rows change over rounds."""
 
 from __future__ import annotations
 

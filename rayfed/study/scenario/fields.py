@@ -163,7 +163,7 @@ class Plugin:
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
+class SettingsOf:
     """Annotation of a field that holds a frozen dataclass that is not a plug-in."""
 
     cls: type[Any]
@@ -413,7 +413,7 @@ def _hint(hint: Any, default: Any) -> Any:
             shown = default if isinstance(default, hint) and settings_of(default) else None
             return Annotated[hint, Plugin(kind, shown, hint)]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return Annotated[hint, Value(hint)]
+        return Annotated[hint, SettingsOf(hint)]
     try:
         TypeAdapter(hint)
     except PydanticSchemaGenerationError:

@@ -35,7 +35,7 @@ from rayfed.population.delay import Constant, Delay
 from rayfed.problems.base import STARTS, Problem
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.bounds import LARGEST, Count, Seconds, Whole
-from rayfed.study.scenario.fields import Plugin, Settings, Value, fail
+from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail
 
 Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
@@ -135,7 +135,7 @@ class Evaluate(Settings):
         return shown if self.measures else {k: v for k, v in shown.items() if k != "measures"}
 
 
-class Checkpoint(Settings):
+class CheckpointSection(Settings):
     """How often a run saves its state.
 
     Parameters
@@ -147,7 +147,7 @@ class Checkpoint(Settings):
     every_s: Annotated[Seconds, Ge(0)] = 10.0
 
 
-class Named(Settings):
+class NamedSection(Settings):
     """Base of parts that a bare name may stand for."""
 
     @model_validator(mode="before")
@@ -165,7 +165,7 @@ class Named(Settings):
         return {"anyOf": [{"enum": names}, mapping]}
 
 
-class Clock(Named):
+class ClockSection(NamedSection):
     """Whether simulated time takes wall-clock time.
 
     Parameters
@@ -180,7 +180,7 @@ class Clock(Named):
     scale: Annotated[float, Interval(gt=0, le=LARGEST)] = 1.0
 
 
-class Executor(Named):
+class ExecutorSection(NamedSection):
     """Where the clients live.
 
     Parameters
@@ -273,9 +273,9 @@ class Different(Settings):
     count: Count | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
     delay: Annotated[Delay, Plugin("delays")] | None = None
-    network: Annotated[Connection, Value(Connection)] | None = None
+    network: Annotated[Connection, SettingsOf(Connection)] | None = None
     availability: Annotated[Availability, Plugin("availability")] | None = None
-    crash: Annotated[Crash, Value(Crash)] | None = None
+    crash: Annotated[Crash, SettingsOf(Crash)] | None = None
     local: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -315,7 +315,7 @@ class Different(Settings):
         )  # fmt: skip
 
 
-class Clients(Settings):
+class ClientsSection(Settings):
     """The population.
 
     Parameters
@@ -338,10 +338,10 @@ class Clients(Settings):
 
     count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
     delay: Annotated[Delay, Plugin("delays")] = Constant()
-    stragglers: Annotated[Stragglers, Value(Stragglers)] = Stragglers()
-    network: Annotated[Connection, Value(Connection)] = Connection()
+    stragglers: Annotated[Stragglers, SettingsOf(Stragglers)] = Stragglers()
+    network: Annotated[Connection, SettingsOf(Connection)] = Connection()
     availability: Annotated[Availability, Plugin("availability")] = Always()
-    crash: Annotated[Crash, Value(Crash)] = Crash()
+    crash: Annotated[Crash, SettingsOf(Crash)] = Crash()
     groups: tuple[Different, ...] = ()
 
     def population(
@@ -396,7 +396,7 @@ def _named(delay: Delay, names: tuple[str, ...], place: str) -> Delay:
         raise error.under(place) from None
 
 
-class Task(Settings):
+class ProblemSection(Settings):
     """What is learnt, from which data.
 
     Parameters

@@ -35,16 +35,16 @@ from rayfed.study.scenario.dotted import (
     resolved,
 )
 from rayfed.study.scenario.drift import misfits
-from rayfed.study.scenario.fields import Plugin, Settings, Value, refuse
+from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, refuse
 from rayfed.study.scenario.invalid import Mistakes, complaint, errors_of, short
 from rayfed.study.scenario.names import comparable, slug
 from rayfed.study.scenario.parts import (
-    Checkpoint,
-    Clients,
-    Clock,
+    CheckpointSection,
+    ClientsSection,
+    ClockSection,
     Evaluate,
-    Executor,
-    Task,
+    ExecutorSection,
+    ProblemSection,
 )
 from rayfed.study.scenario.schema import whole
 from rayfed.study.scenario.sweep import Sweep
@@ -121,20 +121,20 @@ class Study(Settings):
     description: str = ""
     seeds: Annotated[tuple[Seed, ...], Len(1)] = (0,)
     rounds: Count | None = None
-    stop: Annotated[Stop, Value(Stop)] = Stop()
+    stop: Annotated[Stop, SettingsOf(Stop)] = Stop()
     evaluate: Evaluate = Evaluate()
-    checkpoint: Checkpoint = Checkpoint()
-    clock: Clock = Clock()
+    checkpoint: CheckpointSection = CheckpointSection()
+    clock: ClockSection = ClockSection()
     dtype: Literal["float32", "float64"] | None = None
-    problem: Task
+    problem: ProblemSection
     partition: Annotated[Partition, Plugin("partitions")] | None = None
     drift: Annotated[Drift, Plugin("drifts")] | None = None
-    clients: Clients = Clients()
-    server: Annotated[Server, Value(Server)] = Server()
-    participation: Annotated[Participation, Value(Participation)] = Participation()
+    clients: ClientsSection = ClientsSection()
+    server: Annotated[Server, SettingsOf(Server)] = Server()
+    participation: Annotated[Participation, SettingsOf(Participation)] = Participation()
     topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
-    executor: Executor = Executor()
+    executor: ExecutorSection = ExecutorSection()
     grid: dict[str, Annotated[tuple[Any, ...], Len(1)]] = Field(default_factory=dict)
     cases: dict[Annotated[str, Len(1)], dict[str, Any]] = Field(default_factory=dict)
     search: dict[str, Annotated[dict[Kind, tuple[Any, ...]], Len(1, 1)]] = Field(

@@ -1,4 +1,4 @@
-"""How a search is made: the section ``sweep`` of a scenario."""
+"""The section ``sweep`` of a scenario: how a search is made."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def parse_yaml(text: str) -> Any:
     return parse_with_lines(text)[0]
 
 
-def parse_with_lines(text: str) -> tuple[Any, Lines]:
+def parse_with_lines(text: str) -> tuple[Any, KeyLines]:
     """Return what a text in YAML holds, and where in the text each of it stands.
 
     Raises
@@ -187,7 +187,7 @@ def parse_with_lines(text: str) -> tuple[Any, Lines]:
             loader.dispose()
     except UnicodeEncodeError as error:
         raise yaml.YAMLError("half of a character (a lone surrogate)") from error
-    return value, Lines(node)
+    return value, KeyLines(node)
 
 
 def _scan(text: str) -> None:
@@ -203,7 +203,7 @@ def _scan(text: str) -> None:
             raise _wrong(f"more than {MOST_VALUES:,} values", event)
 
 
-class Lines:
+class KeyLines:
     """The lines of a YAML text on which its keys stand.
 
     Parameters
@@ -260,7 +260,7 @@ def read_yaml(path: Path) -> Any:
     return read_with_lines(path)[0]
 
 
-def read_with_lines(path: Path) -> tuple[Any, Lines]:
+def read_with_lines(path: Path) -> tuple[Any, KeyLines]:
     """Return what a YAML file holds, and where in it each of it stands.
 
     Raises

@@ -1,4 +1,4 @@
-"""What every plug-in must keep, as functions: a module for each kind.
+"""Checks of plug-ins, as functions: a module for each kind.
 
 A check is a function ``check_...(cls, folder)`` of a plug-in class and an empty folder. It raises
 an `AssertionError` that says what is wrong, or `Skipped` with a reason; its docstring is the

@@ -1,4 +1,4 @@
-"""What every algorithm must keep, in runs of a second each."""
+"""Checks of algorithms, in runs of a second each."""
 
 from __future__ import annotations
 

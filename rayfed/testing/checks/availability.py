@@ -1,4 +1,4 @@
-"""What every availability must keep."""
+"""Checks of availability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How checks are found, and what is checked of plug-ins of every kind."""
+"""The search for checks, and checks of plug-ins of every kind."""
 
 from __future__ import annotations
 

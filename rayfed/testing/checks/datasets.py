@@ -1,4 +1,4 @@
-"""What every data set must keep; one whose files are not at hand is skipped, never downloaded."""
+"""Checks of data sets; one whose files are not at hand is skipped, never downloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every delay must keep."""
+"""Checks of delays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every drift must keep."""
+"""Checks of drifts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every length of local work must keep."""
+"""Checks of numbers of local steps."""
 
 from __future__ import annotations
 

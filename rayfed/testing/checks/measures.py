@@ -1,4 +1,4 @@
-"""What every measure must keep."""
+"""Checks of measures."""
 
 from __future__ import annotations
 

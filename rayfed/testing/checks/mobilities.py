@@ -1,4 +1,4 @@
-"""What every mobility must keep."""
+"""Checks of mobilities."""
 
 from __future__ import annotations
 

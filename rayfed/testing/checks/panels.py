@@ -1,4 +1,4 @@
-"""What every panel of the page must keep."""
+"""Checks of panels of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every partition must keep."""
+"""Checks of partitions."""
 
 from __future__ import annotations
 

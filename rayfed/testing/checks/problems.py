@@ -1,4 +1,4 @@
-"""What every problem must keep: derivatives that are those of the value, bits that ignore K."""
+"""Checks of problems: derivatives are those of the value, bits ignore K."""
 
 from __future__ import annotations
 

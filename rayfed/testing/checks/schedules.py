@@ -1,4 +1,4 @@
-"""What every schedule must keep."""
+"""Checks of schedules."""
 
 from __future__ import annotations
 

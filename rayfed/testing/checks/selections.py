@@ -1,4 +1,4 @@
-"""What every selection must keep."""
+"""Checks of selections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every local solver must keep."""
+"""Checks of local solvers."""
 
 from __future__ import annotations
 

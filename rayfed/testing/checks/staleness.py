@@ -1,4 +1,4 @@
-"""What every staleness function must keep."""
+"""Checks of staleness functions."""
 
 from __future__ import annotations
 

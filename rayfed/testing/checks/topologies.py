@@ -1,4 +1,4 @@
-"""What every topology must keep."""
+"""Checks of topologies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every walk must keep, on the graph for which it has an example: a ring unless it says."""
+"""Checks of walks, on the graph for which each has an example: a ring unless it says."""
 
 from __future__ import annotations
 

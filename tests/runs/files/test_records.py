@@ -6,7 +6,7 @@ import pytest
 
 from rayfed.engine.state import RunState
 from rayfed.executors.base import merged
-from rayfed.runs.files.records import Records, Table
+from rayfed.runs.files.records import PartedTable, Records
 
 ROW = {"algorithm": "fedavg", "label": "a", "seed": 0, "round": 0, "time_s": 0.0, "loss": 0.1,
        "participants": 0, "server_lr": float("nan")}  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_crash_in_the_middle_of_compaction_loses_nothing(tmp_path, crash_after
     (new / "half").write_text("")
     if crash_after == "old":
         folder.rename(folder.with_suffix(".old"))
-    Table.recover(folder)
+    PartedTable.recover(folder)
     assert pd.read_parquet(folder)["round"].tolist() == [0, 1, 2]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "checkpoint", "events.parquet", "parts.jsonl", "rounds.parquet",

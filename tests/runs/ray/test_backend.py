@@ -12,7 +12,7 @@ import yaml
 
 import rayfed
 from rayfed import api
-from rayfed.clients.setup import DataViews, Setup, View
+from rayfed.clients.setup import DataView, DataViews, Setup
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool, RayExecutor
@@ -191,7 +191,7 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
             patch.setattr("rayfed.executors.ray_pool._RESTART_S", 1.0)
             waits = ray.remote(num_cpus=1)(HostActor).remote()
             executor = RayExecutor(Pool([waits], [1]), 1, {})
-            views = DataViews(View(None, None), View(None, None))
+            views = DataViews(DataView(None, None), DataView(None, None))
             with pytest.raises(ConnectionError, match="did not come back in 1 s"):
                 executor.open("run", Setup({}, views, None, (), {}, 0, 1, 1))
             ray.kill(waits)

@@ -22,7 +22,7 @@ from rayfed.cli import main
 from rayfed.runs import progress
 from rayfed.runs.remote import mirror
 mirror.EVERY_S = 0.05
-progress.Lines.runs = lambda *said: time.sleep(0.15)
+progress.LogLines.runs = lambda *said: time.sleep(0.15)
 sys.argv[1:] = ["run", "study.yaml", "--out", sys.argv[1]]
 main.main()
 """

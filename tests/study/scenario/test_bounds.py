@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from rayfed import api
-from rayfed.clients.lengths import Between
+from rayfed.clients.lengths import UniformSteps
 from rayfed.clients.solvers import SGD
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
@@ -115,7 +115,7 @@ class TestSteps:
             (SGD(epochs=1e6, batch=1), 1.0, "local.epochs"),  # 1e6 passes over 1000 rows
             (SGD(time_s=3.0), 1e-12, "local.time_s"),
             (SGD(time_s=1e12), 1e-300, "local.time_s"),
-            (SGD(steps=Between(low=10**9, high=10**9)), 1.0, "local.steps"),
+            (SGD(steps=UniformSteps(low=10**9, high=10**9)), 1.0, "local.steps"),
         ],
     )
     def test_too_many_are_refused(self, solver, pace, place):

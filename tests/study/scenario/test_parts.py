@@ -6,12 +6,19 @@ from pydantic import ValidationError
 from rayfed.engine.stopping import Stop
 from rayfed.population import Group, Network, Stragglers
 from rayfed.study.scenario.fields import make
-from rayfed.study.scenario.parts import Clients, Clock, Different, Evaluate, Executor, Task
+from rayfed.study.scenario.parts import (
+    ClientsSection,
+    ClockSection,
+    Different,
+    Evaluate,
+    ExecutorSection,
+    ProblemSection,
+)
 
 
 def test_named_parts_take_a_bare_name():
-    assert Clock.model_validate("wall") == Clock(name="wall", scale=1.0)
-    assert Executor.model_validate("serial") == Executor(name="serial")
+    assert ClockSection.model_validate("wall") == ClockSection(name="wall", scale=1.0)
+    assert ExecutorSection.model_validate("serial") == ExecutorSection(name="serial")
 
 
 @pytest.mark.parametrize(
@@ -28,13 +35,13 @@ def test_named_parts_take_a_bare_name():
     ],
 )
 def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hosts):
-    assert Executor.model_validate(given).hosting_driver is hosts
+    assert ExecutorSection.model_validate(given).hosting_driver is hosts
 
 
 def test_whether_drivers_host_clients_is_a_setting_of_ray_and_of_cpus():
-    assert Executor(driver_hosts=True).name == "ray"
+    assert ExecutorSection(driver_hosts=True).name == "ray"
     with pytest.raises(ValidationError, match="found true with device cuda"):
-        Executor(driver_hosts=True, device="cuda")
+        ExecutorSection(driver_hosts=True, device="cuda")
 
 
 def test_evaluation_takes_a_word_or_a_number():
@@ -62,15 +69,15 @@ def test_a_group_hands_over_what_differs():
 
 
 def test_clients_become_a_population():
-    clients = Clients(count=9, stragglers={"fraction": 0.5, "slowdown": 2})
+    clients = ClientsSection(count=9, stragglers={"fraction": 0.5, "slowdown": 2})
     population = clients.population(seed=3)
     assert population.stragglers == Stragglers(0.5, 2.0)
     assert population.groups == ()
 
 
 def test_a_task_is_flat():
-    task = Task.model_validate({"name": "least-squares", "l2": 1, "target": "price"})
+    task = ProblemSection.model_validate({"name": "least-squares", "l2": 1, "target": "price"})
     assert task.kernels.l2 == 1.0
     assert task.model_dump()["l2"] == 1.0
     assert task.model_dump()["target"] == "price"
-    assert Task.model_validate(task.model_dump()) == task
+    assert ProblemSection.model_validate(task.model_dump()) == task
