@@ -14,15 +14,17 @@ TESTS ?=
 # Otherwise every process compiles all sources again, and pytest rewrites all tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
+# One process more than there are cores: tests of Ray wait more than they compute.
+JOBS ?= $(shell $(PYTHON) -c "import os; print(min(4, len(os.sched_getaffinity(0)) + 1))")
+PYTEST := $(BIN)/pytest --numprocesses=$(JOBS)
 
 .PHONY: help demo quick test slow durations kernels digests chaos lint docs bench clean
 
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
-	@echo "make quick  tests without Ray and browser that take less than 0.07 s of a processor each"
+	@echo "make quick  tests without Ray and browser that take less than 0.03 s of a processor each"
 	@echo "make test   every test but the slow ones"
-	@echo "make slow   the slow ones: wheels, whole studies; PART=1/3 for a third of them"
+	@echo "make slow   the slow ones: wheels, whole studies, what takes over a second; PART=1/3 for a third"
 	@echo "make kernels  the tests once under each way of computing; ONLY=Haswell,lowest TESTS=tests/numerics"
 	@echo "make digests  write down anew what small scenarios record, bit for bit"
 	@echo "make chaos  N=100 random scenarios with random faults, fresh ones each time; SEED=123 repeats one"
@@ -45,7 +47,7 @@ slow: $(VENV)/installed-dev
 	sh scripts/browser.sh
 	$(PYTEST) -m slow --part $(PART)
 
-durations: $(VENV)/installed-dev # which tests `make quick` leaves out
+durations: $(VENV)/installed-dev # which tests `make quick` and `make test` leave out
 	$(BIN)/pytest -m "not slow and not ray and not browser" --record-durations
 
 kernels: $(VENV)/installed-dev

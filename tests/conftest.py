@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import shutil
 import signal
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,11 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 LONG = Path(__file__).parent / "long.json"
-"""Tests and shared fixtures of more than `LONG_S` seconds, as ``make durations`` measured them."""
-LONG_S = 0.07
+"""Tests and shared fixtures of more than `QUICK_S` seconds, as ``make durations`` measured them."""
+QUICK_S = 0.03
+"""Seconds of a processor up to which a test is one of ``make quick``."""
+SHORT_S = 1.0
+"""Seconds of a processor beyond which a test is slow, unless it is marked as kept."""
 _measured: dict[str, float] = {}
 _shared: dict[str, float] = {}
 
@@ -50,9 +54,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Ctrl-C reach what tests start, also where a shell in the background ignores it."""
+    """Mark slow tests, and let Ctrl-C reach what tests start, in the background of a shell too."""
+    config.pluginmanager.register(SlowTests())
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class SlowTests:
+    """Marks what takes long as slow, before ``-m`` looks at marks."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Mark tests that take more than `SHORT_S`; all of them run to be measured anew."""
+        if config.getoption("record_durations"):
+            return
+        long = json.loads(LONG.read_text(encoding="utf-8"))
+        for item in items:
+            if item.get_closest_marker("kept") is None and seconds(item, long) > SHORT_S:
+                item.add_marker("slow")
 
 
 @pytest.hookimpl(trylast=True)
@@ -83,14 +104,19 @@ def part(tests: list[str], which: str) -> set[str]:
 def short(item: pytest.Item) -> str:
     """Return the name of a test without its folder, which may change."""
     file, _, name = item.nodeid.partition("::")
-    return f"{Path(file).name}::{name}"
+    return f"{posixpath.basename(file)}::{name}"
 
 
-def _needs_time(item: pytest.Item, long: Container[str]) -> bool:
-    fixtures = getattr(item, "fixturenames", ())
-    names = [short(item), *(_fixture(item.nodeid, name) for name in fixtures)]
+def seconds(item: pytest.Item, long: Mapping[str, float]) -> float:
+    """Return the most that a test or a fixture that it shares takes, 0 if neither is long."""
+    node = item.nodeid
+    shared = [_fixture(node, name) for name in getattr(item, "fixturenames", ())]
+    return max(long.get(name, 0.0) for name in (short(item), *shared))
+
+
+def _needs_time(item: pytest.Item, long: Mapping[str, float]) -> bool:
     marked = any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
-    return marked or any(name in long for name in names)
+    return marked or seconds(item, long) > 0
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -118,7 +144,7 @@ def _seconds() -> float:
 
 
 def _fixture(node: str, name: str) -> str:
-    return f"{Path(node.partition('::')[0]).name}::<{name}>"
+    return f"{posixpath.basename(node.partition('::')[0])}::<{name}>"
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -130,7 +156,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.OK
     if session.config.getoption("record_durations"):
         both = sorted((_measured | _shared).items())
-        long = {name: round(s, 2) for name, s in both if s > LONG_S}
+        long = {name: round(s, 2) for name, s in both if s > QUICK_S}
         LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
 
 

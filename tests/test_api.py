@@ -21,7 +21,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
-from rayfed.problems.linear import Linear
+from rayfed.problems.linear import LinearModel
 from rayfed.runs.backend import Silent
 from rayfed.runs.files.outcome import damaged, differences
 from rayfed.runs.progress import Bars
@@ -396,7 +396,7 @@ class Doubled(FedAvg):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogCosh(Linear):
+class LogCosh(LinearModel):
     """A robust regression: log cosh of the residual."""
 
     name = "log-cosh"

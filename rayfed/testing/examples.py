@@ -41,9 +41,9 @@ def example(cls: type[Any], folder: Path) -> Any:
 
     Examples
     --------
-    >>> from rayfed.clients.lengths import Between
-    >>> example(Between, Path())
-    Between(low=2, high=3)
+    >>> from rayfed.clients.lengths import UniformSteps
+    >>> example(UniformSteps, Path())
+    UniformSteps(low=2, high=3)
     """
     if hasattr(cls, "example"):
         return cls.example(folder)

@@ -247,6 +247,7 @@ def test_losses_of_ones_own_are_taken(loss, command, network):
 # -- files with the names of libraries ---------------------------------------------------------
 
 
+@pytest.mark.kept
 @pytest.mark.parametrize(
     ("how", "last"),
     [

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rayfed.engine.stopping import Stop
-from rayfed.population import Group, Network, Stragglers
+from rayfed.population import Connection, Group, Stragglers
 from rayfed.study.scenario.fields import make
 from rayfed.study.scenario.parts import (
     ClientsSection,
@@ -64,7 +64,7 @@ def test_a_share_is_rounded_to_whole_clients(fraction, size):
 def test_a_group_hands_over_what_differs():
     part = Different(ids=[4, 2], network={"up_mbps": 3}, delay="exponential")
     group = part.group(6, 10, ())
-    assert group == Group("group 6", (4, 2), 0, part.delay, Network(up_mbps=3.0))
+    assert group == Group("group 6", (4, 2), 0, part.delay, Connection(up_mbps=3.0))
     assert group.availability is None
 
 

@@ -91,7 +91,7 @@ def test_every_plugin_is_completed_and_described(schema, kind):
 def test_keys_are_described(schema):
     for key, shown in schema["properties"].items():
         assert shown["description"], key
-    down = schema["$defs"]["Clients"]["properties"]["network"]["properties"]["down_mbps"]
+    down = schema["$defs"]["ClientsSection"]["properties"]["network"]["properties"]["down_mbps"]
     assert "megabits per second" in down["description"]
 
 
