@@ -7,7 +7,8 @@ import os
 import posixpath
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class SlowTests:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what was not asked for, and begin with Ray: it takes longest.
+    """Leave out what was not asked for, and begin with what takes longest.
 
     What ``-m`` leaves out is gone already, so that the parts are parts of what is left.
     """
@@ -90,7 +91,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in kept if item.nodeid in chosen]
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
-    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("ray") is None)
+    items[:] = sorted(kept, key=_order(kept))
+
+
+def _order(items: Sequence[pytest.Item]) -> Callable[[pytest.Item], tuple[bool, float]]:
+    """Return the order of tests: Ray, which waits, then files that take long, then others.
+
+    A process takes a file at a time, and one that is left for the end keeps the others waiting.
+    """
+    long = json.loads(LONG.read_text(encoding="utf-8"))
+    files: Counter[str] = Counter()
+    for item in items:
+        files[_file(item)] += seconds(item, long)
+    return lambda item: (item.get_closest_marker("ray") is None, -files[_file(item)])
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def part(tests: list[str], which: str) -> set[str]:

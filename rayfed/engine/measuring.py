@@ -224,7 +224,7 @@ class AskedCohort:
     ----------
     ids : (C,) array of int
     shares : callable
-        ``shares(losses, draws)``; see `rayfed.measures.base.View.shares`.
+        ``shares(losses, draws)``; see `rayfed.measures.base.MeasureView.shares`.
     """
 
     def __init__(self, ids: Ints, shares: Callable[[Floats, int], Floats | None]) -> None:
