@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ASKED_S = Column("asked_s", "when the Ask was made", "s", about="Monotonic clock of the machine.")
 COMPUTE_S = Column(
-    "compute_s", "computing time", "s", about="Of the slowest process, and of the server half."
+    "compute_s", "computing time", "s", about="Of the slowest process, and of the server function."
 )
 
 
@@ -38,7 +38,7 @@ class Clocked(FedAvg):
     diagnostics: ClassVar[tuple[Column, ...]] = (ASKED_S,)
 
     def round(self, state: State) -> Round:
-        """Server half of FedAvg, between two looks at the clock."""
+        """Server function of FedAvg, between two looks at the clock."""
         asked = perf_counter()
         state, _ = yield from super().round(state)
         return state, {"asked_s": asked}
@@ -46,17 +46,17 @@ class Clocked(FedAvg):
 
 @dataclass(frozen=True, kw_only=True)
 class Metered(FedAvg):
-    """FedAvg whose rows tell also how long the client halves took, ``compute_s``.
+    """FedAvg whose rows tell also how long the client functions took, ``compute_s``.
 
-    A client half measures itself. Of several processes the one that computed longest counts,
-    since they work at the same time. The server half comes after them and is added.
+    A client function measures itself. Of several processes the one that computed longest counts,
+    since they work at the same time. The server function comes after them and is added.
     """
 
     name: ClassVar[str] = "metered"
     diagnostics: ClassVar[tuple[Column, ...]] = (ASKED_S, COMPUTE_S)
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half of FedAvg; upload its seconds, in equal shares (K,), and its process."""
+        """Client function of FedAvg; upload its seconds, in equal shares (K,), and its process."""
         began = perf_counter()
         upload = super().train(clients, x)
         one = np.ones(len(clients.ids))
@@ -64,7 +64,7 @@ class Metered(FedAvg):
         return replace(upload, values={**upload.values, **meter})
 
     def round(self, state: State) -> Round:
-        """Server half of FedAvg, with two more numbers up."""
+        """Server function of FedAvg, with two more numbers up."""
         asked = perf_counter()
         half = super().round(state)
         ask = next(half)
@@ -88,7 +88,7 @@ class ClockedFedAsync(FedAsync):
     diagnostics: ClassVar[tuple[Column, ...]] = (*FedAsync.diagnostics, ASKED_S)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half of FedAsync, after a look at the clock."""
+        """Server function of FedAsync, after a look at the clock."""
         asked = perf_counter()
         state, told = super().arrival(state, reply)
         return state, {**told, "asked_s": asked}
@@ -102,7 +102,7 @@ class ClockedFedBuff(FedBuff):
     diagnostics: ClassVar[tuple[Column, ...]] = (ASKED_S,)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server half of FedBuff, after a look at the clock."""
+        """Server function of FedBuff, after a look at the clock."""
         asked = perf_counter()
         state, _ = super().arrival(state, reply)
         return state, {"asked_s": asked}

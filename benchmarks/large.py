@@ -55,7 +55,7 @@ class Carried(Metered):
     name: ClassVar[str] = "carried"
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client half: one pass over the model."""
+        """Client function: one pass over the model."""
         began = perf_counter()
         half = np.empty((len(clients.ids), x.size), x.dtype)
         np.multiply(x, 0.5, out=half)

@@ -1,4 +1,4 @@
-"""Messages between the server and the client halves of methods: Asks, uploads and replies."""
+"""Messages between the server and the client functions of methods: Asks, uploads and replies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ByClient: TypeAlias = Callable[[Ints, Ints], Floats]
 
 @dataclass(frozen=True)
 class Ask:
-    """A request from the server half to some clients.
+    """A request from the server function to some clients.
 
     Parameters
     ----------
     work : str
-        The client half: name of a method ``work(clients, **send) -> Upload`` of the sender.
+        The client function: name of a method ``work(clients, **send) -> Upload`` of the sender.
     send : mapping of str to array
         Arrays that every client downloads; their size is charged.
     up : mapping of str to int

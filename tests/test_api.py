@@ -416,7 +416,7 @@ class LogCosh(LinearModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Broken(FedAvg):
-    """A client half that cannot do client 4."""
+    """A client function that cannot do client 4."""
 
     name = "broken"
 

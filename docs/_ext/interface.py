@@ -32,7 +32,7 @@ def bases() -> str:
     messages = "\n\n".join(_directive("class", f"{home}.{name}") for name in MESSAGES)
     head = (
         "(bases)=\n# Interfaces of plug-ins\n\n"
-        "The base class of each kind, and what passes between the server half and the client half "
+        "The base class of each kind, and what passes between server function and client function "
         "of an algorithm. [](../howto/own-algorithm.md) shows how they are used."
     )
     tests = f"## Testing\n\n{_directive('module', 'rayfed.testing')}"

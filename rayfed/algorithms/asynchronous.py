@@ -36,7 +36,7 @@ class Asynchronous(Algorithm):
     redispatch : "arrival" or "update"
         When a client's place is free again. "arrival": at once. "update": clients start together,
         the next when all are done; those that reply make an update.
-    lanes : int
+    tier_count : int
         Groups of clients that know nothing of one another, with "update": each starts when its
         own clients are done. The places are divided among them as evenly as can be.
     """
@@ -53,16 +53,16 @@ class Asynchronous(Algorithm):
         return 1
 
     @property
-    def lanes(self) -> int:
-        """How many lanes there are."""
+    def tier_count(self) -> int:
+        """How many tiers there are."""
         return 1
 
     def power(self, weights: Weights, draws_by_size: bool) -> int | None:
         """Return how clients count; the mean of a single reply weighs nobody."""
         return super().power(weights if self.takes > 1 else "uniform", draws_by_size)
 
-    def lane(self, ids: Ints) -> Ints:
-        """Return the lane (K,) of clients, from 0."""
+    def tier_of(self, ids: Ints) -> Ints:
+        """Return the tier (K,) of clients, from 0."""
         return np.zeros(len(ids), dtype=np.int64)
 
     def ask(self, state: State) -> Ask:

@@ -63,7 +63,7 @@ class Algorithm:
         The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
         It is a baseline: reports compare with it and never rank it first.
-    pooled : bool
+    centralised : bool
         One machine holds all rows; there are no clients.
     personal : bool
         Clients have models of their own, `models`, which evaluations score beside ``x``.
@@ -93,7 +93,7 @@ class Algorithm:
     theory: ClassVar[tuple[type[Measure], ...]] = ()
     sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
-    pooled: ClassVar[bool] = False
+    centralised: ClassVar[bool] = False
     personal: ClassVar[bool] = False
     has_global: ClassVar[bool] = True
     local_steps: ClassVar[bool] = True

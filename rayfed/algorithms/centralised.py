@@ -30,10 +30,10 @@ class Centralised(FedAvg):
 
     Examples
     --------
-    >>> Centralised().pooled
+    >>> Centralised().centralised
     True
     """
 
     name: ClassVar[str] = "centralised"
     baseline: ClassVar[bool] = True
-    pooled: ClassVar[bool] = True
+    centralised: ClassVar[bool] = True

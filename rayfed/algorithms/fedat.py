@@ -108,23 +108,23 @@ class FedAT(Asynchronous):
         return np.array(self.tiers, dtype=np.int64, ndmin=1)
 
     @property
-    def lanes(self) -> int:
+    def tier_count(self) -> int:
         """The number M of tiers."""
         return self.tiers if isinstance(self.tiers, int) else int(self._table.max()) + 1
 
-    def lane(self, ids: Ints) -> Ints:
+    def tier_of(self, ids: Ints) -> Ints:
         """Return the tier (K,) of clients."""
         return np.zeros(len(ids), np.int64) if isinstance(self.tiers, int) else self._table[ids]
 
     @property
     def takes(self) -> int:
         """How many clients of a tier are at work, as long as it has so many."""
-        return max(1, (self.concurrency or 1) // self.lanes)
+        return max(1, (self.concurrency or 1) // self.tier_count)
 
     def init(self, x0: Array) -> State:
         """Return x, the models (M, p) of the tiers, and their numbers of updates (M,)."""
-        updates = np.zeros(self.lanes, dtype=np.int64)
-        return {"x": x0, "tiers": np.tile(x0, (self.lanes, 1)), "updates": updates}
+        updates = np.zeros(self.tier_count, dtype=np.int64)
+        return {"x": x0, "tiers": np.tile(x0, (self.tier_count, 1)), "updates": updates}
 
     def ask(self, state: State) -> Ask:
         """Send x (p,); get Delta_i (p,)."""
@@ -137,7 +137,7 @@ class FedAT(Asynchronous):
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
         """Server function: renew the model of the tier that replied, then x."""
-        tier = int(self.lane(reply.ids[:1])[0])
+        tier = int(self.tier_of(reply.ids[:1])[0])
         tiers, updates = state["tiers"].copy(), state["updates"].copy()
         tiers[tier] = reply.sent["x"] - reply.mean["delta"]
         updates[tier] += 1

@@ -14,7 +14,7 @@ from rayfed.core.arrays import Ints
 from rayfed.datasets.shards import Shards
 
 _HELD_OUT = {"evaluation": "test", "server": "test", "validation": "validation"}
-"""Which held-out rows client halves look at, by their owner."""
+"""Which held-out rows client functions look at, by their owner."""
 
 
 class Arrangement(NamedTuple):

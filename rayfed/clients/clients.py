@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.clients import oracles, sampling, span
-from rayfed.clients.excerpt import Excerpt
 from rayfed.clients.oracles import GradientFn
 from rayfed.clients.sampling import Minibatch
 from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.clients.span import Span
 from rayfed.clients.stacks import Stacks
+from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints, as_matrix, namespace
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
@@ -30,7 +30,7 @@ def once(batch: Batch) -> Batch:
 
 @dataclass(frozen=True)
 class Clients:
-    """K clients at once, as a client half sees them.
+    """K clients at once, as a client function sees them.
 
     All clients of one value share the local solver and the padded width of their rows.
 
@@ -280,13 +280,13 @@ class Clients:
 
         return self.stacks.get((self.shards.version, part, self.ids.tobytes()), make)
 
-    def part(self, part: str, excerpt: Excerpt | None = None) -> Batch | None:
-        """Return the rows of a part, or an excerpt of them; None where there are none.
+    def part(self, part: str, subsample: Subsample | None = None) -> Batch | None:
+        """Return the rows of a part, or a subsample of them; None where there are none.
 
-        Training rows have the weights of the objective. Those of an excerpt stand for all rows of
+        Training rows have the weights of the objective. Those of a subsample stand for all rows of
         their client. Held-out rows have weight 1 each and no l2 term.
         """
-        if excerpt is None or excerpt.whole(part):
+        if subsample is None or subsample.whole(part):
             return self.data if part == "train" else self._held_out(part)
         sizes = self.shards.sizes(self.ids, part)
         if not sizes.any():
@@ -294,7 +294,7 @@ class Clients:
 
         def make() -> Batch:
             width = int(self.shards.widths(self.ids[:1], part)[0])
-            index, counts = excerpt.rows(self.ids, sizes, width, part)
+            index, counts = subsample.rows(self.ids, sizes, width, part)
             real = np.arange(index.shape[1]) < counts[:, None]
             if part == "train":
                 return self.take(index, real / counts[:, None])
@@ -304,7 +304,7 @@ class Clients:
                 Batch(X[who, index], y[who, index], real.astype(X.dtype), None)
             )
 
-        key = (self.shards.version, part, excerpt.most, self.ids.tobytes())
+        key = (self.shards.version, part, subsample.most, self.ids.tobytes())
         return self.stacks.get(key, make)
 
     def _train(self) -> Batch:

@@ -1,4 +1,4 @@
-"""The host: keeps some clients, their rows and their state, and runs their halves of an Ask.
+"""The host: keeps some clients, their rows and their state, and runs their functions of an Ask.
 
 It lives in a client actor, one or many clients to an actor, or in the process itself. It imports
 little on purpose: what an actor imports decides what an actor costs.
@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rayfed.clients.half import ClientError
+from rayfed.clients.function import ClientError
 from rayfed.clients.prints import DIRECT, Prints
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
@@ -108,7 +108,7 @@ class Host:
     def exchange(
         self, key: str, request: Request, send: Mapping[str, Array], prints: Prints = DIRECT
     ) -> Partial | Failure:
-        """Run the client half of an Ask for the clients that live here.
+        """Run the client function of an Ask for the clients that live here.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Host:
     def work_ahead(
         self, key: str, request: Request, send: Mapping[str, Array], prints: Prints = DIRECT
     ) -> Partial | Failure:
-        """Run client halves whose uploads `exchange` is asked for later, by their numbers.
+        """Run client functions whose uploads `exchange` is asked for later, by their numbers.
 
         Nothing is returned of them. Where one of them fails nothing is kept.
         """
@@ -157,7 +157,7 @@ class Host:
             return Failure(error.client, error.trace, error.reason, prints.kept)
         except ScratchError:
             raise
-        except Exception as error:  # no client half is to blame
+        except Exception as error:  # no client function is to blame
             trace = traceback.format_exc()
             return Failure(int(request.ids[0]), trace, raised(error), prints.kept)
         return Partial(branches, task.each, prints.kept)

@@ -12,7 +12,7 @@ MOST = 1000
 
 
 class Prints:
-    """Leaves the output of client halves alone.
+    """Leaves the output of client functions alone.
 
     Attributes
     ----------

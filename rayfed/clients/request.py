@@ -14,7 +14,7 @@ from rayfed.core.rng import Draw, part_of
 from rayfed.core.tree import Branch
 
 Owner: TypeAlias = str
-"""Whose method a client half is.
+"""Whose method a client function is.
 
 "algorithm", "selection", "optimum", "measure ..." with its name, or "evaluation"; "validation" and
 "server" are the evaluation too, on the rows that settings are chosen by and on the server's own
@@ -37,9 +37,9 @@ class Request:
     Parameters
     ----------
     owner : Owner
-        Whose client half it is.
+        Whose client function it is.
     work : str
-        Name of the client half, a method of the owner.
+        Name of the client function, a method of the owner.
     up : mapping of str to int
         Names and counts of the numbers that every client uploads.
     ids : (K,) array of int
@@ -152,8 +152,8 @@ def uncharged(
 class Partial:
     """What one host returns: sums over its classes, and scalars in the order of the ids.
 
-    `printed` are the lines that the user's client halves printed in another process; `seconds` are
-    how long each process computed them, none if nobody asked for that.
+    `printed` are the lines that the user's client functions printed in another process; `seconds`
+    are how long each process computed them, none if nobody asked for that.
     """
 
     branches: list[Branch]
@@ -182,7 +182,7 @@ def _partial(
 
 @dataclass(frozen=True)
 class Failure:
-    """A client half that raised: which client, the original traceback, and its sentence.
+    """A client function that raised: which client, the original traceback, and its sentence.
 
     `printed` is as in `Partial`.
     """

@@ -60,13 +60,13 @@ class DataView:
 
 @dataclass(frozen=True)
 class DataViews:
-    """The data of a run as the owners of client halves see it.
+    """The data of a run as the owners of client functions see it.
 
     Parameters
     ----------
     training : DataView
         What the algorithm and the selection see: the clients' rows, or those of the one machine
-        that has all rows of a pooled baseline.
+        that has all rows of a centralised baseline.
     evaluation : DataView
         The clients' rows.
     server : DataView, optional
@@ -105,7 +105,7 @@ class Setup:
     Parameters
     ----------
     owners : mapping of str to object
-        Whose methods are client halves.
+        Whose methods are client functions.
     views : DataViews
         The data as each owner sees it.
     problem : Problem

@@ -10,7 +10,7 @@ import numpy as np
 
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
-from rayfed.clients.half import Half
+from rayfed.clients.function import ClientFunction
 from rayfed.clients.prints import Prints
 from rayfed.clients.request import GROUP, Request, group_name
 from rayfed.clients.setup import Setup
@@ -29,7 +29,7 @@ class Task:
     setup : Setup
         The run.
     store : Store
-        The clients' state; rows that a client half returns are committed at once.
+        The clients' state; rows that a client function returns are committed at once.
     stacks : Stacks
         Stacks of rows that recur.
     request : Request
@@ -39,7 +39,7 @@ class Task:
     key : str
         Of the run.
     prints : Prints
-        Where what client halves print goes.
+        Where what client functions print goes.
     kept : mapping of int to mapping of str to array
         What clients send, as far as it was computed ahead, by the place of the client in the
         request.
@@ -65,7 +65,7 @@ class Task:
         self.request, self.kept = request, kept
         round = request.round if request.data_round is None else request.data_round
         self.view = setup.views.of(request.owner).at(round)
-        self.half = Half(setup, request, send, key, prints)
+        self.function = ClientFunction(setup, request, send, key, prints)
         self.arrangement = arrangement(request, self.view.shards, stacks.arranged)
         self.each: dict[str, Array] = {}
 
@@ -135,9 +135,9 @@ class Task:
         return stacked
 
     def _computed(self, index: Ints) -> dict[str, Array]:
-        """Run the client half for one stack; commit its state, return what else it uploads."""
+        """Run the client function for one stack; commit its state, return what else it uploads."""
         clients = self._clients(index)
-        upload = self.half.call(clients, index)
+        upload = self.function.call(clients, index)
         if upload.state:
             self.store.put(clients.ids, upload.state)
         values = dict(upload.values)
@@ -148,7 +148,7 @@ class Task:
         return values
 
     def _clients(self, index: Ints) -> Clients:
-        """Return some of the request's clients as their client half sees them."""
+        """Return some of the request's clients as their client function sees them."""
         request, setup = self.request, self.setup
         ids = request.ids[index]
         return Clients(

@@ -170,12 +170,12 @@ class DriftingShards(Shards):
         """Return rows with those of drifting clients changed; rows that are not real stay zero."""
         if not self.level or not moved.any():
             return X, y
-        luck = None
+        u = None
         if self.drift.by_row and self.level < 1:
             width = int(self.base.sizes(ids, part).max())
             index = np.minimum(np.broadcast_to(index, y.shape), width - 1)
-            luck = np.take_along_axis(self._luck(ids, width, part), index, axis=1)[moved]
-        changed = self.drift.change(X[moved], y[moved], self.level, self.shape, luck)
+            u = np.take_along_axis(self._uniforms(ids, width, part), index, axis=1)[moved]
+        changed = self.drift.change(X[moved], y[moved], self.level, self.shape, u)
         X, y = X.copy(), y.copy()
         X[moved] = np.where(real[moved][..., None], changed[0], 0)
         y[moved] = np.where(real[moved], changed[1], 0)
@@ -184,19 +184,19 @@ class DriftingShards(Shards):
     def _order(self, ids: Ints, moved: Bools, width: int, part: str) -> Ints:
         """Return the numbers (K, width) of the rows of clients in the order of their arrival."""
         place = np.broadcast_to(np.arange(width), (len(ids), width))
-        luck = np.where(moved[:, None], self._luck(ids, width, part), place)
-        luck[place >= self.base.sizes(ids, part)[:, None]] = np.inf
-        return np.argsort(luck, axis=1, kind="stable")
+        u = np.where(moved[:, None], self._uniforms(ids, width, part), place)
+        u[place >= self.base.sizes(ids, part)[:, None]] = np.inf
+        return np.argsort(u, axis=1, kind="stable")
 
-    def _luck(self, ids: Ints, width: int, part: str) -> Floats:
+    def _uniforms(self, ids: Ints, width: int, part: str) -> Floats:
         """Return a number from (0, 1) of each row (K, width), which no other row has a part in."""
-        known, luck = self._last.get(part, (None, None))
+        known, u = self._last.get(part, (None, None))
         k = len(ids)
-        fits = luck is not None and luck.shape[1] >= width
-        if known is None or luck is None or not fits or not np.array_equal(known[:k], ids):
-            luck = Key(self.seed, "drift/rows").uniforms(ids, width, round=_PARTS[part])
-            self._last[part] = (ids.copy(), luck)
-        return luck[:k, :width]
+        fits = u is not None and u.shape[1] >= width
+        if known is None or u is None or not fits or not np.array_equal(known[:k], ids):
+            u = Key(self.seed, "drift/rows").uniforms(ids, width, round=_PARTS[part])
+            self._last[part] = (ids.copy(), u)
+        return u[:k, :width]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": {}, "_moved": {}}

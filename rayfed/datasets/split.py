@@ -43,7 +43,7 @@ class ClientRows:
         """Return the row numbers of one client."""
         return self.rows[self.offsets[client] : self.offsets[client + 1]]
 
-    def pooled(self) -> ClientRows:
+    def centralised(self) -> ClientRows:
         """Return the same rows, assigned to one client."""
         return ClientRows(self.rows, np.array([0, len(self.rows)]))
 

@@ -217,10 +217,10 @@ def _in_pieces(rows: Ints) -> Split:
     return Split(train=empty, test=ClientRows(rows, pieces))
 
 
-def pooled(shards: Shards) -> TableShards:
+def centralised(shards: Shards) -> TableShards:
     """Return the same rows assigned to a single client, in the order of the clients."""
     table = shards if isinstance(shards, TableShards) else _generated(shards)
-    train, test, validation = (table.split.part(name).pooled() for name in PARTS)
+    train, test, validation = (table.split.part(name).centralised() for name in PARTS)
     split = replace(table.split, train=train, test=test, validation=validation)
     return replace(table, split=split, clients=1, masses=None)
 

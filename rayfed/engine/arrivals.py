@@ -82,7 +82,7 @@ class ArrivalLoop(Loop):
         if closed.used:
             reply, losses = self._reply(closed.used, line, stats)
             returned = self.algorithm.arrival(state, reply)
-            state, diagnostics = self.server_half.result(returned, state, stats.round)
+            state, diagnostics = self.server_function.result(returned, state, stats.round)
             values |= diagnostics
             late = reply.staleness.tolist()
             values["staleness_mean"] = sum(late) / len(late)

@@ -221,7 +221,7 @@ class RoundPolicy:
         NobodyToAsk
             If no clients are drawn.
         RunFailed
-            If the Ask is not allowed, or a client half raises.
+            If the Ask is not allowed, or a client function raises.
         """
         self.exchange.check(ask, owner)
         ids, often = distinct(drawn)

@@ -10,7 +10,7 @@ import numpy as np
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients import Clients
 from rayfed.clients.clients import once
-from rayfed.clients.excerpt import Excerpt
+from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
@@ -33,7 +33,7 @@ Scored = Literal["held-out", "server", "training"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The client half of an evaluation.
+    """The client function of an evaluation.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Evaluation:
         What `measure` reports of every client beside the sums, among `personal.COLUMNS`.
     top : bool
         Whether rows count whose class is among the `TOP` with the highest scores.
-    excerpt : Excerpt, optional
+    subsample : Subsample, optional
         Which rows `measure` and `validate` look at; all if None.
     """
 
@@ -54,7 +54,7 @@ class Evaluation:
     scored: Scored = "held-out"
     reported: tuple[str, ...] = ()
     top: bool = False
-    excerpt: Excerpt | None = None
+    subsample: Subsample | None = None
 
     def measure(self, clients: Clients, x: Array, **beside: Array) -> Upload:
         """Return the terms (K, 9) of `COLUMNS`, and what is `reported` of each client (K,).
@@ -62,7 +62,7 @@ class Evaluation:
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
         """
-        data, batch = self._looked_at(clients, self.excerpt)
+        data, batch = self._looked_at(clients, self.subsample)
         models = self._shared(clients, x, beside)
         shared = personal = _Scored.of(clients, models, data, batch)
         if self.algorithm.personal and self.algorithm.has_global:
@@ -97,7 +97,7 @@ class Evaluation:
 
     def validate(self, clients: Clients, x: Array, **beside: Array) -> Upload:
         """Return the terms (K, 6) of `VALIDATED`."""
-        batch = clients.part("validation", self.excerpt)
+        batch = clients.part("validation", self.subsample)
         shared = personal = _scores(clients, self._shared(clients, x, beside), batch)
         if self.algorithm.personal and self.algorithm.has_global:
             personal = _scores(clients, self._personal(clients, x, beside), batch)
@@ -140,14 +140,14 @@ class Evaluation:
         return x[None] if self.algorithm.has_global else self._personal(clients, x, beside)
 
     def _looked_at(
-        self, clients: Clients, excerpt: Excerpt | None = None
+        self, clients: Clients, subsample: Subsample | None = None
     ) -> tuple[Batch, Batch | None]:
         """Return the training rows, and those that accuracy is measured on, if there are any."""
-        data = clients.part("train", excerpt)
+        data = clients.part("train", subsample)
         assert data is not None  # every client has training rows
         if self.scored == "training":
             return data, once(data)
-        return data, clients.part("test", excerpt) if self.scored == "held-out" else None
+        return data, clients.part("test", subsample) if self.scored == "held-out" else None
 
 
 @dataclass(frozen=True)

@@ -131,17 +131,17 @@ class Exchange:
         )  # fmt: skip
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
-        """Run the client halves of a request.
+        """Run the client functions of a request.
 
         Raises
         ------
         RunFailed
-            If a client half raises; `when` says in which round and at what time.
+            If a client function raises; `when` says in which round and at what time.
         """
         try:
             return self.executor.exchange(self.run.folder, request, send)
         except ClientFailed as failed:
-            pooled = self.run.training.algorithm.pooled
+            pooled = self.run.training.algorithm.centralised
             names = () if pooled else self.run.federation.clients.names
             who = f"{when}, {called(np.array([failed.client]), names)}, '{request.work}'"
             raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
@@ -221,13 +221,13 @@ class Exchange:
 
     def traffic(self, ask: Ask, owner: Asker) -> Traffic:
         """Return the bytes that each client downloads and uploads."""
-        if self.run.training.algorithm.pooled:
+        if self.run.training.algorithm.centralised:
             return Traffic(0, 0)
         up = ask.bytes_up(self.run.training.dtype.itemsize)
         return Traffic(ask.bytes_down, up + 8 * self.listened(ask, owner))
 
     def check(self, ask: Ask, owner: Asker) -> None:
-        """Refuse an Ask for a client half that does not exist, or for vectors it may not see.
+        """Refuse an Ask for a client function that does not exist, or for vectors it may not see.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from dataclasses import replace
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measuring import Measures
-from rayfed.engine.returned import ServerHalf
+from rayfed.engine.returned import ServerFunction
 from rayfed.engine.rows import RowMaker
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats, Row, RunState
@@ -38,7 +38,7 @@ class Loop:
         self.budgets = self.exchange.budgets
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
-        self.server_half = ServerHalf(run.training.algorithm)
+        self.server_function = ServerFunction(run.training.algorithm)
 
     def start(self) -> tuple[RunState, Row]:
         """Return the state before the first round and its row."""
@@ -67,13 +67,13 @@ class Loop:
         Raises
         ------
         RunFailed
-            If a client half raised; the message has its id, the round, the time and the trace. If
-            the server half returns what is no state.
+            If a client function raised; the message has its id, the round, the time and the trace.
+            If the server function returns what is no state.
         HostLost
             If a host died: go back to a checkpoint.
         """
         stats = RoundStats.after(before)
-        self.server_half.guard(before.state)
+        self.server_function.guard(before.state)
         after, values, answered = self._round(before, stats)
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
             values["model_change"] = distance(after.state["x"], before.state["x"])

@@ -66,7 +66,7 @@ class Measures:
     run : Run
         What is run.
     exchange : callable
-        Runs the client halves of a request: ``exchange(request, send, when)``, where `when`
+        Runs the client functions of a request: ``exchange(request, send, when)``, where `when`
         is told if a client fails.
     """
 
@@ -176,8 +176,8 @@ class Measures:
     def _validation(self, x: Array, when: str, round: int, beside: State) -> dict[str, float]:
         """Return how good a model is on the rows that settings are chosen by."""
         up, ids = {"validation": len(VALIDATED)}, self.run.measuring.evaluated
-        half = Evaluation.validate
-        sums = self.ask("validation", half, up, ids, x, when, round, beside).sums
+        function = Evaluation.validate
+        sums = self.ask("validation", function, up, ids, x, when, round, beside).sums
         personal = self.run.training.algorithm.personal
         return summarise_validation(sums["validation"], personal)
 
@@ -204,7 +204,7 @@ class Measures:
     def ask(
         self,
         owner: Owner,
-        half: Callable[..., Upload],
+        function: Callable[..., Upload],
         up: Mapping[str, int],
         ids: Ints,
         x: Array,
@@ -212,8 +212,8 @@ class Measures:
         round: int = 0,
         beside: State | None = None,
     ) -> Gathered:
-        """Run a client half, a method of `Evaluation`, at a model (p,), on the rows of a round."""
-        request = uncharged(owner, half.__name__, up, ids, data_round=round)
+        """Run a client function, a method of `Evaluation`, at a model (p,), on rows of a round."""
+        request = uncharged(owner, function.__name__, up, ids, data_round=round)
         return self.exchange(request, {"x": x, **(beside or {})}, when)
 
 
@@ -285,8 +285,8 @@ class _View(MeasureView):
 
     def losses(self, x: Array, ids: Ints) -> Floats:
         """Return F_i(x) (K,) of clients at a model (p,)."""
-        half, when = Evaluation.losses, self._state.when
-        found = self._measures.ask("evaluation", half, {"loss": 1}, ids, x, when, self.round)
+        function, when = Evaluation.losses, self._state.when
+        found = self._measures.ask("evaluation", function, {"loss": 1}, ids, x, when, self.round)
         return found.each["loss"]
 
     def own_losses(self) -> Floats:

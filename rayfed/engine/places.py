@@ -27,46 +27,46 @@ from rayfed.selection import SelectionView
 
 MOST_WAKES = 100_000
 """Changes of availability that the server waits for between two ends of works."""
-OfLane: TypeAlias = Callable[[Ints], Bools]
-"""Which clients (K,) are in a lane."""
+OfTier: TypeAlias = Callable[[Ints], Bools]
+"""Which clients (K,) are in a tier."""
 
 
 @dataclass(frozen=True)
-class Lanes:
-    """The lanes of a run.
+class Tiers:
+    """The tiers of a run.
 
     Parameters
     ----------
     table : (N,) array of int
-        The lane of every client.
+        The tier of every client.
     places : list of int
-        How many clients of each lane are at work at a time, at least one and at most all.
+        How many clients of each tier are at work at a time, at least one and at most all.
     """
 
     table: Ints
     places: list[int]
 
     @classmethod
-    def of(cls, algorithm: Asynchronous, count: int, places: int) -> Lanes:
-        """Divide places among the lanes of so many clients, the first lanes getting what is left.
+    def of(cls, algorithm: Asynchronous, count: int, places: int) -> Tiers:
+        """Divide places among the tiers of so many clients, the first tiers getting what is left.
 
         Examples
         --------
-        >>> Lanes.of(Asynchronous(), count=5, places=3).places
+        >>> Tiers.of(Asynchronous(), count=5, places=3).places
         [3]
         """
-        lanes, table = algorithm.lanes, algorithm.lane(np.arange(count))
-        sizes = np.bincount(table, minlength=lanes).tolist()
-        even = [places // lanes + (lane < places % lanes) for lane in range(lanes)]
+        tiers, table = algorithm.tier_count, algorithm.tier_of(np.arange(count))
+        sizes = np.bincount(table, minlength=tiers).tolist()
+        even = [places // tiers + (tier < places % tiers) for tier in range(tiers)]
         return cls(table, [min(max(e, 1), size) for e, size in zip(even, sizes, strict=True)])
 
     def of_client(self, client: int) -> int:
-        """Return the lane of a client."""
+        """Return the tier of a client."""
         return int(self.table[client])
 
-    def members(self, lane: int) -> OfLane:
-        """Return which clients are in a lane, as a function of ids."""
-        return lambda ids: np.asarray(self.table[ids] == lane)
+    def members(self, tier: int) -> OfTier:
+        """Return which clients are in a tier, as a function of ids."""
+        return lambda ids: np.asarray(self.table[ids] == tier)
 
 
 @dataclass
@@ -115,7 +115,7 @@ class ArrivalPolicy:
         self.algorithm, self.together = algorithm, algorithm.redispatch == "update"
         count = self.population.count
         self.places = min(algorithm.concurrency or count, count)
-        self.lanes = Lanes.of(algorithm, count, self.places) if self.together else None
+        self.tiers = Tiers.of(algorithm, count, self.places) if self.together else None
         self.durations = Durations(exchange, ask)
         stands_still = exchange.clock.resume
         self.undisturbed = line.stages is None and not (stands_still or self.durations.may_break)
@@ -180,19 +180,19 @@ class ArrivalPolicy:
     def _complete(self, work: Work) -> tuple[list[Work], list[Work]]:
         """Return the replies that make an update, now that a work is over, and those that wait."""
         waiting = self.line.waiting
-        if self.lanes is None:
+        if self.tiers is None:
             return (waiting, []) if len(waiting) >= self.algorithm.takes else ([], waiting)
-        lane = self.lanes.of_client(work.client)
-        if lane in self._working():
+        tier = self.tiers.of_client(work.client)
+        if tier in self._working():
             return [], waiting
-        mine = [w for w in waiting if self.lanes.of_client(w.client) == lane]
-        return mine, [w for w in waiting if self.lanes.of_client(w.client) != lane]
+        mine = [w for w in waiting if self.tiers.of_client(w.client) == tier]
+        return mine, [w for w in waiting if self.tiers.of_client(w.client) != tier]
 
     def _working(self) -> set[int]:
-        """Return the lanes in which works are under way, or asked for again in this moment."""
-        assert self.lanes is not None
+        """Return the tiers in which works are under way, or asked for again in this moment."""
+        assert self.tiers is not None
         rows = (*self.line.open.values(), *self.line.again)
-        return {self.lanes.of_client(work.client) for work in rows}
+        return {self.tiers.of_client(work.client) for work in rows}
 
     # -- dispatch --------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class ArrivalPolicy:
         """Let clients begin anew whose work has failed in this moment, if they are there and idle.
 
         They keep their places; what others could take is filled afterwards. They start from the
-        newest version, or in a lane from that from which it has started.
+        newest version, or in a tier from that from which it has started.
         """
         failed, self.line.again = sorted(self.line.again, key=lambda work: work.client), []
         if not failed:
@@ -229,24 +229,24 @@ class ArrivalPolicy:
             self._start(works.client[there], works.attempt[there] + 1, versions)
         self.line.forget(failed)
 
-    def _free(self) -> Iterator[tuple[int, OfLane | None]]:
+    def _free(self) -> Iterator[tuple[int, OfTier | None]]:
         """Yield the free places, and to which clients they belong; to any if None."""
-        if self.lanes is None:
+        if self.tiers is None:
             if self.line.taken < self.places:
                 yield self.places - self.line.taken, None
             return
         working = self._working()
-        for lane, places in enumerate(self.lanes.places):
-            if lane not in working:
-                yield places, self.lanes.members(lane)
+        for tier, places in enumerate(self.tiers.places):
+            if tier not in working:
+                yield places, self.tiers.members(tier)
 
-    def _select(self, free: int, selection: State, of_lane: OfLane | None) -> Ints:
+    def _select(self, free: int, selection: State, of_lane: OfTier | None) -> Ints:
         """Return who starts now (K,), ascending; selections that ask or learn are refused."""
         rule = self.run.participation.select
         ids = rule.at_once(self._view(free, of_lane), selection)
         return ids[:free] if len(ids) < 2 else np.unique(ids)[:free]
 
-    def _view(self, free: int, of_lane: OfLane | None) -> SelectionView:
+    def _view(self, free: int, of_lane: OfTier | None) -> SelectionView:
         line, federation = self.line, self.run.federation
         population, places = federation.population, self.places
         turn = line.serial + 1

@@ -113,7 +113,7 @@ def reply_of(
     round_number : int
         Number of the round or update, from 1, by which schedules go.
     sent : mapping of str to array, optional
-        What all clients downloaded, if they got the same and the server half may know.
+        What all clients downloaded, if they got the same and the server function may know.
     stale : bool
         Whether the reply says how stale each is.
     """

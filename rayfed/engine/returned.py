@@ -15,13 +15,13 @@ from rayfed.messages import Ask, Diagnostics, State, Wait
 _SHOWN = 60
 
 
-class ServerHalf:
+class ServerFunction:
     """Looks at what an algorithm returns, so that a mistake is named where it was made.
 
     Parameters
     ----------
     algorithm : Algorithm
-        Whose server half it is.
+        Whose server function it is.
     """
 
     def __init__(self, algorithm: Algorithm) -> None:

@@ -84,10 +84,10 @@ class RoundLoop(Loop):
             values, before = self._measured(before, ids, stats)
             if self.run.participation.correct is not None:
                 stats.corrected = self._corrected(before, ids, stats)
-            asks = self.server_half.asks(algorithm.round(state), stats.round)
+            asks = self.server_function.asks(algorithm.round(state), stats.round)
             visited = rule.visited(selection)
             returned = self._answer_all(asks, "algorithm", before, stats, ids, visited)
-            state, diagnostics = self.server_half.result(returned, state, stats.round)
+            state, diagnostics = self.server_function.result(returned, state, stats.round)
         except NoReply:
             answered = False
         selection, lengths = self._learn(selection, before.lengths, stats)
@@ -279,7 +279,7 @@ class RoundLoop(Loop):
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)
                 if owner == "algorithm":
-                    ask = self.server_half.ask(ask, stats.round)
+                    ask = self.server_function.ask(ask, stats.round)
                 if isinstance(ask, Wait):
                     stats.time_s, reply = stats.time_s + ask.seconds, None
                     continue

@@ -11,9 +11,9 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.staleness import Polynomial, Staleness
-from rayfed.clients.excerpt import Excerpt
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
+from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
@@ -80,7 +80,7 @@ class Federation:
     Parameters
     ----------
     population : Population
-        Whom the engine asks: the clients, or the one machine of a pooled baseline.
+        Whom the engine asks: the clients, or the one machine of a centralised baseline.
     clients : Population
         The clients, whom evaluations and ``clients.parquet`` are about.
     views : DataViews
@@ -189,7 +189,7 @@ class Measuring:
         What else rows say, by the name under which its state is kept.
     validation : bool
         Whether rows are held out to choose settings by, which evaluated rows then tell of.
-    excerpt : Excerpt, optional
+    subsample : Subsample, optional
         Which rows losses and accuracies are of; all if None.
     """
 
@@ -200,7 +200,7 @@ class Measuring:
     optimum: Optimum | None = None
     measures: Mapping[str, Measure] = field(default_factory=dict)
     validation: bool = False
-    excerpt: Excerpt | None = None
+    subsample: Subsample | None = None
 
     def needs(self, need: Need) -> bool:
         """Whether a measure needs something."""
@@ -209,7 +209,7 @@ class Measuring:
     @property
     def exact(self) -> bool:
         """Whether losses are those of all training rows."""
-        return self.excerpt is None or self.excerpt.whole("train")
+        return self.subsample is None or self.subsample.whole("train")
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class Run:
         algorithm = self.training.algorithm
         measuring = self.measuring
         evaluation = Evaluation(
-            algorithm, measuring.scored, self.reported, self.top, measuring.excerpt
+            algorithm, measuring.scored, self.reported, self.top, measuring.subsample
         )
         return Setup(
             owners={
@@ -329,7 +329,7 @@ class Run:
                 "validation": evaluation,
                 "server": evaluation,
                 **{
-                    f"measure {name}": measure.halves(algorithm)
+                    f"measure {name}": measure.functions(algorithm)
                     for name, measure in measuring.measures.items()
                 },
             },

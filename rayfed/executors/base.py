@@ -22,7 +22,7 @@ class HostLost(RayfedError):
 
 
 class ClientFailed(RayfedError):
-    """A client half raised.
+    """A client function raised.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ class Executor(Protocol):
         ...
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask.
+        """Run the client functions of an Ask.
 
         Raises
         ------
         HostLost
             If a host died.
         ClientFailed
-            If a client half raised.
+            If a client function raised.
         ScratchError
             If client state fits neither memory nor disk; also from `open`.
         """
@@ -109,7 +109,8 @@ class WorksAhead(Protocol):
         """Let hosts compute what later requests name by the same `Request.serials`.
 
         They begin after the next `exchange` of the run, which does not wait for them. Results do
-        not depend on it; a client half that fails is reported by the request that wants its upload.
+        not depend on it; a client function that fails is reported by the request that wants its
+        upload.
         """
         ...
 
@@ -135,7 +136,7 @@ def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failu
     Raises
     ------
     ClientFailed
-        If a client half raised.
+        If a client function raised.
     """
     whole = combined(request, parts, EVERY)
     if isinstance(whole, Failure):
@@ -159,7 +160,7 @@ def combined(
     within : sequence of (residue, modulus)
         The classes of the request; their branches are joined.
     printed : iterable of str
-        What client halves had printed before.
+        What client functions had printed before.
     """
     branches = []
     each: dict[str, Array] = {}

@@ -106,7 +106,7 @@ class Calls:
         calls: list[Any] = []
         for (host, request, send), way in zip(messages, ways, strict=True):
             if way == "here":
-                # these arrays are the server's: a half that writes to them must fail
+                # these arrays are the server's: a function that writes to them must fail
                 given = {name: _read_only(values) for name, values in send.items()}
                 calls.append(self.call(host, "answer", method, key, request, given))
                 continue

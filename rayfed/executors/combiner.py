@@ -96,7 +96,7 @@ class Combiner:
         return small_packed(self.answer("timed", *unpacked(packed, stored), stored))
 
     def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Any:
-        """Let actors run client halves ahead of the Ask that wants them; does not wait for them."""
+        """Let actors run client functions ahead of the Ask that wants them; do not wait."""
         return self.answer("work_ahead", *unpacked(packed, stored), stored)
 
     def answer(

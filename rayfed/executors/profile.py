@@ -12,8 +12,8 @@ STEPS = (
     "other",
 )  # fmt: skip
 """Steps of a round: who is asked; when work begins and ends; what travels to actors and back, and
-waiting for them; the clients' halves at the slowest host; sums; the server's half; losses of all
-clients and their columns; tables and checkpoints on the disk; and what is between them."""
+waiting for them; the clients' functions at the slowest host; sums; the server's function; losses of
+all clients and their columns; tables and checkpoints on the disk; and what is between them."""
 
 
 class Profile:

@@ -146,7 +146,7 @@ class HostActor(RayHost):
         return small_packed(self._unpacked("timed", packed, stored))
 
     def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer:
-        """Run client halves ahead of the Ask that wants their uploads; see `exchange`."""
+        """Run client functions ahead of the Ask that wants their uploads; see `exchange`."""
         return self._unpacked("work_ahead", packed, stored)
 
     def _unpacked(self, method: Method, packed: bytes, stored: Sequence[Any]) -> Answer:

@@ -72,7 +72,7 @@ class RayExecutor:
     tables : mapping of str to object reference
         The tables of the study in the object store, by name.
     tell : callable
-        Is given every line that client halves printed.
+        Is given every line that client functions printed.
     own : RayHost, optional
         A host in this process, which takes part as a client actor does.
     """
@@ -139,7 +139,7 @@ class RayExecutor:
         )
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask on the hosts of the clients."""
+        """Run the client functions of an Ask on the hosts of the clients."""
         return gather(request, self._answers(key, request, send))
 
     def _answers(
@@ -184,7 +184,7 @@ class RayExecutor:
         answers : list of Partial, Failure or NotKept
             Of each part.
         printed : list of str
-            What client halves printed that had been prepared earlier.
+            What client functions printed that had been prepared earlier.
         """
         run = self.run(key)
         ahead = run.ahead

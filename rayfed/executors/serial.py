@@ -26,7 +26,7 @@ class SerialExecutor:
     memory_gb : float, optional
         Memory that client state may take, in 10^9 bytes; see `state_bytes`.
     debug : bool
-        Whether the output of client halves is left alone, which a debugger needs; else it gets
+        Whether the output of client functions is left alone, which a debugger needs; else it gets
         its client and round in front.
     """
 
@@ -43,7 +43,7 @@ class SerialExecutor:
             self.host.restore(key, rows)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask."""
+        """Run the client functions of an Ask."""
         return gather(request, [(None, self.host.exchange(key, request, send, self.prints))])
 
     def snapshot(self, key: str) -> Iterator[StateRows]:

@@ -52,7 +52,7 @@ class Method(Protocol):
     """What a measure sees of an algorithm."""
 
     @property
-    def pooled(self) -> bool:
+    def centralised(self) -> bool:
         """Whether one machine holds all rows."""
 
     @property
@@ -180,8 +180,8 @@ class Measure:
 
     The engine calls `measure` at every evaluation, or, for measures of cohorts, in every round
     whose row is evaluated. Measures may ask the evaluated clients for anything, also for what no
-    real server could know. What clients compute for it are methods of the measure (`halves`). They
-    see the clients' state, and may not change it.
+    real server could know. What clients compute for it are methods of the measure (`functions`).
+    They see the clients' state, and may not change it.
 
     An algorithm may have measures of its own, which compare a run with its theory
     (`rayfed.algorithms.base.Algorithm.measures`); they have no `name`.
@@ -218,7 +218,7 @@ class Measure:
         """
         return self
 
-    def halves(self, algorithm: Any) -> Any:
+    def functions(self, algorithm: Any) -> Any:
         """Return the frozen value whose methods clients run; the measure itself by default."""
         return self
 

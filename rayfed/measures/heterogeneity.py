@@ -70,13 +70,13 @@ class Heterogeneity(Measure):
         cyclic = isinstance(availability, Cyclic)
         return self.columns if cyclic else self.columns[: -len(BY_GROUP)]
 
-    def halves(self, algorithm: Any) -> LocalWork:
+    def functions(self, algorithm: Any) -> LocalWork:
         """Return what looks at the clients."""
         return LocalWork(algorithm)
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return what is known of a model and of the round that comes next."""
-        if view.algorithm.pooled:  # one machine has all rows
+        if view.algorithm.centralised:  # one machine has all rows
             return {}, known
         known = drift_at_optimum(view, known)
         row = {
@@ -121,9 +121,9 @@ def dissimilarity(view: MeasureView) -> dict[str, float]:
 def client_drift(view: MeasureView) -> float:
     """Return ``sum_i p_i ||x_i - m||``, x_i the local models and m their mean.
 
-    They are what the algorithm's own client half makes of the server's state in the coming
+    They are what the algorithm's own client function makes of the server's state in the coming
     round, corrections, minibatches and all, if everybody who is evaluated took part. NaN where
-    a client half does no local steps. Karimireddy, Kale, Mohri, Reddi, Stich, Suresh,
+    a client function does no local steps. Karimireddy, Kale, Mohri, Reddi, Stich, Suresh,
     "SCAFFOLD", ICML 2020, section 2, describe the drift.
     """
     rounds = view.algorithm.round(view.server)

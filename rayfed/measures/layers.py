@@ -50,7 +50,7 @@ class Layers(Measure):
         """Return a column for each layer."""
         return tuple(column(name) for name in modules(layers))
 
-    def halves(self, algorithm: Any) -> LocalWork:
+    def functions(self, algorithm: Any) -> LocalWork:
         """Return what looks at the clients."""
         return LocalWork(algorithm)
 
@@ -59,7 +59,7 @@ class Layers(Measure):
         rounds = view.algorithm.round(view.server)
         ask = next(rounds, None)
         rounds.close()
-        if ask is None or not ask.local or view.algorithm.pooled:
+        if ask is None or not ask.local or view.algorithm.centralised:
             return {}, known
         x, layers, ids = view.model, modules(view.layers), _asked(view)
         ends = np.array([at.stop for at in layers.values()])

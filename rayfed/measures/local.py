@@ -1,4 +1,4 @@
-"""Gradients and local models of clients, the client half of measures that compare them."""
+"""Gradients and local models of clients, the client function of measures that compare them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LocalWork:
         return Upload({"off": squares(off), "off_group": squares(off_group)})
 
     def trained(self, clients: Clients, client_half: Array, **send: Array) -> Upload:
-        """Return the models (K, p) after the local work of a client half of the algorithm."""
+        """Return the models (K, p) after the local work of a client function of the algorithm."""
         return Upload({"model": self._local_models(clients, client_half, send)})
 
     def apart(
@@ -87,7 +87,7 @@ class LocalWork:
         return Upload({"direction": moved / (lr * clients.steps)[:, None]})
 
     def _local_models(self, clients: Clients, client_half: Array, send: State) -> Floats:
-        """Return where the local solver of a client half ends (K, p), NaN if none runs.
+        """Return where the local solver of a client function ends (K, p), NaN if none runs.
 
         Of several it is the one that starts from the global model: personal models are no drift.
         NaN too where the solver moves a part of the coordinates.

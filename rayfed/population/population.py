@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key, part_of
-from rayfed.population import luck
+from rayfed.population import correlated
 from rayfed.population.availability import Always, Availability, Need, PopulationInfo, Times
 from rayfed.population.crash import TRIES, Crash, Crashes
 from rayfed.population.delay import Constant, Delay
@@ -407,7 +407,7 @@ class Population:
         """Return the uniform numbers (K,) of a delay, which need no values if it is not random."""
         if not delay.random:
             return np.empty(len(ids))
-        drawn = luck.uniforms(self.seed, delay.correlation, ids, draw, ask)
+        drawn = correlated.uniforms(self.seed, delay.correlation, ids, draw, ask)
         own = delay.own_luck(ids)
         return drawn if own is None else np.where(np.isnan(own), drawn, own)
 

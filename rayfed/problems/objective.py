@@ -114,7 +114,7 @@ class Objective:
         share = inverse / self.clients if self.problem.weighting == "sum" else inverse
         return inverse, share
 
-    def pooled(self, sizes: Ints, mass: Floats | None = None) -> Objective:
+    def centralised(self, sizes: Ints, mass: Floats | None = None) -> Objective:
         """Return F itself, as the objective of one client that has all rows.
 
         Parameters

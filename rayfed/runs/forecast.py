@@ -104,7 +104,7 @@ def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
     Raises
     ------
     RunFailed
-        If a client half raises.
+        If a client function raises.
     """
     executor = SerialExecutor(tables)
     executor.open(run.folder, run.setup())

@@ -76,7 +76,7 @@ def round_line(run: Run, row: Row, events: Sequence[Events]) -> str:
     ids = np.unique(np.concatenate([np.empty(0), *(each["client"] for each in events)]))
     if len(ids):
         algorithm = run.training.algorithm
-        names = () if algorithm.pooled else run.federation.clients.names
+        names = () if algorithm.centralised else run.federation.clients.names
         verb = "heard of" if algorithm.asynchronous else "asked"
         parts.append(f"{verb} {called(ids.astype(np.int64), names)}")
         counts = np.bincount(np.concatenate([each["status"] for each in events]))

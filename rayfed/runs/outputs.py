@@ -83,17 +83,17 @@ def _empty(participants: Ints) -> list[str]:
 def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:
     """Return a row for each client that took part."""
     ids, selected, used = _participation(records)
-    if run.training.algorithm.pooled:  # it stands for everybody
+    if run.training.algorithm.centralised:  # it stands for everybody
         ids = run.measuring.evaluated
         selected = used = np.full(len(ids), selected.sum() if len(selected) else 0)
     shards = run.federation.views.evaluation.shards.at(last.round)
     clients = run.federation.clients
-    rows = None if run.training.algorithm.pooled else Budgets.of(run).rows(ids)
+    rows = None if run.training.algorithm.centralised else Budgets.of(run).rows(ids)
     scores: Mapping[str, Array] = {}
     if len(ids):
         scores = measures.each(last.model, ids, last.when, last.round, last.state)
     unknown = np.full(len(ids), np.nan)
-    watts = None if run.training.algorithm.pooled else clients.watts(ids)
+    watts = None if run.training.algorithm.centralised else clients.watts(ids)
     power = {} if watts is None else {"watts": watts}
     called = [clients.names[client] for client in ids.tolist()] if clients.names else []
     named = columns.NAMED if clients.names else ()

@@ -38,12 +38,12 @@ class MeasuredRound:
 def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
     """Run a round, or some if they are short, and return what the shortest of them took.
 
-    What client halves print is dropped.
+    What client functions print is dropped.
 
     Raises
     ------
     RunFailed
-        If a client half raises.
+        If a client function raises.
     """
     executor, profile = SerialExecutor(tables), Profile()
     executor.prints = Kept()

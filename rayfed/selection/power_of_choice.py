@@ -117,7 +117,7 @@ class PowerOfD(Selection):
         return None
 
     def poll(self, clients: Clients, x: Array) -> Upload:
-        """Client half: F_k(x) (K,) on all rows."""
+        """Client function: F_k(x) (K,) on all rows."""
         losses = to_numpy(clients.value(x))
         return Upload({"loss": np.broadcast_to(losses, clients.ids.shape)})
 
@@ -158,7 +158,7 @@ class ComputationEfficient(PowerOfD):
         return None
 
     def poll(self, clients: Clients, x: Array) -> Upload:
-        """Client half: the mean loss (K,) over one minibatch, l2 term included."""
+        """Client function: the mean loss (K,) over one minibatch, l2 term included."""
         once = np.ones(len(clients.ids), dtype=np.int64)
         ((index, w),) = minibatches(
             "shuffle", self.batch, once, ids=clients.ids, sizes=clients.sizes,

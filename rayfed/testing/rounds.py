@@ -93,7 +93,7 @@ def reply(
 
 
 def answer(algorithm: Algorithm, state: State, replies: Replies = ()) -> Answered:
-    """Run the server half of one round and answer its Asks.
+    """Run the server function of one round and answer its Asks.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         scenario["problem"] |= {"name": "network", "model": model, "l2": 0}
     elif cls.layered:
         scenario["problem"] |= {"name": "mlp", "hidden": [4]}
-    if cls.pooled:
+    if cls.centralised:
         scenario["problem"] |= {"dataset": {"name": "mushroom"}}
         scenario["partition"] = {"name": "dirichlet", "alpha": 0.5}
     return scenario

@@ -84,7 +84,7 @@ def clients_of(
     round: int = 1,
     dtype: npt.DTypeLike = np.float64,
 ) -> Clients:
-    """Return the clients of a table as a client half sees them.
+    """Return the clients of a table as a client function sees them.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from rayfed.runs.driver import Driver, Interrupted
 
 
 def evaluate(measure, known, round, sums, least=None, population=4):
-    """Evaluate a server at 0 whose clients' uploads add up to `sums`, by client half."""
+    """Evaluate a server at 0 whose clients' uploads add up to `sums`, by client function."""
     view = SimpleNamespace(
         ask=lambda work, send, up: SimpleNamespace(sums=sums[work]),
         optimum=None if least is None else SimpleNamespace(value=least),

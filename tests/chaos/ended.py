@@ -79,7 +79,7 @@ class Ended:
 
     @property
     def meant(self) -> bool:
-        """Whether a client half ended the run by an error that says what is wrong."""
+        """Whether a client function ended the run by an error that says what is wrong."""
         return last_line(self.log).startswith(_MEANT)
 
     @cached_property

@@ -45,7 +45,7 @@ class Watched:
         self.executor.open(key, setup, pieces)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask."""
+        """Run the client functions of an Ask."""
         if request.owner in ("algorithm", "selection"):
             down = sum(np.asarray(value).nbytes for value in send.values())
             if request.rows is not None:  # a stack of versions, of which each client gets one
@@ -98,7 +98,7 @@ class ChangingCluster(RayExecutor):
         self.changes, self.count = changes, 0
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask, after what changes before it."""
+        """Run the client functions of an Ask, after what changes before it."""
         self.count += 1
         if self.count in self.changes:
             self._change(*self.changes[self.count])
@@ -137,7 +137,7 @@ class LosingHosts:
         self.executor.open(key, setup, pieces)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
-        """Run the client halves of an Ask, or raise `HostLost`."""
+        """Run the client functions of an Ask, or raise `HostLost`."""
         self.count += 1
         if self.count == self.lost_at:
             self.executor.close(key)

@@ -140,7 +140,7 @@ def check_counts(ended: Ended) -> None:
 def check_cohort(ended: Ended) -> None:
     """Check that no Ask goes to more clients than were to be selected."""
     part, algorithm = ended.run.participation, ended.run.training.algorithm
-    if part.cohort is None or part.select.own_cohort or algorithm.pooled:
+    if part.cohort is None or part.select.own_cohort or algorithm.centralised:
         return
     if not ended.apart:
         return
@@ -175,7 +175,7 @@ def check_there(ended: Ended) -> None:
 def check_attempts(ended: Ended) -> None:
     """Check that attempts are timed out, and that the server asks again only where one failed."""
     part = ended.run.participation
-    if not part.asks_again or ended.run.training.algorithm.pooled or ended.ahead:
+    if not part.asks_again or ended.run.training.algorithm.centralised or ended.ahead:
         return
     events, out_s = ended.events, math.inf if part.timeout_s is None else part.timeout_s
     length, status = events["end_s"] - events["start_s"], events["status"]
@@ -217,7 +217,7 @@ def check_versions(ended: Ended) -> None:
 
 
 def check_places(ended: Ended) -> None:
-    """Check that no more are at work than there are places, and lanes start when all are done."""
+    """Check that no more are at work than there are places, and tiers start when all are done."""
     algorithm, wait_s = ended.run.training.algorithm, ended.run.participation.timeout_s
     if not isinstance(algorithm, Asynchronous):
         return
@@ -227,17 +227,17 @@ def check_places(ended: Ended) -> None:
     if algorithm.overlap:  # who sends takes no place
         over_s = np.minimum(over_s, ended.events["start_s"] + ended.events["compute_s"])
     works = ended.events.assign(
-        over_s=over_s, lane=algorithm.lane(ended.events["client"].to_numpy())
+        over_s=over_s, tier=algorithm.tier_of(ended.events["client"].to_numpy())
     )
     for now in works["start_s"].unique():
         places = ((works["start_s"] <= now) & (works["over_s"] > now)).sum()
-        most = max(algorithm.concurrency or 0, algorithm.lanes)
+        most = max(algorithm.concurrency or 0, algorithm.tier_count)
         require(places <= most, f"{places} are at work at {now} s, of {most}")
     if algorithm.redispatch == "update" and not ended.run.participation.retries:
-        for lane, those in works.groupby("lane"):
+        for tier, those in works.groupby("tier"):
             ends = those.groupby("start_s")["over_s"].max()
             early = ends.index.to_numpy()[1:] < ends.cummax().to_numpy()[:-1]
-            require(not early.any(), f"lane {lane} starts before it is done")
+            require(not early.any(), f"tier {tier} starts before it is done")
 
 
 def check_flight(ended: Ended) -> None:
@@ -257,7 +257,7 @@ def check_flight(ended: Ended) -> None:
 
 def check_clients(ended: Ended) -> None:
     """Check that the table of clients holds who was asked, and how often."""
-    if not ended.finished or ended.run.training.algorithm.pooled:
+    if not ended.finished or ended.run.training.algorithm.centralised:
         return
     table, events = ended.clients.set_index("client"), ended.events
     _equal(table["selected"], events.groupby("client").size(), "selected")

@@ -30,7 +30,7 @@ def check_bytes(ended: Ended) -> None:
         _bytes_in_flight(ended)
         return
     rounds, events = ended.rounds.set_index("round"), ended.events
-    free = ended.run.training.algorithm.pooled
+    free = ended.run.training.algorithm.centralised
     for number, asks in events.groupby("round"):
         if number not in rounds.index:
             continue
@@ -64,7 +64,7 @@ def _bytes_in_flight(ended: Ended) -> None:
     updates = (rounds["participants"] > 0).cumsum().to_numpy()
     versions = rounds["round"].to_numpy() if ended.by_rounds else updates
     changes = np.diff(versions, prepend=-1) > 0  # after these rows nobody begins from the version
-    again = ended.run.participation.retries > 0  # in a lane later ones may be of older versions
+    again = ended.run.participation.retries > 0  # in a tier later ones may be of older versions
     for k, now in enumerate(rounds["time_s"]):
         older, starts = events["version"] < versions[k], events["start_s"]
         least = int((older & ((starts < now) | (not again))).sum())

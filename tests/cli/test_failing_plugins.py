@@ -1,4 +1,4 @@
-"""What a user sees whose own client half fails: why, where, and how to go on."""
+"""What a user sees whose own client function fails: why, where, and how to go on."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""What client halves print gets a label, line by line."""
+"""What client functions print gets a label, line by line."""
 
 import io
 from contextlib import redirect_stdout

@@ -1,4 +1,4 @@
-"""A host with a few clients, and a client half that shows how it is called."""
+"""A host with a few clients, and a client function that shows how it is called."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from rayfed.problems.objective import Objective
 
 @dataclass(frozen=True)
 class ToyHalf:
-    """A client half for tests: sends ids, counts its calls in the client's state."""
+    """A client function for tests: sends ids, counts its calls in the client's state."""
 
     def work(self, clients, x):
         if 3 in clients.ids:

@@ -21,7 +21,7 @@ from rayfed.testing.studies import LOCAL
 def names():
     """Return the algorithms that train one model of any kind at the clients in rounds."""
     found = find("algorithms").items()
-    return [name for name, cls in found if not (cls.pooled or cls.layered or cls.asynchronous)]
+    return [name for name, cls in found if not (cls.centralised or cls.layered or cls.asynchronous)]
 
 
 def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(

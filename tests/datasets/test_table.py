@@ -9,7 +9,7 @@ from rayfed.datasets.linear import Linear
 from rayfed.datasets.partitions import IID
 from rayfed.datasets.sizes import UniformSizes
 from rayfed.datasets.split import split
-from rayfed.datasets.table import Rows, TableShards, pooled, server_test
+from rayfed.datasets.table import Rows, TableShards, centralised, server_test
 
 # client 0 has rows 1 and 4, client 1 rows 0, 2, 3; row j is (j, 10 j), its target 100 j
 TABLE = Table(
@@ -64,11 +64,11 @@ def test_labels_stay_integers_and_bytes_are_scaled_on_the_way():
 def test_rows_are_flat_and_their_shape_is_known():
     pictures = replace(TABLE, shape=(1, 1, 2))
     assert shards(pictures, intercept=True).rows(BOTH, 3)[0].shape == (2, 3, 3)
-    for made in (shards(pictures, intercept=True), pooled(shards(pictures))):
+    for made in (shards(pictures, intercept=True), centralised(shards(pictures))):
         assert replace(made, table=None).shape == (1, 1, 2)
     assert shards(intercept=True).shape == (2,)
     generated = Linear(features=3).shards(2, 0, dtype="float64", intercept=True, test=0.0)
-    assert generated.shape == pooled(generated).shape == (3,)
+    assert generated.shape == centralised(generated).shape == (3,)
     server = server_test(Table(*2 * [np.zeros(0)], test=pictures), dtype="float64", intercept=True)
     assert server is not None
     assert server.shape == (1, 1, 2)
@@ -164,16 +164,16 @@ def test_wrong_labels_count_from_the_other_end_and_stay_wrong_when_pooled():
     np.testing.assert_array_equal(made.take(ids, np.array([[1, 0], [2, 1]]))[1][0], y[0, [1, 0]])
     X, held_out = made.rows(ids, 3, "test")
     np.testing.assert_array_equal(held_out, X[..., 0] % 3)
-    _, whole = pooled(made).rows(np.array([0]), 6)
+    _, whole = centralised(made).rows(np.array([0]), 6)
     assert sorted(whole[0].tolist()) == sorted(y[:, :3].ravel().tolist())
 
 
 def test_pooled_rows_are_one_client_in_the_order_of_the_clients():
-    one = pooled(shards(test=0.4))
+    one = centralised(shards(test=0.4))
     assert one.clients == 1
     only = np.array([0])
     assert (one.sizes(only).tolist(), one.sizes(only, "test").tolist()) == ([3], [2])
-    _, y = pooled(shards()).rows(only, 5)
+    _, y = centralised(shards()).rows(only, 5)
     assert y.tolist() == [[100, 400, 0, 200, 300]]
 
 
@@ -181,7 +181,7 @@ def test_a_generator_is_pooled_by_making_its_rows():
     made = Linear(features=3, samples=UniformSizes(low=2, high=5)).shards(
         4, 0, dtype="float64", intercept=True, test=0.3, validation=0.4
     )
-    one, only = pooled(made), np.array([0])
+    one, only = centralised(made), np.array([0])
     for part in ("train", "test", "validation"):
         X, y = one.rows(only, one.total(part), part)
         own = [

@@ -22,7 +22,7 @@ VALUES = np.array([[1e16, 1.0], [3.0, 5.0], [1.0, 2.0], [-1e16, 4.0],
 
 
 class ToyHalf:
-    """A client half that sends a vector and a scalar, and says its group."""
+    """A client function that sends a vector and a scalar, and says its group."""
 
     def work(self, clients):
         ids = clients.ids

@@ -1,4 +1,4 @@
-"""What a server half of a user's gives back: each mistake is named where it was made."""
+"""What a server function of a user's gives back: each mistake is named where it was made."""
 
 from dataclasses import dataclass
 

@@ -192,7 +192,7 @@ def test_a_personal_model_beside_the_global_one_is_no_drift(plain, tmp_path):
 
 @dataclass(frozen=True, kw_only=True)
 class Unsolved(FedAvg):
-    """Gradient descent whose client half runs no local solver."""
+    """Gradient descent whose client function runs no local solver."""
 
     name: ClassVar[str] = "unsolved"
     charge: float | None = None

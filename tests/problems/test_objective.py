@@ -74,7 +74,7 @@ def test_a_sum_over_some_clients_is_scaled_to_all():
     ],
 )
 def test_pooled_rows_and_l2_weigh_what_they_weigh_in_the_global_objective(settings, row, l2):
-    pooled = objective(**settings).pooled(SIZES)
+    pooled = objective(**settings).centralised(SIZES)
     np.testing.assert_allclose(pooled.per_row(np.array([8])), [row], rtol=1e-15)
     assert pooled.problem.l2 == pytest.approx(l2, rel=1e-15)
     assert pooled.problem.l2_per == "client"
@@ -82,4 +82,4 @@ def test_pooled_rows_and_l2_weigh_what_they_weigh_in_the_global_objective(settin
 
 def test_rows_that_weigh_differently_cannot_be_pooled():
     with pytest.raises(ScenarioError, match="'uniform' with divide_by 'samples'"):
-        objective(weighting="uniform").pooled(SIZES)
+        objective(weighting="uniform").centralised(SIZES)

@@ -136,7 +136,7 @@ def test_losses_with_checkpoints_in_between_never_end_a_run(mixed, tmp_path):
 
 @dataclass(frozen=True, kw_only=True)
 class Clumsy(FedAvg):
-    """Its server half fails."""
+    """Its server function fails."""
 
     def round(self, state):
         raise KeyError("the map")

@@ -99,7 +99,7 @@ class Drift:
         return sizes
 
     def change(
-        self, X: Array, y: Array, level: float, shape: tuple[int, ...], luck: Floats | None
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
     ) -> tuple[Array, Array]:
         """Return rows of drifting clients as they are at a level.
 
@@ -113,18 +113,18 @@ class Drift:
             From 0 to 1.
         shape : tuple of int
             Shape of the features of a row, the column of ones excluded.
-        luck : (K, B) array of float, or None
+        u : (K, B) array of float, or None
             A number from (0, 1) of each row, the same in all rounds, where the drift is `by_row`
             and the level is neither 0 nor 1.
         """
         return X, y
 
 
-def changed_rows(y: Array, level: float, luck: Floats | None) -> Bools:
-    """Return which rows (K, B) have changed at a level: those whose luck is below it.
+def changed_rows(y: Array, level: float, u: Floats | None) -> Bools:
+    """Return which rows (K, B) have changed at a level: those whose u is below it.
 
-    Without luck all have, or none at level 0.
+    Without u all have, or none at level 0.
     """
-    if luck is None:
+    if u is None:
         return np.full(y.shape, level > 0)
-    return np.asarray(luck < level)
+    return np.asarray(u < level)

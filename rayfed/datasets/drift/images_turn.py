@@ -45,7 +45,7 @@ class ImagesTurn(Drift):
             raise ScenarioError("name", f"{text}; only square images (C, H, W) turn")
 
     def change(
-        self, X: Array, y: Array, level: float, shape: tuple[int, ...], luck: Floats | None
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
     ) -> tuple[Array, Array]:
         """Return rows of which those that a level says have turned; see `Drift.change`."""
         pixels = math.prod(shape)
@@ -54,4 +54,4 @@ class ImagesTurn(Drift):
         turned[..., :pixels] = np.rot90(images, self.quarters, axes=(-2, -1)).reshape(
             *X.shape[:2], pixels
         )
-        return np.where(changed_rows(y, level, luck)[..., None], turned, X), y
+        return np.where(changed_rows(y, level, u)[..., None], turned, X), y

@@ -61,10 +61,10 @@ class LabelsSwap(Drift):
             raise ScenarioError("pairs", text)
 
     def change(
-        self, X: Array, y: Array, level: float, shape: tuple[int, ...], luck: Floats | None
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
     ) -> tuple[Array, Array]:
         """Return rows with the labels of a level; see `Drift.change`."""
         swapped = y
         for one, other in self.pairs:
             swapped = np.where(y == one, other, np.where(y == other, one, swapped))
-        return X, np.where(changed_rows(y, level, luck), swapped, y)
+        return X, np.where(changed_rows(y, level, u), swapped, y)

@@ -58,7 +58,7 @@ class Rotation(Drift):
             raise ScenarioError("plane", text)
 
     def change(
-        self, X: Array, y: Array, level: float, shape: tuple[int, ...], luck: Floats | None
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
     ) -> tuple[Array, Array]:
         """Return rows that are turned by the angle of a level; see `Drift.change`."""
         angle = math.radians(level * self.angle)

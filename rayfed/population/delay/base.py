@@ -1,7 +1,7 @@
 """Delays: how many virtual seconds one local step takes, as a distribution with a known mean.
 
 A delay draws no random numbers itself: it maps uniform numbers, keyed by client, round and Ask
-(see `rayfed.population.luck`), to seconds by its inverse CDF.
+(see `rayfed.population.correlated`), to seconds by its inverse CDF.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def count(run: Run, tables: Mapping[str, Any], folder: Path) -> bool:
         Of the run.
     """
     view = run.federation.views.evaluation
-    if not view.shards.classes or run.training.algorithm.pooled:
+    if not view.shards.classes or run.training.algorithm.centralised:
         return False
     try:
         ids = _clients(folder)

@@ -45,7 +45,7 @@ from rayfed.runs.ray.node import joined, start
 
 _START_S = 60.0  # without one more actor: they are not slow, they wait for CPUs
 _DRIVERS = 3  # that a run may lose without a checkpoint in between
-_LINES = 10_000  # of client halves and of the log that a driver keeps until they are fetched
+_LINES = 10_000  # of client functions and of the log that a driver keeps until they are fetched
 _LOOK_S = 0.25  # between looks at Ray itself, and at the runs
 _NODES_S = 1.0  # between looks at the nodes of a cluster
 
@@ -84,7 +84,7 @@ class DriverActor:
     def news(self) -> tuple[RunProgress | None, list[str | LogLine]]:
         """Return how far the current run is, and what was printed and logged since the last call.
 
-        What client halves printed is text.
+        What client functions printed is text.
         """
         lines = [self.lines.popleft() for _ in range(len(self.lines))]
         return None if self.driver is None else self.driver.progress, lines

@@ -27,8 +27,8 @@ def check_run(index: int, run: Run) -> None:
     ------
     ScenarioError
         If local steps cannot be counted or are too many, if clients are waited for in vain, if the
-        algorithm asks for a client half that it does not have, or if only the clock ends the run
-        and no operation advances it.
+        algorithm asks for a client function that it does not have, or if only the clock ends the
+        run and no operation advances it.
     """
     _check_statistics(run)
     _check_minimum(run)
@@ -188,7 +188,7 @@ def _check_end(run: Run, ask: Ask) -> None:
     ending, population = run.ending, run.federation.population
     if ending.rounds != ENDLESS or ending.stop != Stop(time_s=ending.stop.time_s):
         return
-    ids = np.arange(1) if run.training.algorithm.pooled else run.measuring.evaluated
+    ids = np.arange(1) if run.training.algorithm.centralised else run.measuring.evaluated
     transfers = population.transfer_s(ids, float(bool(ask.send)), float(bool(ask.up)))
     shared = zip(run.federation.server.capacities, (ask.send, ask.up), strict=True)
     if any(sent and math.isfinite(capacity) for capacity, sent in shared):

@@ -241,7 +241,7 @@ class _RunCost:
         down = 0 if ask is None else ask.bytes_down
         up = 0 if ask is None else ask.bytes_up(x0.itemsize)
         most = asked * (1 + run.participation.retries)
-        per_round = 0 if training.algorithm.pooled else most * rounds
+        per_round = 0 if training.algorithm.centralised else most * rounds
         return cls(
             model=model,
             server=server / model,

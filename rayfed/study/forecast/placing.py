@@ -70,7 +70,7 @@ def choose(
         return _of(executor, "ray", "actors sleep under clock: wall")
     try:
         works = _measured(runs, tables)
-    except Exception:  # a client half may raise anything; its run says what
+    except Exception:  # a client function may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
     whole = OneProcess.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
     model_bytes = max(run.training.x0.nbytes for run in runs)

@@ -51,7 +51,7 @@ def check_breaks(run: Run) -> None:
     ScenarioError
         If even the quickest of some clients goes away more than `MOST_BREAKS` times in a round.
     """
-    if run.participation.interrupted != "resume" or run.training.algorithm.pooled:
+    if run.participation.interrupted != "resume" or run.training.algorithm.centralised:
         return
     population, ids = run.federation.population, run.measuring.evaluated[:_CLIENTS]
     pace = population.mean_seconds_per_step(ids, Budgets.of(run).rows(ids))

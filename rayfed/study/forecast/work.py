@@ -30,7 +30,7 @@ def check_work(run: Run) -> None:
         further solver, such as the one that fine-tunes, or if the number cannot be computed.
     """
     algorithm, population = run.training.algorithm, run.federation.population
-    ids = np.arange(1) if algorithm.pooled else run.measuring.evaluated
+    ids = np.arange(1) if algorithm.centralised else run.measuring.evaluated
     rows = Budgets.of(run).rows(ids)
     pace = population.mean_seconds_per_step(ids, rows)
     quick = population.quick_seconds_per_step(ids, _RARE, rows)

@@ -34,7 +34,7 @@ def aim(run: Run) -> str:
 def _power(run: Run, weights: Weights) -> int | None:
     """Return how clients count in what is minimised, as `Algorithm.power` says."""
     algorithm, participation = run.training.algorithm, run.participation
-    if algorithm.pooled:
+    if algorithm.centralised:
         return None
     power = algorithm.power(weights, participation.select.size_weighted)
     if power is not None and participation.correct is not None:

@@ -27,7 +27,7 @@ _NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wan
 
 @dataclass(frozen=True)
 class Oracle:
-    """The client half of F as a function: weighted values, gradients and Hessians."""
+    """The client function of F as a function: weighted values, gradients and Hessians."""
 
     def gradient(self, clients: Clients, x: Array) -> Upload:
         """Return w_i F_i and w_i grad F_i in one vector (K, 1 + p)."""
@@ -150,7 +150,7 @@ class _Function:
         return np.asarray(each["least"])
 
     def _sum(self, half: Callable[..., Upload], x: Floats, up: int) -> Floats:
-        """Return the summed terms of a client half, divided as F is."""
+        """Return the summed terms of a client function, divided as F is."""
         request = uncharged("optimum", half.__name__, {"terms": up}, self.ids)
         sums = self.executor.exchange("optimum", request, {"x": x.astype(self.dtype)}).sums
         return np.asarray(sums["terms"].astype(np.float64) / self.normaliser)

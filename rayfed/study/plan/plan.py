@@ -35,10 +35,10 @@ from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.plan.aims import aim
 from rayfed.study.plan.changing import drifting
-from rayfed.study.plan.excerpts import excerpt_of, in_words, refuse_gap, with_some_test_rows
 from rayfed.study.plan.firstmodel import read_model
 from rayfed.study.plan.measured import BoundMeasures
 from rayfed.study.plan.optimum import Optima
+from rayfed.study.plan.subsamples import in_words, refuse_gap, subsample_of, with_some_test_rows
 from rayfed.study.plan.views import Loader, Views, Wanted
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import ExecutorSection
@@ -204,8 +204,8 @@ class _Seed:
         rows, whole = study.evaluate.rows, self.views
         refuse_gap(study)
         self.views = with_some_test_rows(whole, rows, seed)
-        self.excerpt = excerpt_of(whole, self.evaluated, rows, seed)
-        self.looked_at = in_words(self.excerpt, self.views, whole, self.evaluated)
+        self.subsample = subsample_of(whole, self.evaluated, rows, seed)
+        self.looked_at = in_words(self.subsample, self.views, whole, self.evaluated)
 
     def runs(self) -> list[Run]:
         """Return a run for each algorithm, with the optimum that they share."""
@@ -258,11 +258,11 @@ class _Seed:
     def _federation(self, algorithm: Algorithm, selection: Selection) -> Federation:
         """Return the clients as a run of an algorithm sees them."""
         population = self.clients
-        if algorithm.pooled:  # one machine with an ordinary client's speed, always there
+        if algorithm.centralised:  # one machine with an ordinary client's speed, always there
             population = Population(1, self.seed, self.clients.delay, availability=Always())
         views = self.views.of(algorithm, self.loader.tables)
         graphs = self.graphs if selection.needs_graphs else None
-        server = Server() if algorithm.pooled else self.study.server
+        server = Server() if algorithm.centralised else self.study.server
         return Federation(population, self.clients, views, graphs, server)
 
     def _participation(self, index: int, algorithm: Algorithm) -> Participation:
@@ -273,7 +273,7 @@ class _Seed:
         ScenarioError
             If the selection cannot be on the topology.
         """
-        if algorithm.pooled:
+        if algorithm.centralised:
             return Participation(select=All())
         part = self.study.participation
         selection = self._selection(index, algorithm)
@@ -307,7 +307,7 @@ class _Seed:
             evaluate.every_s,
             measures=measures,
             validation=self.views.validated,
-            excerpt=self.excerpt,
+            subsample=self.subsample,
         )
 
     def _population(self) -> Population:
@@ -375,7 +375,7 @@ class _Seed:
 
     def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
         """Return the local solver of clients in no group, then that of each group."""
-        if algorithm.pooled:
+        if algorithm.centralised:
             return (algorithm.local,)
         return (algorithm.local, *self.study.group_solvers(index))
 

@@ -20,7 +20,7 @@ from rayfed.datasets.checked import check_shards, check_table
 from rayfed.datasets.partitions import Partition
 from rayfed.datasets.shards import Shards
 from rayfed.datasets.split import split
-from rayfed.datasets.table import Rows, TableShards, pooled, server_test
+from rayfed.datasets.table import Rows, TableShards, centralised, server_test
 from rayfed.datasets.tablefile import load_file
 from rayfed.engine.evaluation import Scored
 from rayfed.problems.base import Problem
@@ -136,11 +136,11 @@ class Views:
         """
         objective = self.objective
         training = whole = DataView(self.shards, objective, self.data["clients"])
-        if algorithm.pooled:
+        if algorithm.centralised:
             everyone = np.arange(self.shards.clients)
             sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
             shards, table = self._pooled(algorithm, tables)
-            training = DataView(shards, objective.pooled(sizes, mass), table)
+            training = DataView(shards, objective.centralised(sizes, mass), table)
         if self.server is None:
             return DataViews(training, whole)
         return DataViews(training, whole, DataView(self.server, objective, self.data["server"]))
@@ -148,7 +148,7 @@ class Views:
     def _pooled(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""
         if isinstance(self.shards, TableShards):
-            return pooled(self.shards), self.data["clients"]
+            return centralised(self.shards), self.data["clients"]
         size = self.shards.total() * self.shards.features * self.shards.dtype.itemsize
         if size > MOST_POOLED:
             raise ScenarioError(
@@ -156,7 +156,7 @@ class Views:
                 f"'{algorithm.name}' needs all rows in one place, {in_words(size)} that "
                 "this data set makes on demand; leave the baseline out or use fewer clients",
             )
-        made, name = pooled(self.shards), f"{self.shards}:pooled"
+        made, name = centralised(self.shards), f"{self.shards}:pooled"
         tables[name] = made.table
         return with_table(made, None), name
 

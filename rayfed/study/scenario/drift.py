@@ -31,7 +31,7 @@ def misfits(
         if algorithm.asynchronous:
             text = f"'{label}' is asynchronous and has no rounds, which drift goes by"
             yield ScenarioError(place, f"{text}; leave one of them out")
-        if algorithm.pooled:
+        if algorithm.centralised:
             text = f"'{label}' has all rows in one place, where no client's rows drift"
             yield ScenarioError(place, f"{text}; leave one of them out")
         if any("fixed rows" in measure.needs for measure in algorithm.measures):

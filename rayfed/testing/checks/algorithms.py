@@ -37,7 +37,7 @@ def check_paper(cls: type[Algorithm], folder: Path) -> None:
 
 def check_stacks(cls: type[Algorithm], folder: Path) -> None:
     """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
-    evaluate = {"every": 6, "heterogeneity": not cls.pooled}
+    evaluate = {"every": 6, "heterogeneity": not cls.centralised}
     plan = api.prepare(api.read(mixed_for(cls, evaluate=evaluate, checkpoint=_SELDOM)))
     for block in (1, 7):
         drive(plan, folder / str(block), block=block)

@@ -69,7 +69,9 @@ def check_state(cls: type[Selection], folder: Path) -> None:
 def check_algorithms(cls: type[Selection], folder: Path) -> None:
     """Check that every algorithm with rounds that is found runs under it."""
     found = find("algorithms").items()
-    names = [name for name, cls in found if not (cls.pooled or cls.layered or cls.asynchronous)]
+    names = [
+        name for name, cls in found if not (cls.centralised or cls.layered or cls.asynchronous)
+    ]
     for run, loop in _loops(cls, algorithms=[{"name": name} for name in names]):
         now, _ = loop.start()
         for _ in range(2):

@@ -195,10 +195,10 @@ def test_a_tier_begins_only_when_all_of_it_are_done(tmp_path):
     events = rayfed.run(made, out=tmp_path / "out", page=False).events
     events = events[events.status != "unfinished"]
     assert set(events.status) == {"used", "late", "dropped"}
-    lane = method.lane(events.client.to_numpy())
-    assert set(lane) == {0, 1, 2}
+    tier_of = method.tier_of(events.client.to_numpy())
+    assert set(tier_of) == {0, 1, 2}
     for tier in range(3):
-        over_s, of_tier = 0.0, events[lane == tier]
+        over_s, of_tier = 0.0, events[tier_of == tier]
         for start_s, cohort in of_tier.groupby("start_s"):
             assert start_s >= over_s
             assert len(cohort) <= (3 if tier == 0 else 2)
@@ -231,7 +231,7 @@ def test_tiers_that_do_not_fit_are_refused(tmp_path, tiers, text):
 def test_more_tiers_than_clients_are_one_client_each(tmp_path):
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [{"name": "fedat", "tiers": 9}])
     method = api.prepare(api.read(made)).runs[0].training.algorithm
-    assert (method.tiers, method.lanes) == ((0, 1, 2), 3)
+    assert (method.tiers, method.tier_count) == ((0, 1, 2), 3)
 
 
 # -- CA2FL, and state that clients keep -----------------------------------------------------

@@ -14,7 +14,7 @@ from rayfed.study.forecast.checks import first_ask
 
 @dataclass(frozen=True, kw_only=True)
 class Mistyped(Algorithm):
-    """Asks for a client half that it does not have."""
+    """Asks for a client function that it does not have."""
 
     name: ClassVar[str] = "mistyped"
 

@@ -68,7 +68,7 @@ def looked_at(made, part):
     for client in range(4):
         ids = np.array([client])
         size, width = shards.sizes(ids, part), int(shards.widths(ids, part)[0])
-        index, counts = run.measuring.excerpt.rows(ids, size, width, part)
+        index, counts = run.measuring.subsample.rows(ids, size, width, part)
         X, y = shards.rows(ids, width, part)
         chosen = index[0, : counts[0]]
         found.append((X[0, chosen], y[0, chosen]))

@@ -1,4 +1,4 @@
-"""The client half of an Ask: called for stacks of clients, and held to what its Ask declares."""
+"""The client function of an Ask: called for stacks of clients, checked against what is declared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rayfed.messages import Upload
 
 
 class ClientError(Exception):
-    """A client half raised, or sent what its Ask does not declare.
+    """A client function raised, or sent what its Ask does not declare.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class ClientError(Exception):
 
     @classmethod
     def of(cls, client: int, error: Exception) -> ClientError:
-        """Return the error of a client half that raised."""
+        """Return the error of a client function that raised."""
         return cls(client, "".join(traceback.format_exception(error)), raised(error))
 
 
-class Half:
-    """The client half of one Ask, on one host.
+class ClientFunction:
+    """The client function of one Ask, on one host.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Half:
     key : str
         Of the run.
     prints : Prints
-        Where what client halves print goes.
+        Where what client functions print goes.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class Half:
         Raises
         ------
         ClientError
-            If the half raises, or does not do what its Ask declares. Where it raises, the error is
-            that of the first client for which it raises alone.
+            If the function raises, or does not do what its Ask declares. Where it raises, the error
+            is that of the first client for which it raises alone.
         """
         send = self._sent(index)
         try:
@@ -113,9 +113,9 @@ class Half:
     def _failure(
         self, clients: Clients, send: Mapping[str, Array], whole: Exception
     ) -> ClientError:
-        """Return the error of the first client that a half fails for alone, or of the first.
+        """Return the error of the first client that a function fails for alone, or of the first.
 
-        What a half prints for the others is not shown again.
+        What a function prints for the others is not shown again.
         """
         for k in range(len(clients.ids) if len(clients.ids) > 1 else 0):
             one = send
@@ -165,7 +165,7 @@ class Half:
                 self._refuse(f"keeps '{name}' {rows.shape}; a row a client is {wanted}")
 
     def _refuse(self, why: str) -> NoReturn:
-        """Blame the client half, under the name of its first client."""
+        """Blame the client function, under the name of its first client."""
         who = type(self.setup.owners[self.request.owner]).__name__
         at = defined_at(self.work)
         text = f"{who}.{self.request.work} {why}" + (f" ({at})" if at else "")
@@ -194,7 +194,7 @@ def _in_numpy(upload: Upload) -> Upload:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What stands in front of what a half prints; hardly any does, so it is made when asked for."""
+    """Label in front of what a function prints; hardly any does, so it is made when asked for."""
 
     key: str
     round: int

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from rayfed.clients.excerpt import Excerpt
+from rayfed.clients.subsample import Subsample
 
 SIZES = np.array([1, 7, 0, 12, 9])
-EXCERPT = Excerpt(3, most=10, totals={"train": 29, "test": 10})
+EXCERPT = Subsample(3, most=10, totals={"train": 29, "test": 10})
 
 
 def test_rows_are_distinct_and_the_clients_own():
@@ -26,8 +26,8 @@ def test_a_clients_rows_do_not_depend_on_who_else_is_asked(client):
 def test_every_row_is_as_likely():
     drawn = np.zeros(12)
     for seed in range(1500):
-        excerpt = Excerpt(seed, most=10, totals={"train": 30})
-        index, counts = excerpt.rows(np.array([4]), np.array([12]), 16, "train")
+        subsample = Subsample(seed, most=10, totals={"train": 30})
+        index, counts = subsample.rows(np.array([4]), np.array([12]), 16, "train")
         drawn[index[0, : counts[0]]] += 1
     # 4 of 12 rows each time: binomial with p = 1/3, whose deviation is 18
     assert np.abs(drawn - 500).max() < 4 * 18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayfed.clients.excerpt import Excerpt
+from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
@@ -31,13 +31,13 @@ def refuse_gap(study: Study) -> None:
             raise ScenarioError(place, f"{text}; leave one of them out")
 
 
-def excerpt_of(views: Views, evaluated: Ints, most: int | None, seed: int) -> Excerpt | None:
+def subsample_of(views: Views, evaluated: Ints, most: int | None, seed: int) -> Subsample | None:
     """Return which rows of the evaluated clients (K,) losses are of; None if all are."""
     if most is None:
         return None
     totals = {part: int(views.shards.sizes(evaluated, part).sum()) for part in PARTS}
-    excerpt = Excerpt(seed, most, totals)
-    return None if all(excerpt.whole(part) for part in PARTS) else excerpt
+    subsample = Subsample(seed, most, totals)
+    return None if all(subsample.whole(part) for part in PARTS) else subsample
 
 
 def with_some_test_rows(views: Views, most: int | None, seed: int) -> Views:
@@ -47,7 +47,7 @@ def with_some_test_rows(views: Views, most: int | None, seed: int) -> Views:
     return replace(views, server=some_of(views.server, most, Key(seed, "evaluate/server")))
 
 
-def in_words(excerpt: Excerpt | None, views: Views, whole: Views, evaluated: Ints) -> str:
+def in_words(subsample: Subsample | None, views: Views, whole: Views, evaluated: Ints) -> str:
     """Return how many rows of how many are looked at; empty if all are.
 
     Parameters
@@ -59,9 +59,9 @@ def in_words(excerpt: Excerpt | None, views: Views, whole: Views, evaluated: Int
     """
     counts = []
     for part, name in _NAMES.items():
-        if excerpt is not None:
-            looked_at = int(excerpt.counts(views.shards.sizes(evaluated, part), part).sum())
-            counts.append((looked_at, excerpt.totals[part], name))
+        if subsample is not None:
+            looked_at = int(subsample.counts(views.shards.sizes(evaluated, part), part).sum())
+            counts.append((looked_at, subsample.totals[part], name))
     if views.server is not None and whole.server is not None:
         counts.append((views.server.total("test"), whole.server.total("test"), "test"))
     return ", ".join(f"{some:,} of {n:,} {name} rows" for some, n, name in counts if some < n)

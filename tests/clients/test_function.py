@@ -1,4 +1,4 @@
-"""Client halves: who is to blame where one fails, and what is refused."""
+"""Client functions: who is to blame where one fails, and what is refused."""
 
 import re
 

@@ -14,7 +14,7 @@ _PADDING = np.uint64(2**32)  # above every word that is drawn
 
 
 @dataclass(frozen=True)
-class Excerpt:
+class Subsample:
     """Says which rows of each client are looked at: the same share of everybody's.
 
     Parameters
@@ -29,7 +29,8 @@ class Excerpt:
 
     Examples
     --------
-    >>> Excerpt(0, most=10, totals={"train": 40}).counts(np.array([0, 1, 9, 30]), "train").tolist()
+    >>> quarter = Subsample(0, most=10, totals={"train": 40})
+    >>> quarter.counts(np.array([0, 1, 9, 30]), "train").tolist()
     [0, 1, 2, 7]
     """
 

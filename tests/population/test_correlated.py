@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from rayfed.core.rng import Key
-from rayfed.population.luck import ar1, uniforms
+from rayfed.population.correlated import ar1, uniforms
 
 MANY = np.arange(8000)
 KEY = Key(5, "test")
