@@ -11,7 +11,7 @@ from rayfed.runs.logger import round_line
 
 RUN = SimpleNamespace(
     folder="fedavg-seed0",
-    training=SimpleNamespace(algorithm=SimpleNamespace(pooled=False, asynchronous=False)),
+    training=SimpleNamespace(algorithm=SimpleNamespace(centralised=False, asynchronous=False)),
     federation=SimpleNamespace(clients=SimpleNamespace(names=())),
 )
 
