@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
-from annotated_types import Interval
+from annotated_types import Gt, Interval
 
 from rayfed.core.arrays import Floats, Ints
 
@@ -80,3 +80,20 @@ class Delay:
     def check(self) -> None:
         """Raise a `ScenarioError` if the delay cannot be used, such as for want of its file."""
         return
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelayOfMean(Delay):
+    """Base of the random delays whose scale is set by their mean.
+
+    Parameters
+    ----------
+    mean_s : float
+        Mean seconds of one local step.
+    """
+
+    mean_s: Annotated[float, Gt(0)] = 1.0
+
+    def mean(self) -> float:
+        """Return ``mean_s``."""
+        return self.mean_s

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval
+from annotated_types import Ge, Interval
 
 from rayfed.core.arrays import Floats
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bimodal(Delay):
+class Bimodal(DelayOfMean):
     """Steps are fast, or with some probability slower by a factor.
 
     With ``correlation: 1`` a fixed random set of clients is slow; in between, a client stays slow
@@ -36,7 +36,6 @@ class Bimodal(Delay):
 
     name: ClassVar[str] = "bimodal"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     slow: Annotated[float, Interval(ge=0, le=1)] = 0.1
     factor: Annotated[float, Ge(1)] = 10.0
 
@@ -44,7 +43,3 @@ class Bimodal(Delay):
         """Return ``factor`` times the fast seconds above ``1 - slow``, else the fast seconds."""
         fast = self.mean_s / (1.0 - self.slow + self.slow * self.factor)
         return np.where(u > 1.0 - self.slow, self.factor * fast, fast)
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Gt, Interval
+from annotated_types import Interval
 
 from rayfed.core.arrays import Floats
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gamma(Delay):
+class Gamma(DelayOfMean):
     """Gamma-distributed seconds per step.
 
     Parameters
@@ -27,7 +27,6 @@ class Gamma(Delay):
 
     name: ClassVar[str] = "gamma"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     shape: Annotated[float, Interval(ge=0.01, le=1e4)] = 2.0
 
     def quantile(self, u: Floats) -> Floats:
@@ -35,7 +34,3 @@ class Gamma(Delay):
         from scipy.special import gammaincinv  # here: a client actor that never asks stays small
 
         return np.asarray(self.mean_s / self.shape * gammaincinv(self.shape, u), dtype=np.float64)
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s

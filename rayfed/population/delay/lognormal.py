@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Gt, Interval
+from annotated_types import Interval
 
 from rayfed.core.arrays import Floats
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 MOST_SIGMA = 100.0
 """Of the logarithm: with more, seconds are 0 or infinite in floating point."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lognormal(Delay):
+class Lognormal(DelayOfMean):
     """Lognormally distributed seconds per step.
 
     Parameters
@@ -29,7 +29,6 @@ class Lognormal(Delay):
 
     name: ClassVar[str] = "lognormal"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     sigma: Annotated[float, Interval(ge=0, le=MOST_SIGMA)] = 0.5
 
     def quantile(self, u: Floats) -> Floats:
@@ -39,7 +38,3 @@ class Lognormal(Delay):
         mu = np.log(self.mean_s) - self.sigma**2 / 2.0
         seconds: Floats = np.exp(mu + self.sigma * ndtri(u))
         return seconds
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s

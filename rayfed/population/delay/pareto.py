@@ -9,11 +9,11 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.core.arrays import Floats
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pareto(Delay):
+class Pareto(DelayOfMean):
     """Pareto-distributed seconds per step, with a heavy tail.
 
     Parameters
@@ -31,14 +31,9 @@ class Pareto(Delay):
 
     name: ClassVar[str] = "pareto"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     shape: Annotated[float, Gt(1)] = 2.5
 
     def quantile(self, u: Floats) -> Floats:
         """Return ``mean_s (1 - 1/a) (1 - u)**(-1/a)``."""
         shortest = self.mean_s * (1.0 - 1.0 / self.shape)
         return np.asarray(shortest * np.exp(-np.log1p(-u) / self.shape))
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShiftedExponential(Delay):
+class ShiftedExponential(DelayOfMean):
     """A least number of seconds per step, plus an exponential number.
 
     The usual model of stragglers in distributed computing (Lee, Lam, Pedarsani, Papailiopoulos,
@@ -41,7 +41,6 @@ class ShiftedExponential(Delay):
 
     name: ClassVar[str] = "shifted-exponential"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     floor_s: Annotated[float, Ge(0)] = 0.5
 
     def __post_init__(self) -> None:
@@ -52,7 +51,3 @@ class ShiftedExponential(Delay):
     def quantile(self, u: Floats) -> Floats:
         """Return ``floor_s - (mean_s - floor_s) log(1 - u)``."""
         return np.asarray(self.floor_s - (self.mean_s - self.floor_s) * np.log1p(-u))
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s

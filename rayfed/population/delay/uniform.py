@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from rayfed.core.arrays import Floats
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(Delay):
+class Uniform(DelayOfMean):
     """Seconds per step uniform on ``mean_s * [1 - spread, 1 + spread]``.
 
     Parameters
@@ -31,13 +31,8 @@ class Uniform(Delay):
 
     name: ClassVar[str] = "uniform"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     spread: Annotated[float, Ge(0), Le(1)] = 0.5
 
     def quantile(self, u: Floats) -> Floats:
         """Return ``mean_s * (1 + spread * (2 u - 1))``."""
         return self.mean_s * (1.0 + self.spread * (2.0 * u - 1.0))
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Gt, Interval
+from annotated_types import Interval
 
 from rayfed.core.arrays import Floats
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weibull(Delay):
+class Weibull(DelayOfMean):
     """Weibull-distributed seconds per step.
 
     Parameters
@@ -34,14 +34,9 @@ class Weibull(Delay):
 
     name: ClassVar[str] = "weibull"
 
-    mean_s: Annotated[float, Gt(0)] = 1.0
     shape: Annotated[float, Interval(ge=0.1, le=1000)] = 1.5
 
     def quantile(self, u: Floats) -> Floats:
         """Return ``mean_s / Gamma(1 + 1/k) * (-log(1 - u))**(1/k)``."""
         scale = self.mean_s / math.gamma(1.0 + 1.0 / self.shape)
         return np.asarray(scale * (-np.log1p(-u)) ** (1.0 / self.shape))
-
-    def mean(self) -> float:
-        """Return ``mean_s``."""
-        return self.mean_s
