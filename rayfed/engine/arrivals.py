@@ -58,6 +58,7 @@ class ArrivalLoop(Loop):
         self.keeps_state = bool(algorithm.client_state(run.training.x0))
         self.works_ahead = False
         self.begun = 0  # works up to this number were looked at by `_work_ahead`
+        self._last: tuple[Work, Works] | None = None
 
     def first(self) -> RunState:
         """Return the state before anything is dispatched."""
@@ -152,7 +153,7 @@ class ArrivalLoop(Loop):
         ask, answers = self.policy.asked.ask, []
         losses: dict[int, float] = {}
         for rows in self._by_part(used):
-            works = Works.of(rows)
+            works = self._table(rows)
             staleness = line.version - works.version
             weights = works.weight * self.algorithm.discount(staleness)
             if ask.vectors:
@@ -172,6 +173,14 @@ class ArrivalLoop(Loop):
         sent = line.sends[used[0].version] if together else {}
         sizes = self.exchange.sizes(ask)
         return reply_of(answers, sizes, line.version + 1, sent, stale=True), losses
+
+    def _table(self, rows: Sequence[Work]) -> Works:
+        """Return works as a table; the reply of a single one and its event need the same."""
+        if len(rows) > 1:
+            return Works.of(rows)
+        if self._last is None or self._last[0] is not rows[0]:
+            self._last = rows[0], Works.of(rows)
+        return self._last[1]
 
     def _by_part(self, works: Sequence[Work]) -> list[list[Work]]:
         """Divide works so that no part has a client twice, nor two versions if schedules matter.
@@ -254,5 +263,5 @@ class ArrivalLoop(Loop):
             return
         found = np.array([losses.get(work.serial, np.nan) for work in rows])
         self.exchange.count(
-            policy.asked, Works.of(rows), stats, found, policy.line.version, sent=closed.sent
+            policy.asked, self._table(rows), stats, found, policy.line.version, sent=closed.sent
         )

@@ -14,7 +14,6 @@ import numpy as np
 
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats, Ints
-from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
@@ -258,11 +257,10 @@ def events_of(
         "loss": losses,
         "steps": works.steps,
     }
-    columns = names(run.event_columns)
-    if "version" in columns:
+    if run.overlaps:
         events["version"] = works.version
         events["staleness"] = np.where(works.status == USED, newest - works.version, -1)
-    if "draws" in columns:
+    if run.repeats:
         events["draws"] = works.drawn
     return events
 

@@ -269,11 +269,11 @@ class ArrivalPolicy:
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
         gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, seen=True)
         weights = self.exchange.weights(ids)
-        attempts = 0 * ids if attempts is None else attempts
-        versions = line.version + 0 * ids if versions is None else versions
         if self.undisturbed:  # mostly of one client: numbers are faster than arrays
             works = self._known(ids, draws, gone_s, weights, attempts, versions)
         else:
+            attempts = 0 * ids if attempts is None else attempts
+            versions = line.version + 0 * ids if versions is None else versions
             works = self._timed(ids, draws, gone_s, weights, attempts, versions)
         line.begin(works)
         self.busy[ids] = True
@@ -285,22 +285,30 @@ class ArrivalPolicy:
         draws: Ints,
         gone_s: Floats,
         weights: Floats,
-        attempts: Ints,
-        versions: Ints,
+        attempts: Ints | None,
+        versions: Ints | None,
     ) -> list[Work]:
         """Return the works (K,) that begin now, whose ends are known and which nothing breaks."""
-        line, limit_s, works = self.line, self.line.now_s + self.timeout_s, []
-        columns = (column.tolist() for column in (ids, draws, gone_s, weights, attempts, versions))
-        for serial, (row, (client, draw, leaves_s, weight, attempt, version)) in enumerate(
-            zip(self.durations.rows(ids, draws), zip(*columns, strict=True), strict=True),
-            line.serial + 1,
-        ):
+        line, now_s, works = self.line, self.line.now_s, []
+        limit_s = now_s + self.timeout_s
+        first = (0, line.version)  # an attempt from the newest version
+        again = attempts is not None or versions is not None
+        for k, row in enumerate(self.durations.rows(ids, draws)):
+            attempt, version = (
+                first
+                if not again
+                else (
+                    0 if attempts is None else int(attempts[k]),
+                    line.version if versions is None else int(versions[k]),
+                )
+            )
             steps, down_s, compute_s, up_s, _ = row.tolist()
-            end_s = line.now_s + down_s + compute_s + up_s
+            end_s, leaves_s = now_s + down_s + compute_s + up_s, float(gone_s[k])
             status, over_s = fate(end_s, leaves_s, limit_s)
             works.append(Work(
-                over_s, client, serial, status, draw, version, 0, attempt, 1, int(steps),
-                weight, line.now_s, compute_s, end_s, end_s, leaves_s, limit_s,
+                over_s, int(ids[k]), line.serial + 1 + k, status, int(draws[k]), version, 0,
+                attempt, 1, int(steps), float(weights[k]), now_s, compute_s, end_s, end_s,
+                leaves_s, limit_s,
             ))  # fmt: skip
         return works
 

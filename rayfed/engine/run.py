@@ -294,10 +294,14 @@ class Run:
         return self.training.algorithm.asynchronous or self.participation.late == "stale"
 
     @property
+    def repeats(self) -> bool:
+        """Whether a client may be drawn more than once for a round."""
+        return self.participation.select.repeats and not self.training.algorithm.asynchronous
+
+    @property
     def event_columns(self) -> tuple[Column, ...]:
         """The columns of its events."""
-        repeats = self.participation.select.repeats and not self.training.algorithm.asynchronous
-        return (*EVENTS, *(VERSIONS if self.overlaps else ()), *(DRAWS if repeats else ()))
+        return (*EVENTS, *(VERSIONS if self.overlaps else ()), *(DRAWS if self.repeats else ()))
 
     @property
     def top(self) -> bool:

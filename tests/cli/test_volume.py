@@ -73,6 +73,7 @@ def test_workers_are_quiet_too(tmp_path):
 @pytest.mark.parametrize("executor", ["serial", "workers"])
 def test_verbose_prints_a_line_a_round_wherever_it_runs(shell, executor):
     changes = ["--set", f"executor={executor}", "--set", "participation.cohort=2"]
+    before = logging.getLogger("rayfed").level
     status, out, err = shell("run", "small.yaml", "-v", "--out", "out", *changes)
     assert status == 0
     assert out.endswith("page: out/report.html\n")
@@ -85,7 +86,7 @@ def test_verbose_prints_a_line_a_round_wherever_it_runs(shell, executor):
     order = ["begins", "checkpoint of round 0", "checkpoint of round 2", "ended after round 2"]
     places = [next(k for k, line in enumerate(lines) if words in line) for words in order]
     assert places == sorted(places)
-    assert logging.getLogger("rayfed").level == logging.NOTSET  # as it was before
+    assert logging.getLogger("rayfed").level == before
 
 
 def test_both_are_one_too_many(shell):
