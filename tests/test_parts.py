@@ -1,7 +1,9 @@
 """Parts of the slow tests: each test is in one of them, the same one every time."""
 
+import json
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,3 +30,27 @@ def test_they_are_dealt_in_alphabetical_order(part):
 def test_a_part_that_does_not_exist_is_refused(part, which):
     with pytest.raises(pytest.UsageError, match="give k/n"):
         part(TESTS, which)
+
+
+class Item:
+    """A test as pytest collects it, with some marks."""
+
+    def __init__(self, name, *marks):
+        self.nodeid, self.marks = f"tests/somewhere/{name}", list(marks)
+
+    def get_closest_marker(self, name):
+        return name if name in self.marks else None
+
+    def add_marker(self, name):
+        self.marks.append(name)
+
+
+def test_what_takes_long_is_slow_unless_it_is_kept_or_measured_anew():
+    conftest = runpy.run_path(str(CONFTEST))
+    long = json.loads(conftest["LONG"].read_text())
+    longest, shortest = max(long, key=long.get), min(long, key=long.get)
+    for measuring, expected in ((False, [["slow"], ["kept"], []]), (True, [[], ["kept"], []])):
+        items = [Item(longest), Item(longest, "kept"), Item(shortest)]
+        config = SimpleNamespace(getoption={"record_durations": measuring}.get)
+        conftest["SlowTests"]().pytest_collection_modifyitems(config, items)
+        assert [item.marks for item in items] == expected

@@ -1,4 +1,4 @@
-"""Which eighth of the slow tests a commit runs: all of them within eight commits."""
+"""Which twelfth of the slow tests a commit runs: all of them within twelve commits."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "part.sh"
-EIGHTHS = [f"{k}/8" for k in range(1, 9)]
+TWELFTHS = [f"{k}/12" for k in range(1, 13)]
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
@@ -34,15 +34,15 @@ def repository(tmp_path, monkeypatch):
     return folder
 
 
-def test_eight_commits_run_every_eighth(repository):
+def test_twelve_commits_run_every_twelfth(repository):
     seen = []
-    for number in range(8):
+    for number in range(12):
         commit(repository, f"change {number}")
         seen.append(run("sh", SCRIPT, folder=repository))
-    assert seen == [*EIGHTHS[1:], EIGHTHS[0]]
+    assert seen == [*TWELFTHS[1:], TWELFTHS[0]]
 
 
-def test_shallow_clones_of_different_commits_run_different_eighths(repository, tmp_path):
+def test_shallow_clones_of_different_commits_run_different_twelfths(repository, tmp_path):
     seen = set()
     for number in range(12):
         commit(repository, f"change {number}")
@@ -52,10 +52,10 @@ def test_shallow_clones_of_different_commits_run_different_eighths(repository, t
         told = run("sh", SCRIPT, folder=clone)
         assert told == run("sh", SCRIPT, folder=clone)
         seen.add(told)
-    assert seen <= set(EIGHTHS)
+    assert seen <= set(TWELFTHS)
     assert len(seen) > 4
 
 
-def test_without_git_there_is_an_eighth_all_the_same(tmp_path, monkeypatch):
+def test_without_git_there_is_a_twelfth_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert run("sh", SCRIPT, folder=tmp_path) in EIGHTHS
+    assert run("sh", SCRIPT, folder=tmp_path) in TWELFTHS
