@@ -259,7 +259,8 @@ def events_of(
     }
     if run.overlaps:
         events["version"] = works.version
-        events["staleness"] = np.where(works.status == USED, newest - works.version, -1)
+        events["staleness"] = newest - works.version
+        events["staleness"][works.status != USED] = -1
     if run.repeats:
         events["draws"] = works.drawn
     return events

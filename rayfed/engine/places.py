@@ -199,8 +199,10 @@ class ArrivalPolicy:
     def _dispatch(self, selection: State) -> None:
         """Ask again, and fill the free places, as far as clients are there and idle."""
         line, missing = self.line, False
-        self.busy[line.freed] = False
-        self._ask_again()
+        for client in line.freed:  # mostly one: faster than an index of one
+            self.busy[client] = False
+        if line.again:
+            self._ask_again()
         for free, of_lane in self._free():
             ids = self._select(free, selection, of_lane)
             if len(ids):
@@ -218,8 +220,6 @@ class ArrivalPolicy:
         newest version, or in a tier from that from which it has started.
         """
         failed, self.line.again = sorted(self.line.again, key=lambda work: work.client), []
-        if not failed:
-            return
         works = Works.of(failed)
         there = self.population.available(works.client, self.line.now_s, self.line.serial + 1)
         there &= ~self.busy[works.client]

@@ -82,9 +82,9 @@ _INTS = slice(_NAMES.index("client"), _NAMES.index("steps") + 1)
 """The columns of whole numbers; those before and behind hold seconds and weights."""
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: that takes six times as long to make, for every update of one reply
 class Works:
-    """Works as columns (K,), which are named as in `Work`."""
+    """Works as columns (K,), which are named as in `Work`; nobody assigns to them."""
 
     over_s: Floats
     client: Ints
@@ -109,8 +109,7 @@ class Works:
         """Return rows as a table."""
         table = np.array(list(rows), dtype=np.float64).reshape(-1, len(_NAMES))  # exact to 2^53
         columns = np.ascontiguousarray(table.T)  # sums over strided numbers have other bits
-        first, last = columns[0], columns[_INTS.stop :]
-        return cls(first, *columns[_INTS].astype(np.int64), *last)
+        return cls(columns[0], *columns[_INTS].astype(np.int64), *columns[_INTS.stop :])
 
     def rows(self) -> list[Work]:
         """Return the table as rows."""
