@@ -57,8 +57,8 @@ class FedRep(FedPer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if getattr(self.head, "time_s", None) is not None or self.head.length is not None:
-            text = "found a length that changes; give a number of steps or epochs"
+        if getattr(self.head, "time_s", None) is not None or self.head.varying is not None:
+            text = "found a number of steps that changes; give a number of steps or epochs"
             raise ScenarioError("head", text)
 
     def train(self, clients: Clients, base: Array) -> Upload:
@@ -70,7 +70,7 @@ class FedRep(FedPer):
             return loss, split.own(g)
 
         # Another Ask's draws: the head and the representation see different minibatches
-        steps = self.head.budget(clients.sizes)
+        steps = self.head.step_counts(clients.sizes)
         first = replace(clients, solver=self.head, steps=steps, ask=clients.ask + 1)
         h_i = first.solve(clients.state["own"], gradient=in_head).x
 
@@ -89,4 +89,4 @@ class FedRep(FedPer):
     def _head_passes(self, ids: Ints, sizes: Ints) -> Floats:
         minibatch = self.head.minibatch
         rows = sizes if minibatch is None else minibatch.size
-        return np.asarray(self.head.budget(sizes) * rows / sizes)
+        return np.asarray(self.head.step_counts(sizes) * rows / sizes)

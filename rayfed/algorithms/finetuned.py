@@ -58,5 +58,5 @@ class FineTuned(FedAvg):
 
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the models (K, p) after fine-tuning x (p,)."""
-        steps = self.tune.budget(clients.sizes, ids=clients.ids, seed=clients.seed)
+        steps = self.tune.step_counts(clients.sizes, ids=clients.ids, seed=clients.seed)
         return replace(clients, solver=self.tune, steps=steps, round=1, draw=1).solve(x).x

@@ -147,8 +147,8 @@ class Stretched:
         self.clients, self.weighing = clients, weighing
         self.y = weighing.remembered(clients, clients.state["y"])
         self.rate = scale(local, clients.round)
-        self.length = like(lengths(clients)[:, None], self.y)
-        self.now = self.rate * self.length * self.y
+        self.relative = like(relative_steps(clients)[:, None], self.y)
+        self.now = self.rate * self.relative * self.y
 
     def sent(self, change: Array) -> dict[str, Array]:
         """Return the uploads of clients whose update differs by so much (K, p)."""
@@ -156,7 +156,7 @@ class Stretched:
 
     def kept(self, update: Array) -> dict[str, Array]:
         """Return what the clients keep of an update (K, p); more or fewer steps are taken away."""
-        y = (1 - self.length) * self.y + update / self.rate
+        y = (1 - self.relative) * self.y + update / self.rate
         return {"y": y, **self.weighing.kept(self.clients)}
 
 
@@ -200,19 +200,19 @@ def scale(local: Solver, round: int) -> float:
     return local.rate(round) / local.rate(1)
 
 
-def lengths(clients: Clients) -> Floats:
+def relative_steps(clients: Clients) -> Floats:
     """Return how many times its mean number of local steps each client (K,) runs in this round.
 
     It is 1 where the steps are not drawn, and 1 on average where they are. Steps that follow the
     clients' speed or the loss have no mean that holds in every round, and count as 1.
     """
-    mean = clients.solver.mean_budget(clients.sizes)
+    mean = clients.solver.mean_steps(clients.sizes)
     return np.ones(len(clients.ids)) if mean is None else clients.steps / mean
 
 
 def drawn(local: Solver) -> bool:
     """Return whether the number of local steps is drawn anew in every round."""
-    return local.mean_budget(np.ones(1, dtype=np.int64)) is not None
+    return local.mean_steps(np.ones(1, dtype=np.int64)) is not None
 
 
 def by_group(reply: Reply, counts: Floats) -> Floats:

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from rayfed.clients import span
+from rayfed.clients import gram
 from rayfed.clients.request import Request
 from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Ints
@@ -70,7 +70,7 @@ def together(request: Request, setup: Setup, shards: Shards) -> int:
     if request.owner != "algorithm":
         return setup.block
     solver, i = setup.solvers[int(request.groups[0])], request.ids[0]
-    fewest = span.fewest(solver, setup.problem, shards, i, setup.p)
+    fewest = gram.fewest(solver, setup.problem, shards, i, setup.p)
     if fewest is None or request.steps[0] < fewest:
         return setup.block
-    return max(setup.block, span.block(shards, i, setup.p))
+    return max(setup.block, gram.block(shards, i, setup.p))

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.clients import oracles, sampling, span
+from rayfed.clients import gram, oracles, sampling
+from rayfed.clients.gram import GramSteps
 from rayfed.clients.oracles import GradientFn
 from rayfed.clients.sampling import Minibatch
 from rayfed.clients.solvers import Local, Solver, StepOracle
-from rayfed.clients.span import Span
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints, as_matrix, namespace
@@ -49,7 +49,7 @@ class Clients:
     draw : int or (K,) array of int, optional
         The coordinate of keyed draws that stands for the round; see `draws`.
     block : int, optional
-        How many clients take local steps together at most, unless in the span of their rows.
+        How many clients take local steps together at most, unless by the Gram matrix.
     """
 
     problem: Problem
@@ -113,7 +113,7 @@ class Clients:
             who = np.argsort(-self.steps, kind="stable")  # those still at work come first
             clients, x = self.chosen(who), x[who]
             added = None if added is None else added[who]
-        first = 0 if gradient or after_step else clients._in_span()
+        first = 0 if gradient or after_step else clients._by_gram()
         pieces = [slice(0, first)] if first else []
         most = self.block or len(who)
         pieces += [slice(at, at + most) for at in range(first, len(who), most)]
@@ -122,7 +122,7 @@ class Clients:
             some = clients.chosen(piece) if len(pieces) > 1 else clients
             of_some = x[piece], None if added is None else added[piece]
             if piece.stop <= first:
-                parts.append(some._solve_in_span(*of_some))
+                parts.append(some._solve_by_gram(*of_some))
             else:
                 parts.append(
                     some._solve_directly(*of_some, gradient, streams, after_step, who[piece])
@@ -152,29 +152,29 @@ class Clients:
             after_step=after_step and (lambda now: after_step(now, who[: len(now)])),
         )
 
-    def _in_span(self) -> int:
-        """Return how many of these clients, the first ones, work in the span of their rows.
+    def _by_gram(self) -> int:
+        """Return how many of these clients, the first ones, work by the Gram matrix of their rows.
 
         Steps do not increase. Sizes and solver of a client alone decide.
         """
-        fewest = span.fewest(self.solver, self.problem, self.shards, self.ids[0], self.p)
+        fewest = gram.fewest(self.solver, self.problem, self.shards, self.ids[0], self.p)
         return 0 if fewest is None else int((self.steps >= fewest).sum())
 
-    def _solve_in_span(self, x: Array, correction: Array | None) -> Local:
+    def _solve_by_gram(self, x: Array, correction: Array | None) -> Local:
         """Take the local steps from x (K, p) in coefficients of the rows; steps do not increase."""
-        assert span.covers(self.solver, self.problem)
-        gram = self.stacks.grams.of(self.shards.version, self.ids, self.data.X)
+        assert gram.covers(self.solver, self.problem)
+        products = self.stacks.grams.of(self.shards.version, self.ids, self.data.X)
         shrinks = self.data.ridge is not None or self.solver.weight_decay > 0
-        spanned = Span(self.problem, self.data, gram, x, correction, shrinks)
+        steps = GramSteps(self.problem, self.data, products, x, correction, shrinks)
         local = self.solver.run(
-            spanned.oracles(self._row_weights()),
-            spanned.start,
+            steps.oracles(self._row_weights()),
+            steps.start,
             self.steps,
             round=self.round,
-            correction=spanned.correction,
-            lengths=spanned.lengths,
+            correction=steps.correction,
+            norms=steps.norms,
         )
-        return Local(spanned.model(local.x), local.loss)
+        return Local(steps.model(local.x), local.loss)
 
     def _row_weights(self) -> Iterator[Array]:
         """Yield the weights (k, n) of all rows in one step after another."""

@@ -57,7 +57,9 @@ KINDS = {
     "solvers": Kind("rayfed.clients.solvers", "rayfed.clients.solvers.base:Solver"),
     "schedules": Kind("rayfed.clients.schedules", "rayfed.clients.schedules:Schedule"),
     "staleness": Kind("rayfed.algorithms.staleness", "rayfed.algorithms.staleness:Staleness"),
-    "lengths": Kind("rayfed.clients.lengths", "rayfed.clients.lengths:Length", unnamed="uniform"),
+    "step_counts": Kind(
+        "rayfed.clients.step_counts", "rayfed.clients.step_counts:StepCount", unnamed="uniform"
+    ),
     "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
     "partitions": Kind("rayfed.datasets.partitions", "rayfed.datasets.partitions.base:Partition"),
     "drifts": Kind("rayfed.datasets.drift", "rayfed.datasets.drift.base:Drift"),
@@ -293,7 +295,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 def singular(kind: str) -> str:
     """Return what one plug-in of a kind is called."""
-    return _SINGULAR.get(kind, kind[:-1])
+    return _SINGULAR.get(kind, kind[:-1]).replace("_", " ")
 
 
 def _by_file(kind: str, name: str) -> type[Any] | None:

@@ -94,7 +94,7 @@ class ArrivalLoop(Loop):
             line.forget(closed.used)
             line.update(line.version + 1, self.algorithm.ask(state).send)
         values["in_flight"] = float(len(line.open))
-        after = self._after(before, stats, state, before.selection, before.lengths)
+        after = self._after(before, stats, state, before.selection, before.step_state)
         return after, values, bool(closed.used)
 
     def profile(self, profile: Profile) -> None:

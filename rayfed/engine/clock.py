@@ -14,8 +14,8 @@ import numpy as np
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Draw
 from rayfed.datasets.shards import Shards
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.run import Run
+from rayfed.engine.step_counter import StepCounter
 from rayfed.messages import Ask
 from rayfed.population import Population, Server
 
@@ -71,7 +71,7 @@ class Clock:
         Delays, networks and availability.
     shards : Shards
         The rows of the clients, by which the cost of some work goes.
-    budgets : Budgets
+    counter : StepCounter
         Counts local steps.
     resume : bool
         Whether clients that come back go on with their work.
@@ -83,22 +83,22 @@ class Clock:
         self,
         population: Population,
         shards: Shards,
-        budgets: Budgets,
+        counter: StepCounter,
         *,
         resume: bool = False,
         server: Server = Server(),  # noqa: B008 - a frozen value
     ) -> None:
-        self.population, self.shards, self.budgets = population, shards, budgets
+        self.population, self.shards, self.counter = population, shards, counter
         self.resume, self.server = resume, server
 
     @classmethod
-    def of(cls, run: Run, budgets: Budgets) -> Clock:
+    def of(cls, run: Run, counter: StepCounter) -> Clock:
         """Return the clock of a run."""
         federation = run.federation
         resume = run.participation.interrupted == "resume"
         shards = federation.views.training.shards
         server = federation.server
-        return cls(federation.population, shards, budgets, resume=resume, server=server)
+        return cls(federation.population, shards, counter, resume=resume, server=server)
 
     def pace(self, ids: Ints, draw: Draw, ask: int = 0) -> Floats:
         """Return the virtual seconds (K,) of one local step of clients in a piece of work.
@@ -111,7 +111,7 @@ class Clock:
         ask : int
             Number of the Ask in it.
         """
-        return self.population.seconds_per_step(ids, draw, ask, self.budgets.rows(ids))
+        return self.population.seconds_per_step(ids, draw, ask, self.counter.rows(ids))
 
     def duration(
         self, ask: Ask, traffic: Traffic, ids: Ints, pace: Floats, steps: Ints
@@ -153,7 +153,7 @@ class Clock:
 
     def begun(
         self, ask: Ask, traffic: Traffic, ids: Ints, now_s: float, *, round: int, number: int = 0,
-        lengths: Mapping[str, Array], ahead: Mapping[str, Array], fit_s: float | None = None,
+        step_state: Mapping[str, Array], ahead: Mapping[str, Array], fit_s: float | None = None,
     ) -> Times:  # fmt: skip
         """Return what works of a round take clients (K,) who are asked now.
 
@@ -165,7 +165,7 @@ class Clock:
         now_s : float
         round, number : int
             The round, and the number of the Ask in it, attempts included.
-        lengths : mapping of str to array
+        step_state : mapping of str to array
             State of local work whose length changes.
         ahead : mapping of str to (K,) array
             Who need not wait for what it is sent, and since when; see `RunState.ahead`.
@@ -174,7 +174,7 @@ class Clock:
         """
         pace = self.pace(ids, round, number)
         if ask.local:
-            steps = self.budgets.steps(ids, pace, round, lengths)
+            steps = self.counter.steps(ids, pace, round, step_state)
         else:
             steps = np.zeros(len(ids), dtype=np.int64)
         if ask.local and fit_s is not None:
@@ -292,7 +292,7 @@ class Clock:
         if not ask.passes:
             return cost
         passes = ask.passes(ids, sizes(ids)) if callable(ask.passes) else ask.passes
-        return cost + passes * self.budgets.reading(ids)
+        return cost + passes * self.counter.reading(ids)
 
 
 def undone(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:

@@ -259,8 +259,8 @@ class RoundPolicy:
         reply = self._reply(fresh, late, asked, stats)
         if self.exchange.listened(ask, owner):
             count = self.population.count
-            own = [] if fresh is None else [fresh.told(count) if late else reply]
-            stats.heard += [*(answer.told(count) for answer in late), *own]
+            own = [] if fresh is None else [fresh.scalars(count) if late else reply]
+            stats.replies += [*(answer.scalars(count) for answer in late), *own]
         return reply
 
     # -- waiting ---------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class RoundPolicy:
             ask = replace(ask, cost=ask.cost[np.searchsorted(cohort.ids, ids)])
         times = self.exchange.clock.begun(
             ask, traffic, ids, now_s, round=stats.round, number=stats.ask + attempt,
-            lengths=stats.lengths, ahead={} if attempt else stats.ahead, fit_s=fit_s,
+            step_state=stats.step_state, ahead={} if attempt else stats.ahead, fit_s=fit_s,
         )  # fmt: skip
         if stats.corrected is not None and cohort.asked.owner == "algorithm":
             at = np.searchsorted(cohort.ids, ids)

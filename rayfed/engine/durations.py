@@ -31,7 +31,7 @@ class Durations:
     def __init__(self, exchange: Exchange, ask: Ask) -> None:
         self.exchange, self.ask = exchange, ask
         self.traffic = exchange.traffic(ask, "algorithm")
-        self.lengths = exchange.budgets.init()
+        self.step_state = exchange.counter.init()
         self.known: dict[int, tuple[int, Array]] = {}
         population = exchange.clock.population
         self.may_break = population.lossy or population.crashing
@@ -95,11 +95,11 @@ class Durations:
 
     def _table(self, ids: Ints, numbers: Ints) -> Array:
         """Return the columns (K, 5) of pieces of work."""
-        clock, budgets = self.exchange.clock, self.exchange.budgets
+        clock, counter = self.exchange.clock, self.exchange.counter
         pace = clock.pace(ids, numbers)
         steps = np.zeros(len(ids), dtype=np.int64)
         if self.ask.local:
-            steps = budgets.steps(ids, pace, numbers, self.lengths)
+            steps = counter.steps(ids, pace, numbers, self.step_state)
         duration = clock.duration(self.ask, self.traffic, ids, pace, steps)
         duration, lost = clock.mishaps(ids, duration, numbers)
         broken = np.full(len(ids), np.inf) if lost is None else lost

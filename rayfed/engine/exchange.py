@@ -17,12 +17,12 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats
+from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import UNFINISHED, USED, Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
@@ -61,11 +61,11 @@ class Exchange:
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.budgets = Budgets.of(run)
-        self.clock = Clock.of(run, self.budgets)
+        self.counter = StepCounter.of(run)
+        self.clock = Clock.of(run, self.counter)
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
-        self.listens = run.participation.select.listens or self.budgets.listens
+        self.listens = run.participation.select.listens or self.counter.listens
         owners: Mapping[Asker, Any]
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
         self.owners = owners
@@ -75,7 +75,7 @@ class Exchange:
         view = self.run.federation.views.training.at(round_number)
         shards, self.growth = view.shards, view.objective.growth
         changed = shards.version != self.shards.version
-        self.shards = self.budgets.shards = self.clock.shards = self.correction.shards = shards
+        self.shards = self.counter.shards = self.clock.shards = self.correction.shards = shards
         return changed
 
     def asked(self, ask: Ask, owner: Asker) -> Asked:
@@ -140,8 +140,8 @@ class Exchange:
         try:
             return self.executor.exchange(self.run.folder, request, send)
         except ClientFailed as failed:
-            pooled = self.run.training.algorithm.centralised
-            names = () if pooled else self.run.federation.clients.names
+            centralised = self.run.training.algorithm.centralised
+            names = () if centralised else self.run.federation.clients.names
             who = f"{when}, {called(np.array([failed.client]), names)}, '{request.work}'"
             raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
 

@@ -35,7 +35,7 @@ class Loop:
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
         self.exchange = Exchange(run, executor)
-        self.budgets = self.exchange.budgets
+        self.counter = self.exchange.counter
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
@@ -51,7 +51,7 @@ class Loop:
         state = self.run.training.algorithm.init(self.run.training.x0)
         selection = self.run.participation.select.init(self.run.federation.population.count)
         return RunState(
-            0, 0.0, state, selection, self.budgets.init(), (state["x"],),
+            0, 0.0, state, selection, self.counter.init(), (state["x"],),
             measured=self.measures.init(),
             correction=self.exchange.correction.init(),
         )  # fmt: skip
@@ -143,13 +143,14 @@ class Loop:
         stats: RoundStats,
         state: State,
         selection: State,
-        lengths: State,
+        step_state: State,
     ) -> RunState:
         """Return the state after a round, not yet evaluated."""
         line = before.timeline if stats.timeline is None else stats.timeline
         window = (*before.window, state["x"])[-self.run.training.algorithm.evaluate_last :]
         return replace(
             before, round=stats.round, time_s=stats.time_s, state=state, selection=selection,
-            lengths=lengths, window=window, updates=before.updates + stats.counts["participants"],
-            timeline=line, ahead=stats.ahead,
+            step_state=step_state, window=window,
+            updates=before.updates + stats.counts["participants"], timeline=line,
+            ahead=stats.ahead,
         )  # fmt: skip

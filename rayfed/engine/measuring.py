@@ -13,7 +13,6 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine import columns, replies
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.evaluation import (
     MANY,
     VALIDATED,
@@ -26,6 +25,7 @@ from rayfed.engine.evaluation import (
 from rayfed.engine.personal import COLUMNS
 from rayfed.engine.run import Run
 from rayfed.engine.state import Measured, RunState
+from rayfed.engine.step_counter import StepCounter
 from rayfed.executors.base import Gathered
 from rayfed.measures import MeasureView, Method
 from rayfed.messages import Reply, State, Upload
@@ -73,7 +73,7 @@ class Measures:
     def __init__(
         self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
     ) -> None:
-        self.run, self.exchange, self.budgets = run, exchange, Budgets.of(run)
+        self.run, self.exchange, self.counter = run, exchange, StepCounter.of(run)
         self.declared = {name: names(group) for name, group in run.measured.items()}
         self.layers = run.layers
         self.columns = (
@@ -300,9 +300,9 @@ class _View(MeasureView):
 
     def steps(self, ids: Ints) -> Ints:
         """Return the local steps (K,) of clients in the coming round."""
-        run, budgets, coming = self._measures.run, self._measures.budgets, self.round + 1
-        pace = run.federation.population.seconds_per_step(ids, coming, 0, budgets.rows(ids))
-        return budgets.steps(ids, pace, coming, self._state.lengths)
+        run, counter, coming = self._measures.run, self._measures.counter, self.round + 1
+        pace = run.federation.population.seconds_per_step(ids, coming, 0, counter.rows(ids))
+        return counter.steps(ids, pace, coming, self._state.step_state)
 
     def shares(self, losses: Floats, draws: int) -> Floats | None:
         """Return the expected share of each client (N,) in the cohort; None if it is not known."""

@@ -258,7 +258,7 @@ class ArrivalPolicy:
         return SelectionView(
             count=population.count, round=turn, time_s=line.now_s, wanted=free,
             seed=self.run.seed, available=available, mass=federation.views.training.shards.mass,
-            steps=self.exchange.budgets.reading, graphs=federation.graphs,
+            steps=self.exchange.counter.reading, graphs=federation.graphs,
             idle=np.flatnonzero(~self.busy) if places == population.count else None,
             cache=self.cache,
         )  # fmt: skip

@@ -59,7 +59,7 @@ class WorkAnswer:
         loss = self.gathered.each.get("loss")
         return np.full(len(self.ids), np.nan) if loss is None else loss
 
-    def told(self, population: int) -> Reply:
+    def scalars(self, population: int) -> Reply:
         """Return the scalars alone, for those that learn from losses."""
         return Reply(
             self.ids, self.weights, {}, self.gathered.each, self.steps, population,

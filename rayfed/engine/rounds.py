@@ -90,8 +90,8 @@ class RoundLoop(Loop):
             state, diagnostics = self.server_function.result(returned, state, stats.round)
         except NoReply:
             answered = False
-        selection, lengths = self._learn(selection, before.lengths, stats)
-        after = self._after(before, stats, state, selection, lengths)
+        selection, step_state = self._learn(selection, before.step_state, stats)
+        after = self._after(before, stats, state, selection, step_state)
         if stats.corrected is not None:
             ids = np.concatenate([e["client"][e["status"] == USED] for e in stats.events[-1:]])
             learnt = self.exchange.correction.learn(before.correction, np.sort(ids), stats.round)
@@ -99,14 +99,14 @@ class RoundLoop(Loop):
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
         return after, {**diagnostics, **values, **place, **_lateness(stats)}, answered
 
-    def _learn(self, selection: State, lengths: State, stats: RoundStats) -> tuple[State, State]:
-        """Return the states of the selection and of the lengths after the replies of a round."""
+    def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
+        """Return the states of the selection and the step counter after the replies of a round."""
         rule = self.run.participation.select
-        for reply in stats.heard:
+        for reply in stats.replies:
             if rule.listens:
                 selection = rule.learn(selection, reply)
-            lengths = self.budgets.learn(lengths, reply, stats.round, stats.time_s)
-        return selection, lengths
+            step_state = self.counter.learn(step_state, reply, stats.round, stats.time_s)
+        return selection, step_state
 
     def _measured(
         self, before: RunState, ids: Ints, stats: RoundStats
@@ -183,7 +183,7 @@ class RoundLoop(Loop):
             available=lambda ids: self._free(ids, stats),
             mass=self.exchange.shards.mass,
             x=x,
-            steps=self.budgets.reading,
+            steps=self.counter.reading,
             seed=self.run.seed,
             graphs=federation.graphs,
             cache=self.cache,

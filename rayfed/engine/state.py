@@ -33,7 +33,7 @@ class RunState:
         The last round that was run.
     time_s : float
         Virtual clock.
-    state, selection, lengths : mapping of str to array
+    state, selection, step_state : mapping of str to array
         The server's state, the selection's, and that of local work whose length changes.
     window : tuple of (p,) arrays
         The last iterates, for ``evaluate_last``; the newest last.
@@ -58,7 +58,7 @@ class RunState:
     time_s: float
     state: Mapping[str, Array]
     selection: Mapping[str, Array]
-    lengths: Mapping[str, Array]
+    step_state: Mapping[str, Array]
     window: tuple[Array, ...]
     last: LastEvaluation = LastEvaluation()
     measured: Measured = field(default_factory=dict)
@@ -99,12 +99,12 @@ class RoundStats:
         Virtual clock.
     start_s : float
         When the cohort was known: the deadline counts from then.
-    lengths : mapping of str to array
+    step_state : mapping of str to array
         State of local work whose length changes, as the round found it.
     ask : int
         Number of the next Ask.
-    heard : list of Reply
-        Replies that the selection and the lengths of local work learn from.
+    replies : list of Reply
+        Replies that the selection and the numbers of local steps learn from.
     counts : dict of str to int
         Columns of the round's row.
     events : list of dict
@@ -125,9 +125,9 @@ class RoundStats:
     round: int
     time_s: float
     start_s: float
-    lengths: Mapping[str, Array] = field(default_factory=dict)
+    step_state: Mapping[str, Array] = field(default_factory=dict)
     ask: int = 0
-    heard: list[Reply] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     events: list[Events] = field(default_factory=list)
     timeline: Timeline | None = None
@@ -140,4 +140,4 @@ class RoundStats:
     def after(cls, run_state: RunState) -> RoundStats:
         """Return the empty statistics of the round after a state."""
         now = run_state.time_s
-        return cls(run_state.round + 1, now, now, run_state.lengths, ahead=run_state.ahead)
+        return cls(run_state.round + 1, now, now, run_state.step_state, ahead=run_state.ahead)

@@ -237,7 +237,7 @@ class Population:
         ids = np.asarray(ids, dtype=np.int64)
 
         def drawn(delay: Delay, at: Which) -> Floats:
-            return delay.quantile(self._luck(delay, ids[at], part_of(draw, at), ask))
+            return delay.quantile(self._quantiles(delay, ids[at], part_of(draw, at), ask))
 
         seconds = self._of_rows(self._by_group(ids, self._delays, drawn), ids, rows)
         return seconds * self._slowdown(ids) if self.stragglers.fraction else seconds
@@ -252,7 +252,7 @@ class Population:
 
         def mean(delay: Delay, at: Which) -> Floats:
             if delay.correlation == 1.0:
-                return delay.quantile(self._luck(delay, ids[at], 0, 0))
+                return delay.quantile(self._quantiles(delay, ids[at], 0, 0))
             return np.full(len(ids[at]), delay.mean())
 
         means = self._of_rows(self._by_group(ids, self._delays, mean), ids, rows)
@@ -266,7 +266,7 @@ class Population:
 
         def quick(delay: Delay, at: Which) -> Floats:
             if delay.correlation == 1.0:
-                return delay.quantile(self._luck(delay, ids[at], 0, 0))
+                return delay.quantile(self._quantiles(delay, ids[at], 0, 0))
             return delay.quantile(np.full(len(ids[at]), share))
 
         seconds = self._of_rows(self._by_group(ids, self._delays, quick), ids, rows)
@@ -309,7 +309,7 @@ class Population:
         ids = np.asarray(ids, dtype=np.int64)
 
         def power(delay: Delay, at: Which) -> Floats:
-            watts = delay.watts(self._luck(delay, ids[at], 0, 0))
+            watts = delay.watts(self._quantiles(delay, ids[at], 0, 0))
             return np.full(len(ids[at]), np.nan) if watts is None else watts
 
         if all(delay.watts(np.array([0.5])) is None for delay in self._delays):
@@ -403,7 +403,7 @@ class Population:
 
         return self._by_group(ids, self._availabilities, change)
 
-    def _luck(self, delay: Delay, ids: Ints, draw: Draw, ask: int) -> Floats:
+    def _quantiles(self, delay: Delay, ids: Ints, draw: Draw, ask: int) -> Floats:
         """Return the uniform numbers (K,) of a delay, which need no values if it is not random."""
         if not delay.random:
             return np.empty(len(ids))
@@ -417,7 +417,7 @@ class Population:
         def mbps(delay: Delay, at: Which) -> Floats:
             if not delay.linked:
                 return np.full(len(ids[at]), np.inf)
-            return delay.mbps(self._luck(delay, ids[at], 0, 0))[way]
+            return delay.mbps(self._quantiles(delay, ids[at], 0, 0))[way]
 
         return self._by_group(ids, self._delays, mbps)
 

@@ -11,11 +11,11 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.exchange import unfinished_events
 from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, Row, RunState
+from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.works import USED
 from rayfed.runs.continued import told
 from rayfed.runs.files.away import AWAY_CLIENTS, away
@@ -88,7 +88,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
         selected = used = np.full(len(ids), selected.sum() if len(selected) else 0)
     shards = run.federation.views.evaluation.shards.at(last.round)
     clients = run.federation.clients
-    rows = None if run.training.algorithm.centralised else Budgets.of(run).rows(ids)
+    rows = None if run.training.algorithm.centralised else StepCounter.of(run).rows(ids)
     scores: Mapping[str, Array] = {}
     if len(ids):
         scores = measures.each(last.model, ids, last.when, last.round, last.state)

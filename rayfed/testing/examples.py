@@ -41,7 +41,7 @@ def example(cls: type[Any], folder: Path) -> Any:
 
     Examples
     --------
-    >>> from rayfed.clients.lengths import UniformSteps
+    >>> from rayfed.clients.step_counts import UniformSteps
     >>> example(UniformSteps, Path())
     UniformSteps(low=2, high=3)
     """

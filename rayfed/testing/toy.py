@@ -193,7 +193,7 @@ def _shards(table: Table, problem: Problem, dtype: npt.DTypeLike) -> TableShards
 
 
 def _steps(solver: Solver, sizes: Ints, ids: Ints, seed: int, round: int) -> Ints:
-    return solver.budget(sizes, np.ones(len(ids)), ids=ids, seed=seed, draw=round)
+    return solver.step_counts(sizes, np.ones(len(ids)), ids=ids, seed=seed, draw=round)
 
 
 def _rows(values: npt.ArrayLike) -> npt.NDArray[Any]:

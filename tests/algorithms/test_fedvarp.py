@@ -8,9 +8,9 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.algorithms.fedvarp import FedVARP
-from rayfed.clients.lengths import UniformSteps
 from rayfed.clients.schedules import Step
 from rayfed.clients.solvers import SGD
+from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
 from rayfed.engine.rounds import RoundLoop

@@ -8,8 +8,8 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedper import FedPer
 from rayfed.algorithms.fedrep import FedRep
-from rayfed.clients.lengths import UniformSteps
 from rayfed.clients.solvers import SGD
+from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.mlp import MLP
 
@@ -159,6 +159,6 @@ def test_layers_in_the_middle_of_the_model_can_stay_too():
 
 
 def test_a_head_whose_steps_change_is_refused():
-    line = "^head: found a length that changes; give a number of steps or epochs"
+    line = "^head: found a number of steps that changes; give a number of steps or epochs"
     with pytest.raises(ScenarioError, match=line):
         FedRep(head=SGD(steps=UniformSteps(low=2, high=5)))

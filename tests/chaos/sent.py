@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.engine.budgets import Budgets
+from rayfed.engine.step_counter import StepCounter
 from rayfed.testing.checks.common import require
 from tests.chaos.ended import Ended
 from tests.chaos.hosts import Traffic
@@ -105,7 +105,7 @@ def _upload(ended: Ended, sent: Traffic, *, local: bool) -> int:
     """Return the bytes of an upload; of local steps it has a loss where that is learnt from."""
     run = ended.run
     itemsize = run.training.dtype.itemsize
-    listens = run.participation.select.listens or Budgets.of(run).listens
+    listens = run.participation.select.listens or StepCounter.of(run).listens
     each = sum(itemsize * n if n > 1 else 8 * n for n in sent.up.values())
     return each + 8 * (listens and local)
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rayfed.clients.solvers.budget import LENGTHS
+from rayfed.clients.step_counts import STEP_SETTINGS
 from rayfed.core.plugins import find
 from tests.chaos.dice import Dice
 
@@ -20,7 +20,7 @@ SKIPPED = frozenset({"label", "grid", "select", "rows", *SOLVERS})
 ALWAYS = frozenset({"samples", "features", "clients", "limit", "hidden"})
 """Settings that decide how large a case is: never left at their defaults."""
 
-EXCLUSIVE = (LENGTHS, ("rounds", "period_s"), ("every", "every_s"))
+EXCLUSIVE = (STEP_SETTINGS, ("rounds", "period_s"), ("every", "every_s"))
 """Settings of which a plug-in takes one at most."""
 
 FETCHED = ("boston", "cifar10", "cifar100", "fashion-mnist", "fedhybrid-boston", "mnist")

@@ -85,7 +85,7 @@ def test_a_class_of_a_notebook_that_has_ended_is_named():
         ("selections", "Power_of_Choice", "it is power-of-d"),
         ("algorithms", "power-of-d", "it is of another kind: selection"),
         ("delays", "uniforn", "did you mean 'uniform'?"),
-        ("partitions", "uniform", "it is of another kind: length, delay, selection, walk"),
+        ("partitions", "uniform", "it is of another kind: step count, delay, selection, walk"),
     ],
 )
 def test_what_is_known_by_another_name_or_of_another_kind_is_said(kind, name, told):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock, Traffic, undone
+from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.timeline import fates, settled
 from rayfed.engine.works import DROPPED, LATE, STATUS, USED, Work, Works
 from rayfed.messages import Ask
@@ -71,13 +71,13 @@ def test_nobody_there_ends_at_once():
 def begun(clock, ask, ids, number=0):
     """What an Ask of round 1 takes clients who are asked at 10 s."""
     return clock.begun(
-        ask, Traffic(0, 0), ids, 10.0, round=1, number=number, lengths={}, ahead={}
+        ask, Traffic(0, 0), ids, 10.0, round=1, number=number, step_state={}, ahead={}
     )  # fmt: skip
 
 
 def clock_of(scenario):
     (run,) = api.prepare(api.read(scenario)).runs
-    return Clock.of(run, Budgets.of(run))
+    return Clock.of(run, StepCounter.of(run))
 
 
 def test_nobody_looked_whether_the_visited_one_is_there(mixed):

@@ -14,9 +14,9 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock, Traffic, fitting
 from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import Work
 from rayfed.executors.serial import SerialExecutor
@@ -155,12 +155,12 @@ class TestCutShort:
         for group in made["clients"]["groups"]:
             group["network"] = {"down_mbps": 8.0, "up_mbps": 4.0}
         (run,) = api.prepare(api.read(made)).runs
-        clock = Clock.of(run, Budgets.of(run))
-        clock.budgets.reading = lambda ids, rows=None: np.ones(len(ids))
+        clock = Clock.of(run, StepCounter.of(run))
+        clock.counter.reading = lambda ids, rows=None: np.ones(len(ids))
         ask = Ask("train", send={}, up={}, passes=1.0)
         timing = clock.begun(
-            ask, Traffic(2_000_000, 2_000_000), np.arange(4), 100.0, round=1, lengths={}, ahead={},
-            fit_s=130.0,
+            ask, Traffic(2_000_000, 2_000_000), np.arange(4), 100.0, round=1, step_state={},
+            ahead={}, fit_s=130.0,
         )  # fmt: skip
         assert timing.steps.tolist() == [23, 7, 2, 40]
         assert timing.end_s.tolist() == [130.0, 130.0, 127.0, 100.0 + 6 + 41 * 20.0]

@@ -211,7 +211,7 @@ def test_a_minibatch_of_all_rows_is_the_loss_itself(mixed):
     each = engine.measures.each(moment.state["x"], np.arange(6), "now")["loss"]
     _, _, (poll, _) = engine.step(moment)
     np.testing.assert_allclose(poll["loss"], each, rtol=1e-12)
-    np.testing.assert_allclose(poll["compute_s"], 2.0 * engine.budgets.reading(poll["client"]))
+    np.testing.assert_allclose(poll["compute_s"], 2.0 * engine.counter.reading(poll["client"]))
 
 
 def test_rpow_d_hears_the_mean_loss_of_the_local_steps_for_eight_bytes(mixed):

@@ -100,8 +100,8 @@ class Averaging(LeastSquares):
 class Impatient(SGD):
     """Gives nobody a step who has few rows."""
 
-    def budget(self, sizes, seconds_per_step=None, **coordinates):
-        return super().budget(sizes, seconds_per_step, **coordinates) * (sizes > 2)
+    def step_counts(self, sizes, seconds_per_step=None, **coordinates):
+        return super().step_counts(sizes, seconds_per_step, **coordinates) * (sizes > 2)
 
 
 class Uphill(SGD):

@@ -172,8 +172,8 @@ class ClusterFedVARP(memory.Remembering):
         delta = x - local.x
         cluster, values, state = self.members.join(clients, delta, sent)
         values = {"delta": delta, **values}
-        if self._counts_lengths:
-            values["length"] = memory.lengths(clients)
+        if self._counts_steps:
+            values["length"] = memory.relative_steps(clients)
         if self._learns_shares:
             known = 1 - values.get("new", np.zeros(len(cluster)))
             lag = self._weighing.lag(clients)
@@ -184,11 +184,11 @@ class ClusterFedVARP(memory.Remembering):
         """Server function: the mean memory of all clients, less that of the participants."""
         x, y, members = state["x"], state["y"], self.members
         up = {"delta": x.size, "group": 1, **members.up}
-        up |= {"length": 1} if self._counts_lengths else {}
+        up |= {"length": 1} if self._counts_steps else {}
         up |= {"share": 1} if self._learns_shares else {}
         send = {"x": x, **members.send(state)}
         reply = yield Ask("train", send=send, up=up)
-        w = reply.weights * (reply.each["length"] if self._counts_lengths else 1.0)
+        w = reply.weights * (reply.each["length"] if self._counts_steps else 1.0)
         labels, s = reply.groups.labels, memory.scale(self.local, reply.round)
         share = self._share(state, reply)
         share[labels] -= memory.by_group(reply, w * members.known(reply)) / reply.weights.sum()
@@ -225,6 +225,6 @@ class ClusterFedVARP(memory.Remembering):
         return self._weighing.by_size and (self._shares is None or self._weighing.changes)
 
     @cached_property
-    def _counts_lengths(self) -> bool:
+    def _counts_steps(self) -> bool:
         """Whether clients upload how many times their mean number of steps they ran."""
         return memory.drawn(self.local)

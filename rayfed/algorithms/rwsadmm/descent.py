@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rayfed.algorithms.rwsadmm.formulation import Formulation
-from rayfed.algorithms.rwsadmm.room import pull, widths
+from rayfed.algorithms.rwsadmm.tolerance import pull, widths
 from rayfed.core.arrays import Array, Ints, copied
 from rayfed.messages import State, Upload
 
@@ -26,12 +26,12 @@ class LagrangianDescent(Formulation):
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client function: upload how the client's part of the token y (p,) has changed (K, p)."""
         z = copied(clients.state["z"])
-        room = widths(self.epsilon, clients, z)
+        epsilon = widths(self.epsilon, clients, z)
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            return g - pull(x, z[who], y, room[who], self.beta)
+            return g - pull(x, z[who], y, epsilon[who], self.beta)
 
         local = self.steps(clients, slope, self.following(clients, z, y))
-        part = y - pull(local.x, z, y, room, self.beta) / self.beta
+        part = y - pull(local.x, z, y, epsilon, self.beta) / self.beta
         change = {"change": part - clients.state["part"]}
         return self.upload(local, z, y, change, {"part": part})

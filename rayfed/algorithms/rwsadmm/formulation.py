@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rayfed.algorithms.rwsadmm.room import pull, widths
+from rayfed.algorithms.rwsadmm.tolerance import pull, widths
 from rayfed.clients.solvers import SGD, Local
 from rayfed.core.arrays import Array, Ints, inner, to_numpy
 from rayfed.messages import Reply, State, Upload
@@ -67,10 +67,10 @@ class Formulation:
 
     def following(self, clients: Clients, z: Array, y: Array) -> Callable[[Array, Ints], None]:
         """Return what moves the multipliers z (K, p) in place after a step."""
-        room, kappa = widths(self.epsilon, clients, z), self.kappa_of(clients.round)
+        epsilon, kappa = widths(self.epsilon, clients, z), self.kappa_of(clients.round)
 
         def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * (pull(x, z[who], y, room[who], self.beta) - z[who])
+            z[who] += kappa * (pull(x, z[who], y, epsilon[who], self.beta) - z[who])
 
         return follow
 

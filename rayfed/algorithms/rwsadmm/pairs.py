@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayfed.algorithms.rwsadmm.formulation import Formulation
-from rayfed.algorithms.rwsadmm.room import nearest, pull, widths
+from rayfed.algorithms.rwsadmm.tolerance import nearest, pull, widths
 from rayfed.core.arrays import Array, Bools, Ints, copied, like, namespace
 from rayfed.messages import State, Upload
 
@@ -75,57 +75,57 @@ class Pairs(Formulation):
 
     def walk_from(self, clients: Clients, y: Array, here: Array) -> Upload:
         """Client function: local steps of x_j and z_ij around all tokens; y (p,) is that `here`."""
-        room, kappa = widths(self.epsilon, clients, y), self.kappa_of(clients.round)
+        epsilon, kappa = widths(self.epsilon, clients, y), self.kappa_of(clients.round)
         places = Places.visited(clients.state, here, y)
         everyone = np.arange(len(places.at))
 
         def follow(x: Array, who: Ints) -> None:
             place = who, places.at[who]
             z = places.z[place]
-            places.z[place] = z + kappa * (pull(x, z, y, room[who], self.beta) - z)
+            places.z[place] = z + kappa * (pull(x, z, y, epsilon[who], self.beta) - z)
 
-        local = self.steps(clients, self.slope(places, room), follow)
+        local = self.steps(clients, self.slope(places, epsilon), follow)
         z = places.z[everyone, places.at]
-        part = self.part(local.x, z, y, room)
+        part = self.part(local.x, z, y, epsilon)
         change = part - places.part[everyone, places.at]
         places.part[everyone, places.at] = part
         kept = {name: value for name, value in places.state.items() if name != "z"}
         return self.upload(local, places.z, y, {"change": change}, kept)
 
-    def slope(self, places: Places, room: Array) -> Callable[[Array, Array, Ints], Array]:
+    def slope(self, places: Places, epsilon: Array) -> Callable[[Array, Array, Ints], Array]:
         """Return beta (x - the next x) as a function of gradients, models (k, p) and who it is."""
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
             centres = places.y[who] + places.z[who] / self.beta
-            new = nearest(centres, places.taken[who], g / self.beta, room[who])
+            new = nearest(centres, places.taken[who], g / self.beta, epsilon[who])
             return self.beta * (x - new)
 
         return slope
 
-    def part(self, x: Array, z: Array, y: Array, room: Array) -> Array:
+    def part(self, x: Array, z: Array, y: Array, epsilon: Array) -> Array:
         """Return what the token y (p,) is the mean of (K, p)."""
-        part: Array = x - z / self.beta + room * namespace(z).sign(z)
+        part: Array = x - z / self.beta + epsilon * namespace(z).sign(z)
         return part
 
 
 class PairsDescent(Pairs):
     """Local steps that descend the same Lagrangian from where x_j is."""
 
-    def slope(self, places: Places, room: Array) -> Callable[[Array, Array, Ints], Array]:
+    def slope(self, places: Places, epsilon: Array) -> Callable[[Array, Array, Ints], Array]:
         """Return the gradient in x over the number of tokens."""
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
             xp, counts = namespace(x), like(places.taken[who], x)
             pulls = xp.zeros_like(x)
             for s in range(counts.shape[1]):  # in this order, whoever else is in the stack
-                one = pull(x, places.z[who, s], places.y[who, s], room[who], self.beta)
+                one = pull(x, places.z[who, s], places.y[who, s], epsilon[who], self.beta)
                 pulls += xp.where(counts[:, s, None] > 0, one, 0)
             slope: Array = (g - pulls) / xp.sum(counts, axis=1)[:, None]
             return slope
 
         return slope
 
-    def part(self, x: Array, z: Array, y: Array, room: Array) -> Array:
+    def part(self, x: Array, z: Array, y: Array, epsilon: Array) -> Array:
         """Return what the token y (p,) is the mean of (K, p)."""
-        part: Array = y - pull(x, z, y, room, self.beta) / self.beta
+        part: Array = y - pull(x, z, y, epsilon, self.beta) / self.beta
         return part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rayfed.algorithms.rwsadmm.formulation import Formulation
-from rayfed.algorithms.rwsadmm.room import widths
+from rayfed.algorithms.rwsadmm.tolerance import widths
 from rayfed.core.arrays import Array, Ints, copied, namespace
 from rayfed.messages import Reply, Upload
 
@@ -25,18 +25,18 @@ class Printed(Formulation):
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client function: upload x_j - (z_j / beta + epsilon) s (K, p), new and old."""
         x0, z = clients.state["x"], copied(clients.state["z"])
-        room, kappa = widths(self.epsilon, clients, x0), self.kappa_of(clients.round)
+        epsilon, kappa = widths(self.epsilon, clients, x0), self.kappa_of(clients.round)
         xp = namespace(x0)
 
         def part(x: Array, z: Array) -> Array:
-            new: Array = x - (z / self.beta + room) * _side(y - x)
+            new: Array = x - (z / self.beta + epsilon) * _side(y - x)
             return new
 
         def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * self.beta * (xp.abs(y - x) - room[who])
+            z[who] += kappa * self.beta * (xp.abs(y - x) - epsilon[who])
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            at: Array = self.beta * (x - y) - _side(y - x) * (z[who] - room[who] - g)
+            at: Array = self.beta * (x - y) - _side(y - x) * (z[who] - epsilon[who] - g)
             return at
 
         old = part(x0, z)

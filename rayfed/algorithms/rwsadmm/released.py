@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rayfed.algorithms.rwsadmm.formulation import Formulation
-from rayfed.algorithms.rwsadmm.room import widths
+from rayfed.algorithms.rwsadmm.tolerance import widths
 from rayfed.core.arrays import Array, Ints, copied, like, namespace
 from rayfed.messages import Reply, Upload
 
@@ -30,21 +30,21 @@ class Released(Formulation):
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client function: upload x_j (K, p)."""
         x0, z = clients.state["x"], copied(clients.state["z"])
-        room = widths(self.epsilon, clients, x0)
+        epsilon = widths(self.epsilon, clients, x0)
         token, last = copied(namespace(y).broadcast_to(y, x0.shape)), x0 - z / self.beta
         taken = np.zeros(len(x0), dtype=np.int64)
 
         def follow(x: Array, who: Ints) -> None:
             done = (clients.round - 1) * clients.steps[who] + taken[who]
             kappa = like((self.kappa * self.kappa_decay**done)[:, None], x)
-            z[who] += kappa * self.beta * (x - token[who] - room[who])
+            z[who] += kappa * self.beta * (x - token[who] - epsilon[who])
             now = x - z[who] / self.beta
             token[who] += (now - last[who]) / self.users
             last[who] = now
             taken[who] += 1
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            return self.beta * (x - token[who]) + g - z[who] + room[who]
+            return self.beta * (x - token[who]) + g - z[who] + epsilon[who]
 
         local = self.steps(clients, slope, follow)
         return self.upload(local, z, y, {"mean": local.x})

@@ -2,7 +2,7 @@
 
 Z. Parsons, F. Dou, H. Du, Z. Song, J. Lu, "Mobilizing Personalized Federated Learning in
 Infrastructure-Less and Heterogeneous Environments via Random Walk Stochastic ADMM", NeurIPS 2023,
-https://arxiv.org/abs/2304.12534. Without room between the models it is Walkman: X. Mao, K. Yuan,
+https://arxiv.org/abs/2304.12534. With epsilon 0 it is Walkman: X. Mao, K. Yuan,
 Y. Hu, Y. Gu, A. H. Sayed, W. Yin, "Walkman: A Communication-Efficient Random-Walk Algorithm for
 Decentralized Optimization", IEEE Transactions on Signal Processing 68, 2020.
 """
@@ -24,8 +24,8 @@ from rayfed.algorithms.rwsadmm.formulation import Formulation
 from rayfed.algorithms.rwsadmm.pairs import Pairs, PairsDescent, Places
 from rayfed.algorithms.rwsadmm.printed import Printed
 from rayfed.algorithms.rwsadmm.released import Released
-from rayfed.algorithms.rwsadmm.room import widths
 from rayfed.algorithms.rwsadmm.theory import Lagrangian, Penalty
+from rayfed.algorithms.rwsadmm.tolerance import widths
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Ints, copied, namespace
 from rayfed.core.columns import Column
@@ -48,7 +48,7 @@ SOUND = ("sound", "descent")
 
 @dataclass(frozen=True, kw_only=True)
 class RWSADMM(Algorithm):
-    """ADMM of a walking server, with room for personal models (Parsons et al. 2023).
+    """ADMM of a walking server, whose models may differ by epsilon (Parsons et al. 2023).
 
     The server carries the token y (p,); client j keeps its model x_j (p,) and the multiplier z_j
     (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. The participants
@@ -61,23 +61,23 @@ class RWSADMM(Algorithm):
     S the soft threshold at beta epsilon, and upload how x_j - z_j / beta + epsilon sgn(z_j) has
     changed; y moves by the sum of the changes over the number of clients. The x-step is the
     minimiser of the linearised g x + beta/2 dist(y - x + z_j / beta, [-epsilon, epsilon])^2. This
-    sub-problem is flat within the room, so the sign of a stochastic gradient throws x_j from one
+    sub-problem is flat within epsilon, so the sign of a stochastic gradient throws x_j from one
     edge to the other. "descent" descends the augmented Lagrangian from the current x_j,
 
         x_j <- x_j - (g - S(z_j + beta (y - x_j))) / beta,
 
     so that local steps add up, and y is the mean of the y - S(z_j + beta (y - x_j)) / beta, the
-    points nearest to y that leave room for the x_j: the minimiser of squares that lie above the
-    Lagrangian and touch it at y. Without room both are Walkman.
+    points nearest to y within epsilon of the x_j: the minimiser of squares that lie above the
+    Lagrangian and touch it at y. With epsilon 0 both are Walkman.
 
     With a token for each neighbourhood, client i keeps the y_i of its own, and there is a
     multiplier z_ij for each neighbourhood i that client j is in. x_j minimises the linearised g x
-    plus the terms beta/2 dist(y_i - x + z_ij / beta, [-epsilon, epsilon])^2 of all of them: without
-    room that is mean_i (y_i + z_ij / beta) - g / (beta times their number). "descent" goes down the
-    same sum. When the server is at i, the z_ij move as above. y_i stays the mean, over all of the
-    neighbourhood, of what they last told it, which is x_j - z_ij / beta + epsilon sgn(z_ij) as
-    above; the participants then hear of the new y_i. Where the graph is connected and there is no
-    room, x_j and y_i are all the same in a stationary point, and sum_i z_ij is the gradient of F_j.
+    plus the terms beta/2 dist(y_i - x + z_ij / beta, [-epsilon, epsilon])^2 of all of them: with
+    epsilon 0 that is mean_i (y_i + z_ij / beta) - g / (beta times their number). "descent" goes
+    down the same sum. When the server is at i, the z_ij move as above. y_i stays the mean, over all
+    of the neighbourhood, of what they last told it, which is x_j - z_ij / beta + epsilon sgn(z_ij)
+    as above; the participants then hear of the new y_i. Where the graph is connected and epsilon
+    is 0, x_j and y_i are all the same in a stationary point, and sum_i z_ij is the gradient of F_j.
 
     Parameters
     ----------
@@ -306,14 +306,14 @@ class Sound(Formulation):
     def walk(self, clients: Clients, y: Array) -> Upload:
         """Client function: upload how x_j - z_j / beta + epsilon sgn(z_j) (K, p) has changed."""
         z = copied(clients.state["z"])
-        xp, room = namespace(z), widths(self.epsilon, clients, z)
+        xp, epsilon = namespace(z), widths(self.epsilon, clients, z)
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
-            descent: Array = g - z[who] + self.beta * (x - y + room[who] * xp.sign(g))
+            descent: Array = g - z[who] + self.beta * (x - y + epsilon[who] * xp.sign(g))
             return descent
 
         def part(x: Array, z: Array) -> Array:
-            held: Array = x - z / self.beta + room * xp.sign(z)
+            held: Array = x - z / self.beta + epsilon * xp.sign(z)
             return held
 
         old = part(clients.state["x"], z)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from rayfed.algorithms.rwsadmm.room import pull, widths
+from rayfed.algorithms.rwsadmm.tolerance import pull, widths
 from rayfed.clients.curvature import curvature, smoothness
 from rayfed.core.arrays import Array, inner, to_numpy
 from rayfed.core.columns import Column, names

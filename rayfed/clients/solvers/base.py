@@ -9,9 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from rayfed.clients.lengths import Length, State
 from rayfed.clients.sampling import Minibatch
-from rayfed.clients.solvers.budget import LENGTHS
+from rayfed.clients.step_counts import STEP_SETTINGS, State, StepCount
 from rayfed.core.arrays import Array, Floats, Ints, namespace
 from rayfed.core.rng import Draw
 from rayfed.problems.base import Batch, Oracle, Problem
@@ -95,11 +94,11 @@ class Solver:
     name: ClassVar[str]
 
     @property
-    def length(self) -> Length | None:
+    def varying(self) -> StepCount | None:
         """How many steps or passes, if that changes over rounds; None if it is fixed."""
         return None
 
-    def budget(
+    def step_counts(
         self,
         sizes: Ints,
         seconds_per_step: Floats | None = None,
@@ -124,7 +123,7 @@ class Solver:
             Coordinates of the draw, where the number is drawn; `draw` is the round, in all of
             which a client's number stays the same.
         state : mapping of str to array, optional
-            What `length` keeps from round to round; as before the first round if None.
+            What `varying` keeps from round to round; as before the first round if None.
         """
         raise NotImplementedError
 
@@ -137,7 +136,7 @@ class Solver:
         """Whether local steps depend on the number of the round."""
         return False
 
-    def mean_budget(self, sizes: Ints) -> Floats | None:
+    def mean_steps(self, sizes: Ints) -> Floats | None:
         """Return the mean number of local steps (K,) of clients that draw their number anew.
 
         Returns
@@ -193,8 +192,8 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     {'lr': 0.1, 'steps': 5}
     """
     kept = dict(settings)
-    if any(name in changes for name in LENGTHS):
-        kept = {name: value for name, value in kept.items() if name not in LENGTHS}
+    if any(name in changes for name in STEP_SETTINGS):
+        kept = {name: value for name, value in kept.items() if name not in STEP_SETTINGS}
     return kept | dict(changes)
 
 

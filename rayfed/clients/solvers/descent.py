@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.clients.lengths import Length, State
 from rayfed.clients.sampling import How, Minibatch
 from rayfed.clients.schedules import Schedule
 from rayfed.clients.solvers.base import (
@@ -21,7 +20,7 @@ from rayfed.clients.solvers.base import (
     StepOracle,
     says_last,
 )
-from rayfed.clients.solvers.budget import LENGTHS, in_passes, in_seconds
+from rayfed.clients.step_counts import STEP_SETTINGS, State, StepCount, in_passes, in_seconds
 from rayfed.core.arrays import Array, Floats, Ints, copied, inner, namespace, to_numpy
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw
@@ -31,7 +30,7 @@ _STEPS = 10  # where nothing says how long
 STEPPING = ("run", "direction", "_gradient")  # what says how a step is computed
 
 
-def _lengths(g: Array) -> Array:
+def _norms(g: Array) -> Array:
     """Return the Euclidean norms (k,) of vectors (k, p)."""
     norms: Array = namespace(g).sqrt(inner(g, g))
     return norms
@@ -74,8 +73,8 @@ class Descent(Solver):
 
     Such a solver takes its steps in any coordinates, and `run` may be given coefficients."""
 
-    steps: Annotated[int, Ge(1)] | Length | None = None
-    epochs: Annotated[float, Gt(0)] | Length | None = None
+    steps: Annotated[int, Ge(1)] | StepCount | None = None
+    epochs: Annotated[float, Gt(0)] | StepCount | None = None
     time_s: Annotated[float, Gt(0)] | None = None
     batch: Annotated[int, Ge(1)] | Literal["full"] = 32
     lr: Annotated[float, Gt(0)] | Schedule = 0.1
@@ -86,15 +85,15 @@ class Descent(Solver):
     sampling: How = "replacement"
 
     def __post_init__(self) -> None:
-        given = [name for name in LENGTHS if getattr(self, name) is not None]
+        given = [name for name in STEP_SETTINGS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ScenarioError("local", f"found {' and '.join(given)}; give one of them")
 
     @property
-    def length(self) -> Length | None:
+    def varying(self) -> StepCount | None:
         """How many steps or passes, if that changes over rounds; None if it is fixed."""
         given = self.steps or self.epochs
-        return given if isinstance(given, Length) else None
+        return given if isinstance(given, StepCount) else None
 
     def rate(self, round: int) -> float:
         """Return the learning rate lr_t of a round, counted from 1."""
@@ -131,7 +130,7 @@ class Descent(Solver):
         """
         raise NotImplementedError
 
-    def budget(
+    def step_counts(
         self,
         sizes: Ints,
         seconds_per_step: Floats | None = None,
@@ -141,7 +140,7 @@ class Descent(Solver):
         draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
-        """Return how many local steps each client gets (K,); see `Solver.budget`.
+        """Return how many local steps each client gets (K,); see `Solver.step_counts`.
 
         Raises
         ------
@@ -152,7 +151,7 @@ class Descent(Solver):
             return in_seconds(self.time_s, seconds_per_step)
         given = self.steps or self.epochs or _STEPS
         length: Ints | Floats
-        if isinstance(given, Length):
+        if isinstance(given, StepCount):
             who = np.arange(len(sizes)) if ids is None else ids
             length = given.draw(who, seed=seed, draw=draw, state=state)
         else:
@@ -161,9 +160,9 @@ class Descent(Solver):
             return in_passes(length, sizes, None if self.batch == "full" else self.batch)
         return length.astype(np.int64)
 
-    def mean_budget(self, sizes: Ints) -> Floats | None:
+    def mean_steps(self, sizes: Ints) -> Floats | None:
         """Return the mean number of local steps (K,), None where nothing is drawn."""
-        mean = None if self.length is None else self.length.mean()
+        mean = None if self.varying is None else self.varying.mean()
         if mean is None:
             return None
         once = np.ones(len(sizes), dtype=np.int64)
@@ -185,13 +184,13 @@ class Descent(Solver):
         round: int,
         correction: Array | None = None,
         after_step: AfterStep | None = None,
-        lengths: Callable[[Array], Array] = _lengths,
+        norms: Callable[[Array], Array] = _norms,
     ) -> Local:
         """Take the local steps; see `Solver.run`.
 
         Parameters
         ----------
-        lengths : callable
+        norms : callable
             Norms (k,) of gradients (k, p): those of coefficients are not Euclidean, see `linear`.
         """
         xp = namespace(x)
@@ -208,7 +207,7 @@ class Descent(Solver):
                 if loss is None:
                     loss, g = oracle(now)
                     added = None if correction is None else correction[:k, ...]
-                    g = self._gradient(g, now, added, lengths)
+                    g = self._gradient(g, now, added, norms)
                     pull = self.mu * (now - x0[:k, ...]) if self.mu else None
                     _move(now, self.direction(g, pull, [rows[:k, ...] for rows in kept], step), lr)
                 total[:k] += loss
@@ -221,11 +220,11 @@ class Descent(Solver):
         g: Array,
         x: Array,
         correction: Array | None,
-        lengths: Callable[[Array], Array],
+        norms: Callable[[Array], Array],
     ) -> Array:
         """Return the gradient (k, p), clipped, corrected and decayed, in place."""
         if self.clip_norm is not None:
-            longest = namespace(g).maximum(lengths(g), self.clip_norm)
+            longest = namespace(g).maximum(norms(g), self.clip_norm)
             g *= (self.clip_norm / longest)[:, None]
         if correction is not None:
             g += correction

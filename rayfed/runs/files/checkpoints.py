@@ -247,7 +247,7 @@ def _sound(folder: Path, parts: Any, compacted: Any) -> Mapping[str, Entry]:
 def _arrays(moment: RunState) -> dict[str, Array]:
     arrays = {f"state.{k}": v for k, v in moment.state.items()}
     arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
-    arrays |= {f"lengths.{k}": v for k, v in moment.lengths.items()}
+    arrays |= {f"lengths.{k}": v for k, v in moment.step_state.items()}
     # the newest iterate is the model itself, which is not written twice
     arrays |= {f"window.{k}": v for k, v in enumerate(moment.window) if v is not moment.state["x"]}
     arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
@@ -271,7 +271,7 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
         time_s=manifest["time_s"],
         state=state,
         selection=_with_prefix(server, "selection."),
-        lengths=_with_prefix(server, "lengths."),
+        step_state=_with_prefix(server, "lengths."),
         window=tuple(window.get(str(k), state["x"]) for k in range(iterates)),
         last=LastEvaluation(**manifest["last"]),
         personal=_with_prefix(server, "own."),

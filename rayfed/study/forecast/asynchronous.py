@@ -99,5 +99,7 @@ def _misfits(index: int, run: Run) -> Iterator[tuple[str, str]]:
     if run.federation.population.by_round:
         text = "goes by rounds; give it a period_s"
         yield "clients.availability", f"'{run.federation.population.availability.name}' {text}"
-    if any(solver.length is not None and solver.length.listens for solver in run.training.solvers):
+    if any(
+        solver.varying is not None and solver.varying.listens for solver in run.training.solvers
+    ):
         yield f"algorithms.{index}.local", "the number of local steps follows the losses"

@@ -8,9 +8,9 @@ import numpy as np
 
 from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import MOST_BREAKS
 from rayfed.engine.run import Run
+from rayfed.engine.step_counter import StepCounter
 from rayfed.population import Population
 
 MOST_LOOKS = 10**6
@@ -54,9 +54,9 @@ def check_breaks(run: Run) -> None:
     if run.participation.interrupted != "resume" or run.training.algorithm.centralised:
         return
     population, ids = run.federation.population, run.measuring.evaluated[:_CLIENTS]
-    pace = population.mean_seconds_per_step(ids, Budgets.of(run).rows(ids))
+    pace = population.mean_seconds_per_step(ids, StepCounter.of(run).rows(ids))
     sizes = run.federation.views.training.shards.sizes(ids)
-    work_s = float(np.min(run.training.solvers[0].budget(sizes, pace) * pace))
+    work_s = float(np.min(run.training.solvers[0].step_counts(sizes, pace) * pace))
     stay_s = _stay_s(population, ids)
     if work_s > MOST_BREAKS * stay_s:
         text = f"found resume; clients stay {stay_s:.3g} s and work {work_s:.3g} s"

@@ -9,8 +9,8 @@ import numpy as np
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.run import Run
+from rayfed.engine.step_counter import StepCounter
 
 MOST_STEPS = 10**8
 """Local steps of a client in a round; the fastest kernel takes a quarter of an hour for them."""
@@ -31,7 +31,7 @@ def check_work(run: Run) -> None:
     """
     algorithm, population = run.training.algorithm, run.federation.population
     ids = np.arange(1) if algorithm.centralised else run.measuring.evaluated
-    rows = Budgets.of(run).rows(ids)
+    rows = StepCounter.of(run).rows(ids)
     pace = population.mean_seconds_per_step(ids, rows)
     quick = population.quick_seconds_per_step(ids, _RARE, rows)
     sizes = run.federation.views.training.shards.sizes(ids)
@@ -75,7 +75,7 @@ def check_steps(
         cannot be computed.
     """
     with np.errstate(over="ignore"):
-        steps = solver.budget(sizes, pace)
+        steps = solver.step_counts(sizes, pace)
     most = int(np.max(steps, initial=0))
     if most > MOST_STEPS:
         given = [key for key in ("steps", "epochs", "time_s") if getattr(solver, key, None)]

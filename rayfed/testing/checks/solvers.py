@@ -26,11 +26,11 @@ def check_budget(cls: type[Solver], folder: Path) -> None:
     """Check that everybody gets a whole number of steps, at least 1, whoever else is asked."""
     for solver in examples(cls, folder):
         ids = np.arange(len(SIZES))
-        steps = solver.budget(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
+        steps = solver.step_counts(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
         require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")
         require(steps >= 1, f"{solver}: somebody gets {steps.min()} steps")
         alone = [
-            solver.budget(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, draw=3)[0]
+            solver.step_counts(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, draw=3)[0]
             for k in range(7)
         ]
         require_equal(np.array(alone), steps, f"{solver}: neighbours change the steps")
@@ -74,7 +74,7 @@ def check_descent(cls: type[Solver], folder: Path) -> None:
 def check_wide(cls: type[Solver], folder: Path) -> None:
     """Check that wide linear models end where steps on all their columns end.
 
-    Some solvers may work in the span of the rows of linear models there; asked to show the model
+    Some solvers may work by the Gram matrix of linear models there; asked to show the model
     after every step, none does.
     """
     for solver in examples(cls, folder):
@@ -88,7 +88,7 @@ def check_wide(cls: type[Solver], folder: Path) -> None:
 
 
 def _wide(solver: Solver) -> Clients:
-    """Return clients of 6 rows with models of 610 numbers: more than `span.FEWEST_NUMBERS`."""
+    """Return clients of 6 rows with models of 610 numbers: more than `gram.FEWEST_NUMBERS`."""
     rng = np.random.default_rng(8)
     n = 6 * len(_STEPS)
     X, y = rng.standard_normal((n, 60)), rng.integers(0, 10, n)

@@ -1,4 +1,4 @@
-"""RWSADMM: its x-step by brute force, what it becomes without room, and what room brings."""
+"""RWSADMM: its x-step by brute force, at tolerance 0, and what a tolerance brings."""
 
 import json
 
@@ -10,7 +10,7 @@ from scipy.optimize import brentq, minimize_scalar
 import rayfed
 from rayfed import api
 from rayfed.algorithms.rwsadmm import RWSADMM, theory
-from rayfed.algorithms.rwsadmm.room import nearest
+from rayfed.algorithms.rwsadmm.tolerance import nearest
 from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.testing import answer, points, reply

@@ -67,7 +67,7 @@ def clients(shards, solver, problem=None, ids=None, steps=None, round=1):
         solver=solver,
         ids=ids,
         sizes=sizes,
-        steps=solver.budget(sizes) if steps is None else np.asarray(steps),
+        steps=solver.step_counts(sizes) if steps is None else np.asarray(steps),
         seed=4,
         round=round,
         ask=0,
@@ -225,7 +225,7 @@ def test_a_shuffled_batch_of_all_rows_is_the_full_batch():
 )
 def test_budgets(settings, expected):
     speed = np.array([0.1, 0.2, 4.0])
-    steps = SGD(**settings).budget(np.array([7, 21, 300]), speed)
+    steps = SGD(**settings).step_counts(np.array([7, 21, 300]), speed)
     assert steps.dtype == np.int64
     assert steps.tolist() == expected
 
@@ -234,9 +234,9 @@ def test_impossible_budgets_are_one_clear_line():
     with pytest.raises(ScenarioError, match=r"^local: found steps and epochs; give one"):
         SGD(steps=1, epochs=1)
     with pytest.raises(ScenarioError, match=r"^local.time_s: no seconds per step are known"):
-        SGD(time_s=1.0).budget(np.array([3]))
+        SGD(time_s=1.0).step_counts(np.array([3]))
     with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time"):
-        SGD(time_s=1.0).budget(np.array([3, 3]), np.array([0.5, 0.0]))
+        SGD(time_s=1.0).step_counts(np.array([3, 3]), np.array([0.5, 0.0]))
 
 
 def test_another_way_to_say_how_long_replaces_the_first():

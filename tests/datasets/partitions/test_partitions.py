@@ -141,8 +141,8 @@ def test_fednova_s_partition_of_fashion_mnist(real):
     found = split(data, FEDNOVA, 16, seed=7, test=0.0)
     sizes = found.train.sizes(np.arange(16))
     assert sizes.tolist() == FEDNOVA_SIZES
-    twice = SGD(epochs=2, batch=32).budget(sizes)
-    drawn = [SGD(epochs=e, batch=32).budget(sizes) for e in (2, 5)]
+    twice = SGD(epochs=2, batch=32).step_counts(sizes)
+    drawn = [SGD(epochs=e, batch=32).step_counts(sizes) for e in (2, 5)]
     assert (twice.min(), twice.max()) == (16, 408)
     assert (drawn[0].min(), drawn[1].max()) == (16, 1020)
 

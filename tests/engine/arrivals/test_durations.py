@@ -47,7 +47,7 @@ def test_work_drawn_ahead_is_work_drawn_alone(loss, crash):
         found, broken = ahead.of(who, which)
         clock = exchange.clock
         pace = clock.pace(who, which)
-        steps = exchange.budgets.steps(who, pace, which, exchange.budgets.init())
+        steps = exchange.counter.steps(who, pace, which, exchange.counter.init())
         wanted = clock.duration(ask, ahead.traffic, who, pace, steps)
         wanted, lost = clock.mishaps(who, wanted, which)
         for name in ("steps", "down_s", "compute_s", "up_s"):

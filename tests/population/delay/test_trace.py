@@ -7,8 +7,8 @@ from scipy import stats
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.budgets import Budgets
 from rayfed.engine.clock import Clock
+from rayfed.engine.step_counter import StepCounter
 from rayfed.population import Connection, Group, Population
 from rayfed.population.delay import Constant, Trace
 
@@ -61,7 +61,7 @@ def test_a_step_takes_the_seconds_of_its_batch_or_of_all_rows(file, mixed):
         ],
     }
     (run,) = api.prepare(api.read(mixed(clients=clients))).runs
-    clock, ids = Clock.of(run, Budgets.of(run)), np.arange(6)
+    clock, ids = Clock.of(run, StepCounter.of(run)), np.arange(6)
     device = run.federation.population.seconds_per_step(ids, 1, 0)  # of one sample
     rows = run.federation.views.training.shards.sizes(ids)
     expected = device * np.array([rows[0], rows[1], 1, 4, 4, 4])  # the batch of the algorithm is 4

@@ -7,8 +7,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from rayfed import api
-from rayfed.clients.lengths import UniformSteps
 from rayfed.clients.solvers import SGD
+from rayfed.clients.step_counts import UniformSteps
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study, apply_overrides
@@ -130,8 +130,8 @@ class TestSteps:
         check_steps(SGD(epochs=1e5, batch=1), self.SIZES, np.ones(2))
 
     def test_no_number_overflows(self):
-        assert SGD(epochs=1e300, batch=1).budget(self.SIZES).min() > 2**60
-        assert SGD(time_s=1.0).budget(self.SIZES, np.full(2, 1e-300)).min() > 2**60
+        assert SGD(epochs=1e300, batch=1).step_counts(self.SIZES).min() > 2**60
+        assert SGD(time_s=1.0).step_counts(self.SIZES, np.full(2, 1e-300)).min() > 2**60
 
     @pytest.mark.parametrize(
         ("local", "delay"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rayfed.clients.lengths import Length
+from rayfed.clients.step_counts import StepCount
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 from rayfed.testing.examples import COUNT, examples
 
@@ -14,7 +14,7 @@ IDS = np.arange(COUNT)
 _DEVIATIONS = 5.0
 
 
-def check_numbers(cls: type[Length], folder: Path) -> None:
+def check_numbers(cls: type[StepCount], folder: Path) -> None:
     """Check that every client gets a whole number of at least 1."""
     for length in examples(cls, folder):
         for round in (1, 2, 50):
@@ -25,7 +25,7 @@ def check_numbers(cls: type[Length], folder: Path) -> None:
             require(drawn >= 1, f"{text}: somebody works for {drawn.min()}")
 
 
-def check_pure(cls: type[Length], folder: Path) -> None:
+def check_pure(cls: type[StepCount], folder: Path) -> None:
     """Check that a number depends on seed, client, round and state, not on neighbours or order."""
     for length in examples(cls, folder):
         state = length.init()
@@ -37,7 +37,7 @@ def check_pure(cls: type[Length], folder: Path) -> None:
             require_equal(some, before[[7, 2]], f"{length}: neighbours matter")
 
 
-def check_mean(cls: type[Length], folder: Path) -> None:
+def check_mean(cls: type[StepCount], folder: Path) -> None:
     """Check that the stated mean is that of many draws."""
     for length in examples(cls, folder):
         mean = length.mean()
@@ -51,7 +51,7 @@ def check_mean(cls: type[Length], folder: Path) -> None:
         )
 
 
-def check_learning(cls: type[Length], folder: Path) -> None:
+def check_learning(cls: type[StepCount], folder: Path) -> None:
     """Check that learning returns a new state of the same form and leaves the old one as it was."""
     for length in examples(cls, folder):
         state = length.init()

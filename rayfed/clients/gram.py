@@ -1,4 +1,4 @@
-"""Local steps of linear models in the span of the rows that they read.
+"""Local steps of linear models by the Gram matrix of the rows that they read.
 
 The scores of a linear model are ``z = A w_c`` for its rows A (n, d) and the part w_c of the model
 that belongs to class c. A step of gradient descent adds combinations of rows to the model, and
@@ -38,7 +38,7 @@ _UPDATE = 20  # a number of the model, in the passes of a step over it
 def fewest_steps(
     rows: int, batch: int, features: int, outputs: int, products: int = 1
 ) -> int | None:
-    """Return from how many local steps on the span is clearly cheaper; None if it never is.
+    """Return from how many local steps on that is clearly cheaper; None if it never is.
 
     The Gram matrix counts, as if it were not known from an earlier round.
 
@@ -71,7 +71,7 @@ def fewest_steps(
 def fewest(
     solver: Solver, problem: Problem, shards: Shards, client: np.int64, p: int
 ) -> int | None:
-    """Return from how many local steps on a client works in the span of its rows.
+    """Return from how many local steps on a client works by its Gram matrix.
 
     None if it never does.
 
@@ -94,7 +94,7 @@ def fewest(
 
 
 def block(shards: Shards, client: np.int64, p: int) -> int:
-    """Return how many clients like this one to stack that work in the span of their rows.
+    """Return how many clients like this one to stack that work by their Gram matrices.
 
     Coefficients and scores stay in the cache, and models and rows do not take much memory.
     """
@@ -113,7 +113,7 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     """Return whether the steps of a solver stay in the span of a problem's rows.
 
     A subclass that overrides how steps or objectives are computed is not covered by what its base
-    class says of itself. An l2 term that spares the intercepts leaves the span.
+    class says of itself. An l2 term that spares the intercepts leaves the span of the rows.
     """
     every = problem.regularise_intercept or not problem.intercept
     stepped: type = type(solver)
@@ -130,7 +130,7 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     )
 
 
-class Span:
+class GramSteps:
     """The models ``x = x0 + sum_j a_j v_j + (A' u_1, ..., A' u_c)`` of K clients.
 
     A model is the row ``(u_1, ..., u_c, a_1, ...)`` of its coefficients. The anchors v_j are the
@@ -200,7 +200,7 @@ class Span:
         for w in weights:
             yield len(w), partial(self._value_and_gradient, w=w)
 
-    def lengths(self, u: Array) -> Array:
+    def norms(self, u: Array) -> Array:
         """Return the Euclidean norms (k,) of the vectors with these coefficients, from 0."""
         return np.sqrt(np.maximum(self._squares(u, self._scores(u)), 0))
 

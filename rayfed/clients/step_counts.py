@@ -1,4 +1,4 @@
-"""Numbers of local steps, or of passes over the rows, that change over rounds."""
+"""Numbers of local steps: from seconds or passes over the rows, and those that change."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.core.arrays import Ints
+from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key
 
 State: TypeAlias = Mapping[str, npt.NDArray[Any]]
+_MOST = 2.0**62  # what int64 holds, though nobody waits for so many steps
+STEP_SETTINGS = ("steps", "epochs", "time_s")
+_SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
 
 
 @dataclass(frozen=True, kw_only=True)
-class Length:
-    """Base of all lengths: a whole number for every client and round.
+class StepCount:
+    """Base of numbers of local steps that change: a whole number for every client and round.
 
     Attributes
     ----------
@@ -70,7 +73,7 @@ class Length:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformSteps(Length):
+class UniformSteps(StepCount):
     """A number that every client draws anew in every round, uniformly.
 
     Parameters
@@ -111,7 +114,7 @@ class UniformSteps(Length):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaComm(Length):
+class AdaComm(StepCount):
     """Fewer and fewer local steps as the loss falls (AdaComm, Wang and Joshi 2019).
 
     Many local steps between exchanges are fast at first, and few end on a lower floor. After every
@@ -197,3 +200,37 @@ class AdaComm(Length):
             "first": np.asarray(first),
             "intervals": np.asarray(over, dtype=np.int64),
         }
+
+
+def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:
+    """Return how many steps (K,) fit in so many virtual seconds, at least 1.
+
+    Raises
+    ------
+    ScenarioError
+        If no speed is known, or a step takes no time.
+    """
+    if seconds_per_step is None:
+        raise ScenarioError("local.time_s", "no seconds per step are known; give steps")
+    if not np.all(seconds_per_step > 0):
+        raise ScenarioError("local.time_s", "a step takes no time; give steps or a delay")
+    return _at_least_one(np.floor(seconds / seconds_per_step + _SLACK))
+
+
+def in_passes(passes: Ints | Floats, sizes: Ints, batch: int | None) -> Ints:
+    """Return how many steps (K,) so many passes over the rows take, at least 1.
+
+    Parameters
+    ----------
+    passes : (K,) array
+    sizes : (K,) array of int
+        Rows n_i.
+    batch : int or None
+        Rows of a minibatch; all if None.
+    """
+    per_pass = np.ones_like(sizes) if batch is None else -(-sizes // batch)
+    return _at_least_one(np.ceil(passes * per_pass - _SLACK))
+
+
+def _at_least_one(steps: Floats) -> Ints:
+    return np.asarray(np.clip(steps, 1, _MOST), dtype=np.int64)

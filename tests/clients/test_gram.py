@@ -1,4 +1,4 @@
-"""Which clients work in the span of their rows, and what that needs."""
+"""Which clients work by their Gram matrix, and what that needs."""
 
 from dataclasses import replace
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.clients import Clients, span
+from rayfed.clients import Clients, gram
+from rayfed.clients.gram import covers, fewest_steps
 from rayfed.clients.grams import Grams
 from rayfed.clients.solvers import SGD
 from rayfed.clients.solvers.adam import Adam
-from rayfed.clients.span import covers, fewest_steps
 from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.logistic import LogisticRegression
@@ -45,7 +45,7 @@ class Hinge(LogisticRegression):
         return np.maximum(margin, 0), np.where(margin > 0, 1.0 - 2 * y, 0.0)
 
 
-def test_long_steps_on_few_rows_are_taken_in_the_span():
+def test_long_steps_on_few_rows_are_taken_by_the_gram_matrix():
     # b d c: a step reads 32 rows of 784 for 10 classes, or 60 x 60 inner products
     assert fewest_steps(60, 32, 784, 10) <= 10
     assert fewest_steps(60, 60, 784, 10) < fewest_steps(60, 32, 784, 10)
@@ -69,13 +69,13 @@ def test_solvers_and_problems_that_change_what_is_computed_are_not_covered():
 
 def count_kinds(monkeypatch):
     """Return a set that comes to hold the ways of taking local steps that are used from now on."""
-    kinds, run, make = set(), Clients._oracles, Clients._solve_in_span
+    kinds, run, make = set(), Clients._oracles, Clients._solve_by_gram
 
     def noted(kind, call):
         return lambda *given: kinds.add(kind) or call(*given)
 
     monkeypatch.setattr(Clients, "_oracles", noted("direct", run))
-    monkeypatch.setattr(Clients, "_solve_in_span", noted("span", make))
+    monkeypatch.setattr(Clients, "_solve_by_gram", noted("gram", make))
     return kinds
 
 
@@ -89,10 +89,10 @@ def clients(steps, **settings):
 
 def test_each_clients_own_steps_decide(monkeypatch):
     some = clients(np.array([2, 90, 3, 90, 90]))
-    monkeypatch.setattr(span, "fewest_steps", lambda *sizes: 4)
+    monkeypatch.setattr(gram, "fewest_steps", lambda *sizes: 4)
     x = RNG.standard_normal((5, some.p))
     local, kinds = some.solve(x), count_kinds(monkeypatch)
-    for k, kind in enumerate(["direct", "span", "direct", "span", "span"]):
+    for k, kind in enumerate(["direct", "gram", "direct", "gram", "gram"]):
         kinds.clear()
         np.testing.assert_array_equal(some.only(k).solve(x[k]).x[0], local.x[k])
         assert kinds == {kind}
@@ -101,7 +101,7 @@ def test_each_clients_own_steps_decide(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("classes", [2, 30])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_client_in_its_span_has_the_same_bits_in_every_stack(rows, classes, dtype, monkeypatch):
+def test_a_client_has_the_same_bits_in_every_stack(rows, classes, dtype, monkeypatch):
     rng = np.random.default_rng(1)
     table = Table(rng.standard_normal((5 * rows, 60)), rng.integers(0, classes, 5 * rows), classes)
     table = replace(table, client=np.repeat(np.arange(5), rows))
@@ -110,11 +110,11 @@ def test_a_client_in_its_span_has_the_same_bits_in_every_stack(rows, classes, dt
     steps = np.array([7, 9, 7, 8, 7])  # the last steps are of one client alone
     some = clients_of(table, problem, solver=solver, steps=steps, dtype=dtype)
     x = rng.standard_normal((5, some.p))
-    monkeypatch.setattr(span, "FEWEST_NUMBERS", 1)
-    monkeypatch.setattr(span, "fewest_steps", lambda *sizes: 1)
+    monkeypatch.setattr(gram, "FEWEST_NUMBERS", 1)
+    monkeypatch.setattr(gram, "fewest_steps", lambda *sizes: 1)
     kinds = count_kinds(monkeypatch)
     together = some.solve(x)
-    assert kinds == {"span"}
+    assert kinds == {"gram"}
     for which in ([0], [1], [2, 3], [4, 1, 0]):
         few = some.chosen(np.array(which)).solve(x[which])
         np.testing.assert_array_equal(few.x, together.x[which])
@@ -179,6 +179,6 @@ def test_stacks_do_not_change_the_bytes_of_a_run(name, tmp_path, monkeypatch, as
         runs = [replace(run, block=block) for run in plan.runs]
         out = SerialStudy(tmp_path / str(block)).execute(runs, plan.tables, False, print)
         assert set(out.values()) == {"finished"}
-    assert kinds == {"span"}
+    assert kinds == {"gram"}
     assert_same(tmp_path / "1", tmp_path / "3")
     assert_same(tmp_path / "1", tmp_path / "100")

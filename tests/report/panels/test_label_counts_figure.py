@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.held import labels, title
+from rayfed.report.panels.label_counts import labels, title
 from rayfed.report.panels.timeline import with_labels
 from rayfed.report.read.results import Results
 

@@ -17,8 +17,8 @@ from rayfed.population import Population
 State = Mapping[str, Array]
 
 
-class Budgets:
-    """Counts local steps, and what lengths that change over rounds learn from their losses.
+class StepCounter:
+    """Counts local steps, and what numbers that change over rounds learn from their losses.
 
     Parameters
     ----------
@@ -34,29 +34,29 @@ class Budgets:
     Attributes
     ----------
     listens : bool
-        Whether a length learns from the losses of local steps.
+        Whether a rule learns from the losses of local steps.
     """
 
     def __init__(
         self, solvers: Sequence[Solver], population: Population, shards: Shards, seed: int
     ) -> None:
         self.solvers, self.population, self.shards, self.seed = solvers, population, shards, seed
-        self.lengths = [solver.length for solver in solvers]
-        self.listens = any(length is not None and length.listens for length in self.lengths)
+        self.rules = [solver.varying for solver in solvers]
+        self.listens = any(rule is not None and rule.listens for rule in self.rules)
         batches = [solver.batch if isinstance(solver, Descent) else "full" for solver in solvers]
         self.full = np.array([batch == "full" for batch in batches])
         self.batch = np.array([1 if batch == "full" else batch for batch in batches])
 
     @classmethod
-    def of(cls, run: Run) -> Budgets:
-        """Return the budgets of a run."""
+    def of(cls, run: Run) -> StepCounter:
+        """Return the counter of a run."""
         federation = run.federation
         shards = federation.views.training.shards
         return cls(run.training.solvers, federation.population, shards, run.seed)
 
     def init(self) -> State:
-        """Return the state of the lengths of all solvers before the first round."""
-        states = {k: length.init() for k, length in enumerate(self.lengths) if length is not None}
+        """Return the state of the numbers of all solvers before the first round."""
+        states = {k: rule.init() for k, rule in enumerate(self.rules) if rule is not None}
         return {f"{k}.{name}": v for k, state in states.items() for name, v in state.items()}
 
     def steps(self, ids: Ints, pace: Floats, draw: Draw, state: State) -> Ints:
@@ -74,7 +74,7 @@ class Budgets:
         """
         sizes = self.shards.sizes(ids)
         by_solver = [
-            solver.budget(sizes, pace, ids=ids, seed=self.seed, draw=draw, state=_of(state, k))
+            solver.step_counts(sizes, pace, ids=ids, seed=self.seed, draw=draw, state=_of(state, k))
             for k, solver in enumerate(self.solvers)
         ]
         if len(by_solver) == 1:
@@ -101,17 +101,17 @@ class Budgets:
         """Return the state after local steps of a round, whose losses are in the reply."""
         learnt = dict(state)
         groups = self.population.group_of(reply.ids)
-        for k, length in enumerate(self.lengths):
+        for k, rule in enumerate(self.rules):
             mine = groups == k
-            if length is None or not length.listens or not mine.any():
+            if rule is None or not rule.listens or not mine.any():
                 continue
             loss = float(np.average(reply.each["loss"][mine], weights=reply.weights[mine]))
-            updated = length.learn(_of(state, k), loss, round=round, time_s=time_s)
+            updated = rule.learn(_of(state, k), loss, round=round, time_s=time_s)
             learnt |= {f"{k}.{name}": v for name, v in updated.items()}
         return learnt
 
 
 def _of(state: State, k: int) -> State:
-    """Return the state of the length of solver number k."""
+    """Return the state of the rule of solver number k."""
     prefix = f"{k}."
     return {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Local steps in the span of the rows end where those with all columns end.
+"""Local steps by the Gram matrix end where those with all columns end.
 
 Every problem whose scores are linear in the model, with every solver whose steps are.
 """
@@ -6,7 +6,7 @@ Every problem whose scores are linear in the model, with every solver whose step
 import numpy as np
 import pytest
 
-from rayfed.clients import span
+from rayfed.clients import gram
 from rayfed.clients.solvers import Descent
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Table
@@ -61,12 +61,12 @@ def case(problem, solver, dtype):
 
 
 @pytest.fixture
-def in_span(monkeypatch):
+def by_gram(monkeypatch):
     """Return a function that sends all clients that are covered one way or the other."""
 
-    def send(in_span):
-        monkeypatch.setattr(span, "FEWEST_NUMBERS", 0 if in_span else 10**9)
-        monkeypatch.setattr(span, "fewest_steps", lambda *sizes: 1)
+    def send(by_gram):
+        monkeypatch.setattr(gram, "FEWEST_NUMBERS", 0 if by_gram else 10**9)
+        monkeypatch.setattr(gram, "fewest_steps", lambda *sizes: 1)
 
     return send
 
@@ -75,20 +75,20 @@ def in_span(monkeypatch):
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 1e-6)])
 @pytest.mark.parametrize("corrected", [False, True])
-def test_both_ways_end_at_the_same_models(problem, solver, dtype, rtol, corrected, in_span):
+def test_both_ways_end_at_the_same_models(problem, solver, dtype, rtol, corrected, by_gram):
     for of_problem, of_solver in SETTINGS:
         given = {"batch": 5, "lr": 0.05, **of_solver}
         clients, x, correction = case(problem(**of_problem), solver(**given), dtype)
         added = correction if corrected else None
-        in_span(True)
-        assert clients._in_span() == 7
+        by_gram(True)
+        assert clients._by_gram() == 7
         local = clients.solve(x, correction=added)
         alone = [
             clients.only(k).solve(x[k], correction=added[k : k + 1] if corrected else None)
             for k in range(7)
         ]
-        in_span(False)
-        assert clients._in_span() == 0
+        by_gram(False)
+        assert clients._by_gram() == 0
         expected = clients.solve(x, correction=added)
         assert local.x.dtype == dtype
         scale = np.abs(expected.x).max()

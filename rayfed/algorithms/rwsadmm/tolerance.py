@@ -1,4 +1,4 @@
-"""The room that RWSADMM leaves between a client's model and the token."""
+"""The tolerance epsilon of RWSADMM between a client's model and the token."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from rayfed.clients import Clients
 
 
-def widths(epsilon: float | tuple[float, ...], clients: Clients, x: Array) -> Array:
-    """Return epsilon of each client (K, 1) in the type of its models x (K, ...).
+def widths(tolerance: float | tuple[float, ...], clients: Clients, x: Array) -> Array:
+    """Return the tolerance of each client (K, 1) in the type of its models x (K, ...).
 
     It is given for all clients, or for each id.
     """
-    if isinstance(epsilon, tuple):
-        return like(np.array(epsilon)[clients.ids][:, None], x)
-    return like(np.full((len(clients.ids), 1), epsilon), x)
+    if isinstance(tolerance, tuple):
+        return like(np.array(tolerance)[clients.ids][:, None], x)
+    return like(np.full((len(clients.ids), 1), tolerance), x)
 
 
-def pull(x: Array, z: Array, y: Array, room: Array, beta: float) -> Array:
-    """Return S(z + beta (y - x)) (K, p), S the soft threshold at beta times the room (K, 1).
+def pull(x: Array, z: Array, y: Array, epsilon: Array, beta: float) -> Array:
+    """Return S(z + beta (y - x)) (K, p), S the soft threshold at beta times epsilon (K, 1).
 
-    It is minus the gradient in x of ``beta/2 dist(y - x + z / beta, [-room, room])^2``: the force
-    with which the edge of the room pulls at x (K, p), 0 within it.
+    It is minus the gradient in x of ``beta/2 dist(y - x + z / beta, [-epsilon, epsilon])^2``: the
+    force with which the bound pulls at x (K, p), 0 within it.
     """
     xp, pulled = namespace(x), z + beta * (y - x)
-    out: Array = xp.sign(pulled) * xp.maximum(xp.abs(pulled) - beta * room, 0)
+    out: Array = xp.sign(pulled) * xp.maximum(xp.abs(pulled) - beta * epsilon, 0)
     return out
 
 
-def nearest(centres: Array, taken: Bools, tilt: Array, room: Array) -> Array:
-    """Return the minimiser in x of ``tilt x + sum_s dist(c_s - x, [-room, room])^2 / 2``.
+def nearest(centres: Array, taken: Bools, tilt: Array, epsilon: Array) -> Array:
+    """Return the minimiser in x of ``tilt x + sum_s dist(c_s - x, [-epsilon, epsilon])^2 / 2``.
 
     Parameters
     ----------
@@ -43,33 +43,33 @@ def nearest(centres: Array, taken: Bools, tilt: Array, room: Array) -> Array:
     taken : (K, S) array of bool
         Which of them count; one at least for each client.
     tilt : (K, p) array
-    room : (K, 1) array
+    epsilon : (K, 1) array
 
     Returns
     -------
     (K, p) array
-        Where all x of an interval are minimisers, its middle; ``c - tilt - room sgn(tilt)`` for a
-        single c.
+        Where all x of an interval are minimisers, its middle; ``c - tilt - epsilon sgn(tilt)`` for
+        a single c.
 
     Notes
     -----
-    The slope of the sum falls from end to end of the intervals [c_s - room, c_s + room], linearly
-    between two ends: it is followed from the lowest end upwards to where it is -tilt.
+    The slope of the sum falls from end to end of the intervals [c_s - epsilon, c_s + epsilon],
+    linearly between two ends: it is followed from the lowest end upwards to where it is -tilt.
     """
     without: Array = _mean(centres, taken) - tilt / _count(taken, tilt)
-    if not room.any():
+    if not epsilon.any():
         return without
     xp, first = namespace(tilt), taken.argmax(axis=1)
     weight = like(taken[:, :, None], tilt)
     centres = xp.where(weight > 0, centres, centres[np.arange(len(first)), first][:, None])
     weight = xp.broadcast_to(weight, centres.shape)
-    ends = xp.concat([centres - room[:, None], centres + room[:, None]], axis=1)
+    ends = xp.concat([centres - epsilon[:, None], centres + epsilon[:, None]], axis=1)
     order = xp.argsort(ends, axis=1, stable=True)
     ends = xp.take_along_axis(ends, order, axis=1)
     turn = xp.take_along_axis(xp.concat([weight, -weight], axis=1), order, axis=1)
     count = _count(taken, tilt)
     low, active = ends[:, 0], xp.broadcast_to(count, tilt.shape)
-    pulled = count * (_mean(centres, taken) - room - low)  # by all c_s, at the lowest end
+    pulled = count * (_mean(centres, taken) - epsilon - low)  # by all c_s, at the lowest end
     x = low + (pulled - tilt) / count
     for m in range(ends.shape[1] - 1):
         low, high = ends[:, m], ends[:, m + 1]
@@ -79,9 +79,9 @@ def nearest(centres: Array, taken: Bools, tilt: Array, room: Array) -> Array:
         x = xp.where(inside, low + (pulled - tilt) / xp.maximum(active, 1), x)
         flat = (active == 0) & (tilt == 0)
         x = xp.where(flat, low + (high - low) / 2, x)
-        pulled = xp.where(active > 0, after, 0)  # exactly, within the room of all
+        pulled = xp.where(active > 0, after, 0)  # exactly, within the tolerance of all
     x = xp.where(tilt < pulled, ends[:, -1] + (pulled - tilt) / count, x)
-    found: Array = xp.where(room > 0, x, without)
+    found: Array = xp.where(epsilon > 0, x, without)
     return found
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rayfed
-from rayfed.clients.lengths import AdaComm, UniformSteps
 from rayfed.clients.solvers import SGD
+from rayfed.clients.step_counts import AdaComm, UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.state import RunState
 from rayfed.runs.files.records import Records
@@ -36,10 +36,13 @@ def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
     sizes = np.full(len(IDS), 65)  # three minibatches of 32
     where = {"ids": IDS, "seed": 2, "draw": 7}
     epochs = UniformSteps(low=2, high=5).draw(IDS, seed=2, draw=7)
-    passes = SGD(epochs=UniformSteps(low=2, high=5)).budget(sizes, **where)
+    passes = SGD(epochs=UniformSteps(low=2, high=5)).step_counts(sizes, **where)
     assert passes.tolist() == (3 * epochs).tolist()
-    assert SGD(steps=UniformSteps(low=2, high=5)).budget(sizes, **where).tolist() == epochs.tolist()
-    full = SGD(epochs=UniformSteps(low=2, high=5), batch="full").budget(sizes, **where)
+    assert (
+        SGD(steps=UniformSteps(low=2, high=5)).step_counts(sizes, **where).tolist()
+        == epochs.tolist()
+    )
+    full = SGD(epochs=UniformSteps(low=2, high=5), batch="full").step_counts(sizes, **where)
     assert full.tolist() == epochs.tolist()
 
 
@@ -48,15 +51,15 @@ def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
 def test_the_mean_of_drawn_lengths_is_known(name, batch):
     sizes = np.full(len(IDS), 65)
     solver = SGD(batch=batch, **{name: UniformSteps(low=2, high=5)})
-    drawn = solver.budget(sizes, ids=IDS, seed=0, draw=1)
-    mean = solver.mean_budget(sizes)
+    drawn = solver.step_counts(sizes, ids=IDS, seed=0, draw=1)
+    mean = solver.mean_steps(sizes)
     assert mean.tolist() == [3.5 * (3 if name == "epochs" and batch == 32 else 1)] * len(IDS)
     assert drawn.mean() == pytest.approx(mean[0], rel=0.02)
 
 
 def test_lengths_that_are_fixed_or_follow_something_else_have_no_mean():
     for how in ({}, {"steps": 5}, {"epochs": 2}, {"time_s": 3.0}, {"steps": AdaComm(start=4)}):
-        assert SGD(**how).mean_budget(IDS) is None
+        assert SGD(**how).mean_steps(IDS) is None
 
 
 def test_a_number_that_falls_below_its_low_end_is_refused():
@@ -173,7 +176,7 @@ def test_what_was_learnt_is_in_the_checkpoint(tmp_path):
     held = {f"0.{name}": value for name, value in state.items()}
     records.save(RunState(2, 0.0, {"x": x}, {}, held, (x,)), [])
     moment, _ = Records(tmp_path).load()
-    back = {name[2:]: value for name, value in moment.lengths.items()}
+    back = {name[2:]: value for name, value in moment.step_state.items()}
     assert rule.draw(IDS[:3], seed=0, draw=3, state=back).tolist() == [4, 4, 4]
 
 
