@@ -54,8 +54,11 @@ class Network:
         self.net = self.make()
 
     def start(self) -> Model:
-        """Return the parameters of the network."""
-        return [parameter.detach().numpy().copy() for parameter in self.net.parameters()]
+        """Return the trained parameters of the network."""
+        return [parameter.detach().numpy().copy() for parameter in self._trained()]
+
+    def _trained(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self.net.parameters() if parameter.requires_grad]
 
     def round(self, model: Model) -> Model:
         """Return the mean of the local models."""
@@ -66,9 +69,9 @@ class Network:
     def train(self, model: Model, client: int) -> Model:
         """Take the local steps of one client."""
         with torch.no_grad():
-            for parameter, array in zip(self.net.parameters(), model, strict=True):
+            for parameter, array in zip(self._trained(), model, strict=True):
                 parameter.copy_(torch.from_numpy(array))
-        optimizer = torch.optim.SGD(self.net.parameters(), lr=self.lr)
+        optimizer = torch.optim.SGD(self._trained(), lr=self.lr)
         for _ in range(self.steps):
             rows = torch.from_numpy(self.rng.integers(self.X.shape[1], size=self.batch))
             optimizer.zero_grad()

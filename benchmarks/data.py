@@ -23,6 +23,8 @@ class Noise(Dataset):
         Number d of features.
     classes : int
         Number c of labels; 0 for regression.
+    symbols : int
+        If not 0, features are whole numbers below it, as those of characters.
     """
 
     name: ClassVar[str] = "noise"
@@ -31,12 +33,15 @@ class Noise(Dataset):
     samples: int = 50
     features: int = 30
     classes: int = 0
+    symbols: int = 0
 
     def load(self, source: Source, seed: int) -> Table:
         """Return all rows: X (N samples, d) in single precision, where there are labels."""
         rng = np.random.default_rng(self.seeded(0))
         n, outputs = self.clients * self.samples, max(1, self.classes)
         X = rng.standard_normal((n, self.features), np.float32 if self.classes else np.float64)
+        if self.symbols:
+            X[...] = rng.integers(self.symbols, size=X.shape)
         with threadpool_limits(1):  # every thread would keep 30 MB
             scores = X @ rng.standard_normal((self.features, outputs), X.dtype.type)
         y = scores.argmax(axis=1) if self.classes else scores[:, 0] + 0.1 * rng.standard_normal(n)

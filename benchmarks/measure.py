@@ -28,7 +28,7 @@ import pandas as pd
 import psutil
 
 from benchmarks.bare import bare_seconds
-from benchmarks.second import Second
+from benchmarks.second import PlainActors, Second
 from benchmarks.workloads import Column, Workload
 from rayfed import api
 from rayfed.core.errors import RayfedError
@@ -68,11 +68,16 @@ class Measured:
         ``round_s`` over that of the workload's first case.
     ratio : float
         The bare loop's seconds over ours.
+    of_pair : float
+        Rounds over those that two bare loops do at once; NaN where one process runs.
     carrying : float
         What a round takes beside its computing over the bare loop's round; NaN where not metered.
     pair : float
         Rounds of two bare loops at once, in a process each, over those of one in the same time:
         what a second process is worth on this machine at this time. NaN where one process runs.
+    of_actors : float
+        Seconds of a round of two plain Ray actors with half of the bare loop each, over ours; NaN
+        where that is not measured.
     """
 
     clients: int
@@ -84,8 +89,10 @@ class Measured:
     memory_gb: float
     growth: float
     ratio: float
+    of_pair: float
     carrying: float
     pair: float
+    of_actors: float
 
     def value(self, column: Column) -> float:
         """Return the number that a target is about."""
@@ -127,6 +134,7 @@ def measure(workload: Workload, repeats: int, second: Second | None = None) -> l
     blocks: list[list[Block]] = [[] for _ in plan.runs]
     bares: list[list[float]] = [[] for _ in plan.runs]
     pairs: list[list[float]] = [[] for _ in plan.runs]
+    actors: list[list[float]] = [[] for _ in plan.runs]
     memory: list[int] = []
     started: list[float] = []
     with tempfile.TemporaryDirectory() as folder, _backend(plan, Path(folder)) as backend:
@@ -135,6 +143,7 @@ def measure(workload: Workload, repeats: int, second: Second | None = None) -> l
                 started.append(_block(plan, run, backend, Path(folder)).asked_s)
             memory.append(max(seen))
         loops = [make() for make in workload.bare]  # only now: the memory was rayfed's alone
+        plain = [PlainActors(make) for make in workload.bare if workload.has_actors]
         for _ in range(repeats):
             for run, found in zip(plan.runs, blocks, strict=True):
                 found.append(_block(plan, run, backend, Path(folder)))
@@ -143,6 +152,8 @@ def measure(workload: Workload, repeats: int, second: Second | None = None) -> l
                 bares[case].append(bare_seconds(loop, block_s))
                 if second is not None:
                     pairs[case].append(bares[case][-1] * second.rate(case, loop, block_s))
+                if plain and second is not None:
+                    actors[case].append(bare_seconds(plain[case], block_s))
     fastest = [min(found, key=lambda b: b.round_s) for found in blocks]
     return [
         Measured(
@@ -155,17 +166,22 @@ def measure(workload: Workload, repeats: int, second: Second | None = None) -> l
             memory_gb=most / 1e9,
             growth=fast.round_s / fastest[0].round_s,
             ratio=_median(bare / b.round_s for b, bare in zip(found, seconds, strict=True)),
+            of_pair=_median(
+                bare / b.round_s / two for b, bare, two in zip(found, seconds, pair, strict=False)
+            ),
             carrying=_median(b.beside_s / bare for b, bare in zip(found, seconds, strict=True)),
-            pair=_median(pair) if pair else math.nan,
+            pair=_median(pair),
+            of_actors=_median(by_ray / b.round_s for b, by_ray in zip(found, rays, strict=False)),
         )
-        for run, found, fast, seconds, pair, most in zip(
-            plan.runs, blocks, fastest, bares, pairs, memory, strict=True
+        for run, found, fast, seconds, pair, rays, most in zip(
+            plan.runs, blocks, fastest, bares, pairs, actors, memory, strict=True
         )
     ]
 
 
 def _median(values: Iterable[float]) -> float:
-    return float(np.median(list(values)))
+    found = list(values)
+    return float(np.median(found)) if found else math.nan
 
 
 def _block(plan: Plan, run: Run, backend: Backend, folder: Path) -> Block:

@@ -8,7 +8,9 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from benchmarks.bare import Bare, bare_seconds
+from threadpoolctl import threadpool_limits
+
+from benchmarks.bare import Array, Bare, Model, bare_seconds
 
 _END_S = 5.0  # a round of a bare loop, which it may be in
 
@@ -47,6 +49,55 @@ class Second:
         self._pipe.send((case, block_s))
         taken: float = self._pipe.recv()
         return taken
+
+
+class PlainActors:
+    """The bare loop on two Ray actors, each with half of the cohort: what one writes with Ray.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the bare loop, which has a `cohort`.
+    """
+
+    def __init__(self, make: Callable[[], Bare]) -> None:
+        self._make = make
+        self._actors: list[Any] = []
+
+    def start(self) -> Model:
+        """Start the actors, if that is to be done; return the first model."""
+        import ray
+
+        make = self._make
+
+        class Half:
+            def __init__(self) -> None:
+                loop: Any = make()
+                loop.cohort = max(1, loop.cohort // 2)
+                self.loop: Bare = loop
+
+            def start(self) -> Model:
+                model: Model = self.loop.start()
+                return model
+
+            def round(self, *model: Array) -> Model:
+                with threadpool_limits(1):
+                    mean: Model = self.loop.round(list(model))
+                return mean
+
+        if not self._actors:
+            half = ray.remote(num_cpus=0)(Half)
+            self._actors = [half.remote() for _ in range(2)]
+        model: Model = ray.get(self._actors[0].start.remote())
+        return model
+
+    def round(self, model: Model) -> Model:
+        """Return the mean of the local models."""
+        import ray
+
+        sent = [ray.put(array) for array in model]
+        halves = ray.get([actor.round.remote(*sent) for actor in self._actors])
+        return [(a + b) / 2 for a, b in zip(*halves, strict=True)]
 
 
 @contextmanager

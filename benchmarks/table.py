@@ -11,10 +11,13 @@ from benchmarks.measure import Measured
 from benchmarks.workloads import Target, Workload
 
 _NUMBERS = (
-    "ms a round", "bare ms", "updates/s", "ratio", "2 bare", "beside ms", "start-up s", "memory GB",
+    "ms a round", "bare ms", "updates/s", "ratio", "2 bare", "2 actors", "beside ms",
+    "start-up s", "memory GB",
 )  # fmt: skip
 _WORDS = {
     "ratio": "{:.2f} times the bare loop (at least {:g})",
+    "of_pair": "{:.2f} times two bare loops at once (at least {:g})",
+    "of_actors": "{:.2f} times two plain Ray actors (at least {:g})",
     "overhead_ms": "{:.2f} ms beside computing (at most {:g})",
     "carrying": "{:.2f} times a bare exchange beside computing (at most {:g})",
     "growth": "{:.2f} times the smallest population's round (at most {:g})",
@@ -44,6 +47,7 @@ def add(table: Table, workload: Workload, cases: Sequence[Measured]) -> None:
             f"{case.updates / case.round_s:,.0f}",
             f"{case.ratio:.2f}",
             "" if math.isnan(case.pair) else f"{case.pair:.2f}",
+            "" if math.isnan(case.of_actors) else f"{case.ratio / case.of_actors:.2f}",
             "" if math.isnan(case.overhead_ms) else f"{case.overhead_ms:.2f}",
             f"{case.start_s:.1f}",
             f"{case.memory_gb:.2f}",

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from benchmarks.bare import Arrivals, Bare, LeastSquares, OnDemand, Perceptron, Softmax
 from benchmarks.clocked import Clocked, ClockedFedAsync, ClockedFedBuff, Metered
 from benchmarks.data import Noise
 from benchmarks.large import Carried, Copied, Parabola, Sent
+from benchmarks.networks import NETWORKS, NetworkCase
 from rayfed.algorithms.base import Algorithm
 from rayfed.clients.solvers import SGD
 from rayfed.datasets.base import Source
 
 Scenario: TypeAlias = Mapping[str, Any]
-Column: TypeAlias = Literal["ratio", "overhead_ms", "carrying", "growth", "memory_gb"]
+Column: TypeAlias = Literal[
+    "ratio", "of_pair", "of_actors", "overhead_ms", "carrying", "growth", "memory_gb"
+]
+_FROM_BELOW = ("ratio", "of_pair", "of_actors")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A number of a measured case and its bound, from below (``ratio``) or from above.
+    """A number of a measured case and its bound, from below (the first three) or from above.
 
     Parameters
     ----------
     column : str
-        ``ratio``: bare loop's seconds over ours; ``overhead_ms``: a round less its computing;
-        ``carrying``: that over the bare loop; ``growth``: a round over that of the first case;
-        ``memory_gb``: of all processes, 10^9 bytes.
+        ``ratio``: bare loop's seconds over ours; ``of_pair``: rounds over those that two bare loops
+        do at once; ``of_actors``: rounds over those of two plain Ray actors; ``overhead_ms``: a
+        round less its computing; ``carrying``: that over the bare loop; ``growth``: a round over
+        that of the first case; ``memory_gb``: of all processes, 10^9 bytes.
     bound : float
     case : int
         Which of the workload's cases.
@@ -39,7 +46,9 @@ class Target:
 
     def holds(self, value: float) -> bool:
         """Return whether a measured value keeps the bound."""
-        return value >= self.bound if self.column == "ratio" else value <= self.bound
+        if self.column in _FROM_BELOW:
+            return value >= self.bound
+        return value <= self.bound
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,12 @@ class Workload:
     @property
     def paired(self) -> bool:
         """Whether several processes should be faster than one bare loop."""
-        return self.processes > 1 and any(target.column == "ratio" for target in self.targets)
+        return self.processes > 1 and any(target.column in _FROM_BELOW for target in self.targets)
+
+    @property
+    def has_actors(self) -> bool:
+        """Whether two plain Ray actors are measured beside."""
+        return any(target.column == "of_actors" for target in self.targets)
 
 
 @dataclass(frozen=True)
@@ -160,54 +174,71 @@ def w2_serial(size: Size) -> Workload:
     return w2(size, processes=0)
 
 
-def w3(size: Size) -> Workload:
-    """Return W3: a perceptron of 100,000 parameters, 100 clients."""
+def w3(size: Size, processes: int = 2) -> Workload:
+    """Return W3: a perceptron of 100,000 parameters, 100 clients, in two processes."""
     data = Noise(clients=size.of(100), samples=600, features=784, classes=10)
     cohort, rounds = size.of(10), size.timed(24)
 
     def bare() -> Bare:
         return Perceptron(*_stacked(data), 10, cohort, 20, 32, 0.01)
 
-    algorithm = Metered(local=SGD(steps=20, batch=32, lr=0.01))
+    local = SGD(steps=20, batch=32, lr=0.01)
+    algorithm = Metered(local=local) if processes else Clocked(local=local)
     problem = {"name": "mlp", "hidden": [128], "dataset": data}
     return Workload(
-        name="W3",
+        name="W3" if processes else "W3-serial",
         text="MLP 784-128-10, 100 x 600, cohort 10, 20 x batch 32",
-        scenario=_scenario(problem, algorithm, data.clients, rounds, 2, "float32", cohort),
-        cohort=cohort,
-        processes=2,
-        bare=(bare,),
-        targets=(Target("ratio", 1.5),),
-    )
-
-
-def w4(size: Size, processes: int = 0) -> Workload:
-    """Return W4: LeNet-5 on images, 100 clients, in this process or in two processes."""
-    data = Noise(clients=size.of(100), samples=100, features=3 * 32 * 32, classes=10)
-    cohort, rounds = size.of(10), size.timed(12)
-
-    def bare() -> Bare:
-        from benchmarks.bare_torch import Network, lenet
-
-        return Network(*_stacked(data), (3, 32, 32), lenet, cohort, 10, 32, 0.01)
-
-    local = SGD(steps=10, batch=32, lr=0.01)
-    problem = {"name": "network", "model": "lenet5", "shape": [3, 32, 32], "dataset": data}
-    algorithm = Metered(local=local) if processes else Clocked(local=local)
-    return Workload(
-        name="W4-actors" if processes else "W4",
-        text="LeNet-5 3x32x32, 100 x 100, cohort 10, 10 x batch 32",
         scenario=_scenario(problem, algorithm, data.clients, rounds, processes, "float32", cohort),
         cohort=cohort,
         processes=processes,
         bare=(bare,),
-        targets=(Target("ratio", 2.0 if processes else 1.05),),
+        targets=(
+            (Target("of_pair", 0.95), Target("of_actors", 1.0))
+            if processes
+            else (Target("ratio", 1.05),)
+        ),
     )
 
 
-def w4_actors(size: Size) -> Workload:
-    """Return W4 in two processes."""
-    return w4(size, processes=2)
+def w3_serial(size: Size) -> Workload:
+    """Return W3 in this process."""
+    return w3(size, processes=0)
+
+
+def network(case: NetworkCase, processes: int, size: Size) -> Workload:
+    """Return a workload of a network, in this process or in two processes."""
+    pixels, clients = math.prod(case.shape), size.of(case.clients)
+    data = Noise(
+        clients=clients, samples=case.samples, features=pixels, classes=case.classes,
+        symbols=case.symbols,
+    )  # fmt: skip
+    cohort, rounds = min(size.of(case.cohort), clients), size.timed(case.rounds)
+
+    def bare() -> Bare:
+        from benchmarks.bare_torch import Network
+
+        X, y = _stacked(data)
+        return Network(X, y, case.shape, case.bare, cohort, case.steps, case.batch, 0.01)
+
+    local = SGD(steps=case.steps, batch=case.batch, lr=0.01)
+    problem = {
+        "name": "network", "model": case.model, "shape": list(case.shape), "dataset": data,
+        **case.problem,
+    }  # fmt: skip
+    algorithm = Metered(local=local) if processes else Clocked(local=local)
+    return Workload(
+        name=f"{case.name}-actors" if processes else case.name,
+        text=case.text,
+        scenario=_scenario(problem, algorithm, clients, rounds, processes, "float32", cohort),
+        cohort=cohort,
+        processes=processes,
+        bare=(bare,),
+        targets=(
+            (Target("of_pair", 0.95), Target("of_actors", 1.0))
+            if processes
+            else (Target("ratio", case.ratio),)
+        ),
+    )
 
 
 def w5(size: Size) -> Workload:
@@ -322,7 +353,9 @@ def sent(size: Size) -> Workload:
 
 
 WORKLOADS: tuple[Callable[[Size], Workload], ...] = (
-    w1, overhead, w2_serial, w2, w3, w4, w4_actors, w5, w6, w7, w7_actors, large, sent,
+    w1, overhead, w2_serial, w2, w3_serial, w3,
+    *(partial(network, case, processes) for case in NETWORKS for processes in (0, 2)),
+    w5, w6, w7, w7_actors, large, sent,
 )  # fmt: skip
 
 

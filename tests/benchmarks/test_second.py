@@ -43,7 +43,18 @@ def test_without_loops_there_is_no_second_process():
 def test_loops_in_pairs_are_those_that_several_processes_are_compared_with():
     small = Size(clients=0.02, rounds=0.01)
     paired = {make(small).name for make in WORKLOADS if make(small).paired}
-    assert paired == {"overhead", "W2", "W3", "W4-actors", "W5", "W7-actors"}
+    assert paired == {
+        "overhead",
+        "W2",
+        "W3",
+        "W4-actors",
+        "cnn-actors",
+        "resnet18-actors",
+        "charlstm-actors",
+        "adapters-actors",
+        "W5",
+        "W7-actors",
+    }
 
 
 def test_what_a_second_process_is_worth_is_told(monkeypatch):

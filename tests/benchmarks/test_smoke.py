@@ -25,16 +25,17 @@ def here(workload):
     return replace(workload, scenario=scenario, processes=0, bare=bare)
 
 
-LONG = ("w4_actors", "w5")  # as long as all others together
+ALONE = [make for make in WORKLOADS if not make(SMALL).name.endswith("-actors")]
+LONG = ("resnet18", "charlstm", "cnn", "adapters", "W5")  # longer than all others together
 
 
 @pytest.mark.parametrize(
     "make",
     [
         pytest.param(
-            make, marks=pytest.mark.slow if make.__name__ in LONG else (), id=make.__name__
+            make, marks=pytest.mark.slow if make(SMALL).name in LONG else (), id=make(SMALL).name
         )
-        for make in WORKLOADS
+        for make in ALONE
     ],
 )
 def test_a_small_workload_is_measured_and_judged(make):
