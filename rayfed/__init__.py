@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rayfed.api import Result, load, resume, run, sweep
+    from rayfed.api import Result, extend, load, resume, run, stop, sweep
     from rayfed.study import Study
 
-__all__ = ["Result", "Study", "load", "resume", "run", "sweep"]
+__all__ = ["Result", "Study", "extend", "load", "resume", "run", "stop", "sweep"]
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,7 @@ from rayfed.core.threads import one_thread
 from rayfed.report.result import RecordedResult
 from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.continued import adopt, check_all, check_same, extended
+from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked
 from rayfed.runs.files.outcome import ended, outcomes, reason, record
@@ -41,6 +42,7 @@ from rayfed.study.scenario.dotted import Overrides, pairs
 from rayfed.study.scenario.names import run_folder
 
 if TYPE_CHECKING:
+    from rayfed.dashboard import Served
     from rayfed.runs.backend import Backend
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "cpus",
     "default_folder",
     "execute",
+    "extend",
     "kept",
     "load",
     "local_copy",
@@ -61,6 +64,7 @@ __all__ = [
     "resume",
     "run",
     "searched",
+    "stop",
     "sweep",
     "unfinished",
     "unsearched",
@@ -148,6 +152,23 @@ class Result(RecordedResult):
         """
         Trained.read(self._run(run), trust).write(Path(path))
         return Path(path)
+
+    def dashboard(self) -> Served:
+        """Serve the dashboard of the folder on this machine; shown in a notebook, it is inside.
+
+        Returns
+        -------
+        Served
+            Its ``address``; ``close()`` ends it, as does the end of the program.
+
+        Raises
+        ------
+        RayfedError
+            If Starlette or Uvicorn are missing (``rayfed[dashboard]``).
+        """
+        from rayfed.dashboard import start
+
+        return start([self.folder])
 
     def _run(self, name: str | None) -> Path:
         """Return the folder of a run, or of the only one."""
@@ -468,6 +489,93 @@ def resume(
     return result if plan.study.search else _with_failures_said(result)
 
 
+def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
+    """Ask a study that another process runs to stop, and return the runs that will.
+
+    They write a checkpoint after their current round and end; `resume` goes on with them to the
+    same bytes. The others go on.
+
+    Parameters
+    ----------
+    folder : path
+        The result folder.
+    runs : sequence of str
+        Run folders such as ``"fedavg-seed0"``; all if none are given, and none begins then.
+
+    Raises
+    ------
+    ScenarioError
+        If nobody runs the study, a run is unknown or has ended, or the study is a sweep.
+
+    Examples
+    --------
+    >>> rayfed.stop("results/quickstart", ["FedAvg-seed0"])  # doctest: +SKIP
+    """
+    place = Path(folder)
+    if (place / "scenario.yaml").is_file() and read_composed(place / "scenario.yaml")[0].get(
+        "search"
+    ):
+        raise ScenarioError(shown(place), "is a sweep; end it by Ctrl-C where it runs")
+    return stops.ask(place, runs)
+
+
+def extend(
+    folder: str | Path,
+    *,
+    rounds: int | None = None,
+    seeds: Sequence[int] = (),
+    overrides: Overrides = (),
+    trust: bool = False,
+) -> Plan:
+    """Ask more of a study, and return its plan; `resume` then goes on.
+
+    What it records is, byte for byte, what it would be had it asked for all of it at once.
+
+    Parameters
+    ----------
+    folder : path
+        The result folder of a study that does not run now.
+    rounds : int, optional
+        Its rounds from now on, at least as many as its runs have.
+    seeds : sequence of int
+        Seeds besides its own.
+    overrides : mapping, or iterable of str
+        Further values for dotted keys, of new algorithms or of a grid that has grown.
+    trust : bool
+        As in `resume`.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder is in use, or the runs that are there would not be those of the new study.
+
+    Examples
+    --------
+    >>> rayfed.extend("results/quickstart", rounds=200, seeds=[3, 4])  # doctest: +SKIP
+    >>> rayfed.resume("results/quickstart")  # doctest: +SKIP
+    """
+    place = Path(folder)
+    more = recorded(place, trust=trust).study
+    if more.search:
+        raise ScenarioError(shown(place), "is a sweep; sweep anew with more trials")
+    asked: list[tuple[str, Any]] = [*pairs(overrides)]
+    if rounds is not None:
+        asked.append(("rounds", rounds))
+    if seeds:
+        asked.append(("seeds", [*more.seeds, *(seed for seed in seeds if seed not in more.seeds)]))
+    if not asked:
+        raise ScenarioError("", "nothing is asked for; give rounds, seeds or keys of the scenario")
+    with of_study(place, trust):
+        plan = prepare(read(place / "scenario.yaml", asked), place)
+    with locked(place):
+        check_unchanged(plan, place)
+        if not trust:  # of modules that are trusted once nothing is noted
+            note_modules(place, plan.study.to_dict(), [run.folder for run in plan.runs])
+        publish_text(place / "scenario.yaml", plan.study.to_yaml(), durable=True)
+        stops.note(place, "extend", **dict(asked))
+    return plan
+
+
 def _with_failures_said(result: Result) -> Result:
     """Warn of runs that failed: who does not look at the result would not know."""
     failed = [name for name, status in result.outcome.items() if status == "failed"]
@@ -660,6 +768,7 @@ def execute(
     if not debug:  # all is in this process then
         plan = placed(plan)
     with locked(folder, watch.note), _mirrored(folder, watch):
+        stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
             plan = replace(plan, runs=adopt(folder, plan.runs))

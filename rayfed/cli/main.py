@@ -16,12 +16,14 @@ from rayfed.cli import (
     best,
     compare,
     completion,
+    dashboard,
     export,
     figures,
     own,
     reproduce,
     runs,
     start,
+    steer,
     tables,
 )
 from rayfed.cli.arguments import (
@@ -76,6 +78,9 @@ def options(
 app.command()(runs.run)
 app.command()(runs.sweep)
 app.command()(runs.resume)
+app.command()(steer.stop)
+app.command()(steer.extend)
+app.command()(dashboard.dashboard)
 app.command()(reproduce.reproduce)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,12 +26,14 @@ from rayfed.cli.arguments import (
 )
 from rayfed.cli.best import print_best
 from rayfed.cli.console import err, out, say
+from rayfed.cli.dashboard import watched
 from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.announced import run_folders
 from rayfed.core.errors import clipped
 from rayfed.runs.files.outcome import damaged, differences, reason, trace
 from rayfed.runs.files.place import read_note, shown
+from rayfed.runs.files.stops import STOPPED
 
 
 def run(
@@ -44,6 +47,10 @@ def run(
         typer.Option("--profile", help="Measure what the wall-clock time of rounds goes into."),
     ] = False,
     no_page: NoPage = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Open the dashboard in a browser while it runs."),
+    ] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -67,7 +74,8 @@ def run(
         say(headline(plan))
         how = {"debug": debug, "profile": profile, "page": not no_page}
         go = partial(api.execute, plan, folder, watch=display, **how)
-        status = _end(folder, go, debug, not no_page, volume)
+        with watched(folder) if watch else nullcontext():
+            status = _end(folder, go, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
 
@@ -212,7 +220,7 @@ def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
 
 
 def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: Volume) -> int:
-    """Run, print the comparison and the page, and return 1 if a run failed, else 0."""
+    """Run, print the comparison and the page, and return 0 if all runs finished, else 1."""
     result, failed = _executed(folder, go)
     out.print(tables.comparison(result))
     if len(result.profile):
@@ -224,12 +232,16 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
         say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
     for warning in result.warnings:
         volume.warn(warning)
+    stopped = [name for name, status in result.outcome.items() if status == STOPPED]
+    if stopped:
+        again = f"rayfed resume {shlex.quote(shown(folder))}"
+        say(f"{len(stopped)} runs were stopped; go on with them by: {again}", err)
     if page:
         say(f"page: {result.folder / 'report.html'}")
     else:
         say(f"no page; write it by: rayfed report {shlex.quote(str(folder))}")
     _say_remote(folder)
-    return 1 if failed else 0
+    return 1 if failed or stopped else 0
 
 
 def _end_sweep(folder: Path, go: Callable[[], Any]) -> int:

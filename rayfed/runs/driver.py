@@ -22,6 +22,7 @@ from rayfed.engine.stopping import PRUNED
 from rayfed.executors.base import Executor, HostLost, Moves
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
+from rayfed.runs.files import stops
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
 from rayfed.runs.identity import digests_of
@@ -29,10 +30,15 @@ from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
 
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
+_LOOK_S = 0.5  # between two looks at whether somebody asked the run to stop
 
 
 class Interrupted(Exception):
     """The user asked to stop; the run is checkpointed."""
+
+
+class _Stopped(Exception):
+    """Somebody asked this run to stop; it is checkpointed, and the others go on."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ class Driver:
         self.loop = loop_of(run, executor)
         self.started = time.time()
         self.saved = time.monotonic()
+        self.looked = -math.inf
         self.progress = RunProgress(0, run.ending.rounds, 0.0, float("nan"))
         self.stopping = False
         self.profile: Profile | None = None
@@ -105,7 +112,7 @@ class Driver:
     def execute(
         self, resume: bool = False, report: Callable[[RunProgress], None] = lambda p: None
     ) -> str:
-        """Run to the end and return "finished" or "failed".
+        """Run to the end and return "finished" or "failed"; if asked to stop `stops.STOPPED`.
 
         Parameters
         ----------
@@ -129,6 +136,9 @@ class Driver:
             self.records.close()
         except Interrupted:
             raise
+        except _Stopped:
+            self.records.log(f"stopped after round {self.progress.round}")
+            return stops.STOPPED
         except RunFailed as error:
             return self._fail(clipped(error), error.trace)
         except ScenarioError as error:  # a graph of a later round, say: no code is at fault
@@ -211,6 +221,9 @@ class Driver:
             if self.stopping:
                 self._checkpoint(now.state)
                 raise Interrupted
+            if self._asked_to_stop():
+                self._checkpoint(now.state)
+                raise _Stopped
             run_state, row, events = self.loop.step(now.state)
             now = self._moment(run_state, row)
             failed = self.loop.failure(now.last, now.closed) is not None
@@ -225,6 +238,14 @@ class Driver:
                     self.records.log(f"after round {run_state.round} clients are dealt anew")
                     now = self._moment(*self._open())
         return now
+
+    def _asked_to_stop(self) -> bool:
+        """Return whether somebody asked the run to stop; it looks every now and then."""
+        now = time.monotonic()
+        if now - self.looked < _LOOK_S:
+            return False
+        self.looked = now
+        return stops.is_asked(self.records.folder)
 
     def _moment(self, run_state: RunState, row: Row) -> _Moment:
         """Return what a state and its row mean for the run."""

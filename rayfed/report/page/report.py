@@ -79,21 +79,35 @@ def page(
 
 def page_of(source: PageSource, kinds: Sequence[type[Panel]]) -> str:
     """Return a page with some panels, of those that apply."""
-    shown = [each for each in (_shown(kind, source) for kind in kinds) if each is not None]
-    _check_ids(shown)
     return (
         environment()
         .get_template("page.html")
         .render(
-            results=source.results,
-            colours=Markup(colours(source.styles)),
             css=Markup(asset("page.css")),
-            sections=sections(shown),
-            payload=payload(source, [panel for panel, _ in shown]),
             plotly=Markup(plotly.offline.get_plotlyjs()),
             scripts=Markup(scripts()),
+            **content(source, kinds),
         )
     )
+
+
+def content(source: PageSource, kinds: Sequence[type[Panel]]) -> dict[str, Any]:
+    """Return what a page with some panels shows, for its templates.
+
+    Returns
+    -------
+    dict
+        The ``results``, the ``sections`` of the panels that apply, the ``payload`` of the scripts
+        and the ``colours`` as style sheet.
+    """
+    shown = [each for each in (_shown(kind, source) for kind in kinds) if each is not None]
+    _check_ids(shown)
+    return {
+        "results": source.results,
+        "colours": Markup(colours(source.styles)),
+        "sections": sections(shown),
+        "payload": payload(source, [panel for panel, _ in shown]),
+    }
 
 
 def _shown(kind: type[Panel], source: PageSource) -> Shown | None:

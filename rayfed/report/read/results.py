@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -198,8 +198,14 @@ class Results:
     compared: Compared | None = None
 
     @classmethod
-    def read(cls, folder: str | Path) -> Results:
+    def read(cls, folder: str | Path, only: Collection[str] | None = None) -> Results:
         """Read a result folder.
+
+        Parameters
+        ----------
+        folder : path
+        only : collection of str, optional
+            Names of the run folders that are read; all if None.
 
         Raises
         ------
@@ -207,7 +213,7 @@ class Results:
             If there is no run in the folder.
         """
         place = Path(folder)
-        folders = run_folders(place)
+        folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
         infos = [(path, _info(path)) for path in folders]

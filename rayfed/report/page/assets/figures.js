@@ -37,7 +37,23 @@ const figures = (() => {
     const { data: traces, layout } = themed(fitted(structuredClone(figure)));
     place.style.minHeight = `${layout.height}px`;
     const config = { displayModeBar: false, responsive: true, doubleClick: "reset", edits };
-    return Plotly.react(place, traces, { ...layout, autosize: true }, config);
+    return Plotly.react(place, traces, { ...zoomed(place, layout), autosize: true }, config);
+  }
+
+  // Of a page that is live the reader's zoom stays while rows come, until other axes are chosen.
+  const opened = new Map(); // the axes and their ranges that figures were drawn with
+  function zoomed(place, layout) {
+    if (!data.live) return layout;
+    const axes = Object.keys(layout).filter((key) => /^[xy]axis/.test(key));
+    const kind = axes.map((key) => [layout[key].title?.text, layout[key].type]).join();
+    const before = opened.get(place.id);
+    opened.set(place.id, { kind, ranges: Object.fromEntries(axes.map((key) => [key, String(layout[key].range)])) });
+    if (before?.kind !== kind) return layout;
+    for (const key of axes) {
+      const range = place.layout?.[key]?.range;
+      if (range && layout[key].range && String(range) !== before.ranges[key]) layout[key].range = range;
+    }
+    return layout;
   }
 
   // Draws a figure, or empties its place where there is none.
@@ -61,12 +77,23 @@ const figures = (() => {
     Plotly.downloadImage(place, { format, filename: `${data.file}-${id}`, scale: 2, ...size });
   }
 
+  // Plotly is large: the text and the table are painted before it is even parsed.
   function start(shared) {
     data = shared;
-    // Plotly is large: the text and the table are painted before it is even parsed.
+    const { textContent, dataset } = document.getElementById("plotly");
     const script = document.createElement("script");
-    script.textContent = document.getElementById("plotly").textContent;
+    const loaded = new Promise((done) => script.addEventListener("load", done));
+    if (dataset.src) script.src = dataset.src;
+    else script.textContent = textContent;
     document.head.append(script);
+    return dataset.src ? loaded : Promise.resolve();
+  }
+
+  // Lets go of what listens to figures that stay while their panels are made anew.
+  function forget() {
+    for (const place of document.querySelectorAll(".js-plotly-plot")) {
+      for (const kind of ["plotly_click", "plotly_relayout"]) place.removeAllListeners(kind);
+    }
   }
 
   // Calls `redraw` whenever colours or widths change.
@@ -74,10 +101,13 @@ const figures = (() => {
     for (const query of [night, narrow]) query.addEventListener("change", redraw);
     window.addEventListener("beforeprint", () => ((printing = true), redraw()));
     window.addEventListener("afterprint", () => ((printing = false), redraw()));
+  }
+
+  function listenSaves() {
     document.querySelectorAll("button[data-save]").forEach((button) =>
       button.addEventListener("click", () => save(button.dataset.save, button.dataset.format)),
     );
   }
 
-  return { start, listen, draw, drawOrClear, without, keyed, narrow };
+  return { start, forget, listen, listenSaves, draw, drawOrClear, without, keyed, narrow };
 })();

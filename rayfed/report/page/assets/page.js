@@ -124,14 +124,15 @@ const page = (() => {
     for (const one of panels.values()) await one.draw?.();
   }
 
-  async function start() {
+  function make() {
+    panels.clear();
     for (const [name, payload] of Object.entries(data.panels)) {
       panels.set(name, (makers.get(name) ?? ((held) => plain(name, held)))(payload));
     }
     restore();
-    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
-    figures.start(data);
-    await drawAll();
+  }
+
+  function listen() {
     for (const one of panels.values()) {
       one.listen?.();
       listenChoices(one.choices ?? {});
@@ -139,10 +140,28 @@ const page = (() => {
     $$("button[data-hide]").forEach((button) =>
       button.addEventListener("click", () => toggle(button.dataset.hide)),
     );
+    figures.listenSaves();
+  }
+
+  async function start() {
+    make();
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
+    await figures.start(data);
+    await drawAll();
+    listen();
     figures.listen(drawAll);
     window.addEventListener("hashchange", () => (restore(), drawAll()));
     document.body.dataset.ready = "true";
   }
 
-  return { start, add, panel, plain, say, press, find, colour, changed, keep, view, data };
+  // Draws other results in place of those that are shown; what the reader chose is in the address.
+  async function renew(fresh) {
+    Object.assign(data, fresh);
+    make();
+    figures.forget();
+    await drawAll();
+    listen();
+  }
+
+  return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, view, data };
 })();

@@ -1,0 +1,74 @@
+"""The command `dashboard`: the page, live, over many studies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rayfed.cli.arguments import OwnPanels, local
+from rayfed.cli.console import say
+from rayfed.core.errors import ScenarioError
+
+
+def dashboard(
+    panel: OwnPanels,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR...",
+            parser=local,
+            help="Folders with results below them; results if not given.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8270,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Where it listens. Others than this machine need the token of the address that is "
+            "printed."
+        ),
+    ] = "127.0.0.1",
+    control: Annotated[
+        bool,
+        typer.Option(
+            "--control",
+            help="Let the browser stop, resume and extend studies; the address then has a token.",
+        ),
+    ] = False,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
+) -> None:
+    """Show all studies below some folders in a browser, also while they run.
+
+    The overview lists every run with its progress; ticked runs are compared on the panels of the
+    page, which grow with the rows that are written. Every view has an address that opens it again.
+    It reads, and changes nothing without --control. Ctrl-C ends it; studies go on.
+    """
+    from rayfed.dashboard import serve
+
+    places = folders or [Path("results")]
+    for place in places:
+        if not place.is_dir():
+            raise ScenarioError(str(place), "is no folder; give one with results below it")
+    serve(places, host=host, port=port, control=control, panels=panel, tell=say, browse=open_)
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[None]:
+    """Serve the dashboard of a result folder in a process of its own meanwhile."""
+    from rayfed.dashboard import check_needed
+
+    check_needed()
+    with subprocess.Popen(
+        [sys.executable, "-m", "rayfed", "dashboard", str(folder), "--port", "0"],
+        stdin=subprocess.DEVNULL, start_new_session=True,
+    ) as server:  # fmt: skip
+        try:
+            yield
+        finally:
+            server.terminate()

@@ -1,0 +1,296 @@
+"""Studies and runs below some folders, read again only where something has changed."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rayfed.core.announced import PARTS, read_table, run_folders
+from rayfed.core.entries import Damaged
+from rayfed.core.errors import RayfedError, clipped
+from rayfed.engine.run import ENDLESS
+from rayfed.runs.files.folder import LOCK
+from rayfed.runs.files.outcome import record
+from rayfed.runs.files.store import is_leased
+
+DEEPEST = 5
+"""Folders between a folder that was given and a study."""
+STILL_S = 5.0
+"""Seconds without a change after which it is asked whether anybody still writes a run."""
+READING_S = 0.4
+"""Seconds that one look spends on the rows of runs; the others follow with the next look."""
+_VALUES = ("round", "time_s", "loss", "accuracy")
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Damaged, RayfedError)
+Stamp: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """What the overview says of one run.
+
+    Parameters
+    ----------
+    study, folder : str
+        Key of the study, see `Catalogue`, and name of the run's folder in it.
+    status : str
+        ``running``, ``finished``, ``failed``, ``interrupted`` (nobody writes it any more) or
+        ``unreadable``.
+    info : mapping
+        What ``run.json`` says.
+    last : mapping of str to float, optional
+        The last evaluated values of ``round``, ``time_s``, ``loss`` and ``accuracy``, and the best
+        loss and accuracy as ``best_loss`` and ``best_accuracy``; None while they are not read.
+    """
+
+    study: str
+    folder: str
+    status: str
+    info: Mapping[str, Any]
+    last: Mapping[str, float] | None = None
+
+    @property
+    def key(self) -> str:
+        """The run among those of all studies."""
+        return f"{self.study}/{self.folder}"
+
+    @property
+    def label(self) -> str:
+        """The label of its algorithm."""
+        return str(self.info.get("label") or self.folder)
+
+    @property
+    def setting(self) -> str:
+        """The name of its setting in a grid, its case or its trial; empty without."""
+        return str(self.info.get("setting") or "")
+
+    @property
+    def reason(self) -> str:
+        """Why it failed or cannot be read; empty otherwise."""
+        return str(self.info.get("reason") or "").partition("\n")[0]
+
+    @property
+    def done(self) -> float:
+        """The share of its rounds that are done; NaN where their number is not known."""
+        rounds = float(self.info.get("rounds") or math.nan)
+        if self.status == "finished":
+            return 1.0
+        if self.last is None or not rounds < ENDLESS:
+            return math.nan
+        return min(1.0, self.last["round"] / rounds)
+
+    def seconds_left(self, now: float) -> float:
+        """Return the wall-clock seconds that a run needs to its end at its pace so far, or NaN."""
+        try:
+            began = datetime.fromisoformat(str(self.info["started"])).timestamp()
+        except (KeyError, ValueError):
+            return math.nan
+        if self.status != "running" or not self.done > 0:
+            return math.nan
+        return (now - began) * (1 / self.done - 1)
+
+
+@dataclass(frozen=True)
+class StudyLine:
+    """A study as the overview knows it.
+
+    Parameters
+    ----------
+    key : str
+        The study among those of all folders.
+    folder : Path
+    runs : tuple of RunLine
+    trouble : str
+        Why it cannot be read; empty if it can.
+    """
+
+    key: str
+    folder: Path
+    runs: tuple[RunLine, ...]
+    trouble: str = ""
+
+    @cached_property
+    def by_folder(self) -> dict[str, RunLine]:
+        """Its runs by the names of their folders."""
+        return {run.folder: run for run in self.runs}
+
+    @property
+    def running(self) -> bool:
+        """Whether any of its runs goes on."""
+        return any(run.status == "running" for run in self.runs)
+
+
+class Catalogue:
+    """Studies and runs below folders; it only reads.
+
+    A study is known by the path below the folder that was given, with the name of that folder
+    before it. A key that is not in `studies` names nothing, so no path can be asked for.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Each a result folder, or a folder with result folders below it.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.roots = _named(folders)
+        self.studies: dict[str, StudyLine] = {}
+        self.version = 0
+        self._stamps: dict[str, Stamp] = {}
+        self._stills: dict[str, float] = {}
+
+    def look(self) -> frozenset[str]:
+        """Read what has changed; return the keys of the studies that have."""
+        found = {
+            (f"{name}/{path.relative_to(root).as_posix()}" if path != root else name): path
+            for name, root in self.roots.items()
+            for path in _studies(root)
+        }
+        deadline = time.monotonic() + READING_S
+        before = self.studies
+        self.studies = {
+            key: self._study(key, path, before.get(key), deadline) for key, path in found.items()
+        }
+        changed = {key for key, study in self.studies.items() if study != before.get(key)}
+        changed |= before.keys() - self.studies.keys()
+        self.version += bool(changed)
+        return frozenset(changed)
+
+    @property
+    def runs(self) -> Iterator[RunLine]:
+        """Every run of every study."""
+        for study in self.studies.values():
+            yield from study.runs
+
+    def _study(
+        self, key: str, folder: Path, before: StudyLine | None, deadline: float
+    ) -> StudyLine:
+        held = before.by_folder if before is not None else {}
+        try:
+            paths = run_folders(folder)
+        except OSError as error:
+            return StudyLine(key, folder, (), clipped(error, 120))
+        led = _Leases(folder)
+        runs = [self._run(key, path, held.get(path.name), led, deadline) for path in paths]
+        return StudyLine(key, folder, tuple(runs))
+
+    def _run(
+        self, study: str, path: Path, before: RunLine | None, led: _Leases, deadline: float
+    ) -> RunLine:
+        place = f"{study}/{path.name}"
+        stamp = _stamp(path)
+        if before is None or self._stamps.get(place) != stamp:
+            self._stamps[place], self._stills[place] = stamp, time.monotonic()
+            info = _info(path)
+            last = None if before is None else before.last
+            before = RunLine(study, path.name, str(info.get("status") or "unreadable"), info, last)
+            fresh = False
+        else:
+            fresh = before.last is not None
+        status = self._status(place, before, path, led)
+        if not fresh and time.monotonic() < deadline:
+            return replace(before, status=status, last=_last(path, before.info))
+        if not fresh:
+            self._stamps.pop(place)  # its rows are read with the next look
+        return before if status == before.status else replace(before, status=status)
+
+    def _status(self, place: str, run: RunLine, path: Path, led: _Leases) -> str:
+        """Return the status of a run, which is interrupted where nobody writes it any more."""
+        if run.info.get("status") != "running":
+            return run.status
+        if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
+            return "running"
+        return "running" if led.by_anyone(path) else "interrupted"
+
+
+class _Leases:
+    """Whether anybody holds the lock of a study or of one of its runs; the first is asked once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def of_study(self) -> bool:
+        return _held(self.folder / LOCK)
+
+    def by_anyone(self, run: Path) -> bool:
+        return self.of_study or _held(run / LOCK)
+
+
+def _held(lock: Path) -> bool:
+    try:
+        return lock.is_file() and is_leased(lock)
+    except OSError:  # of somebody else's folder nothing is known
+        return False
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by distinct names."""
+    named: dict[str, Path] = {}
+    for folder in folders:
+        whole = folder.resolve()
+        name, number = whole.name or "root", 2
+        while named.get(name, whole) != whole:
+            name, number = f"{whole.name}-{number}", number + 1
+        named[name] = whole
+    return named
+
+
+def _studies(root: Path, depth: int = 0) -> Iterator[Path]:
+    """Yield the result folders at or below a folder; links are not followed."""
+    try:
+        with os.scandir(root) as entries:
+            inside = sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError:
+        return
+    if any((root / name / "run.json").is_file() for name in inside):
+        yield root
+    elif depth < DEEPEST:
+        for name in inside:
+            yield from _studies(root / name, depth + 1)
+
+
+def _stamp(run: Path) -> Stamp:
+    return tuple(_stat(run / name) for name in ("run.json", PARTS))
+
+
+def _stat(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
+
+
+def _info(run: Path) -> dict[str, Any]:
+    try:
+        return record(run)
+    except RayfedError as error:
+        return {"status": "unreadable", "reason": clipped(error, 200)}
+
+
+def _last(run: Path, info: Mapping[str, Any]) -> dict[str, float]:
+    """Return the last and the best values of a run; empty where none can be read."""
+    try:
+        table = read_table(run, "rounds", info, _VALUES)
+    except _UNREADABLE:
+        return {"round": 0.0}
+    if table is None or not len(table):
+        return {"round": 0.0}
+    values = {"round": float(table["round"][-1].as_py())}
+    values["time_s"] = float(table["time_s"][-1].as_py())
+    for name, best in (("loss", min), ("accuracy", max)):
+        known = [v for v in table[name].to_pylist() if v is not None and not math.isnan(v)]
+        if known:
+            values |= {name: known[-1], f"best_{name}": best(known)}
+    return values

@@ -1,0 +1,82 @@
+"""Steering from the browser: a study is stopped, resumed and extended as by the commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rayfed.core.errors import ScenarioError
+from rayfed.dashboard.catalogue import Catalogue
+from rayfed.runs.files.stops import ask
+
+LOG = "resume.log"
+"""File of a result folder with what the commands print that the browser starts."""
+
+
+class Control:
+    """Starts the commands `stop`, `resume` and `extend` for studies of a catalogue.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def do(self, what: str, given: Mapping[str, Any]) -> str:
+        """Do what the browser asks for, and return what was done, in a line.
+
+        Parameters
+        ----------
+        what : "stop", "resume" or "extend"
+        given : mapping
+            ``study``, its key; to stop also ``run``, the name of one; to extend also ``rounds`` and
+            ``seeds``.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such study or command, or what is given does not suit it.
+        """
+        key = str(given.get("study"))
+        if key not in self.catalogue.studies:
+            raise ScenarioError(key, "is no study here")
+        folder = self.catalogue.studies[key].folder
+        if what == "stop":
+            run = given.get("run")
+            stopped = ask(folder, [] if run is None else [str(run)])
+            return f"{len(stopped)} runs of {key} stop after their rounds"
+        if what == "resume":
+            return self._begin(key, ["resume", str(folder)])
+        if what == "extend":
+            more = [
+                f"--{name}={_numbers(name, given[name])}"
+                for name in ("rounds", "seeds")
+                if given.get(name)
+            ]
+            return self._begin(key, ["extend", str(folder), *more])
+        raise ScenarioError(what, "is nothing that can be done; stop, resume or extend")
+
+    def _begin(self, key: str, command: list[str]) -> str:
+        """Start a command in a process of its own, which outlives the server."""
+        before = self.started.get(key)
+        if before is not None and before.poll() is None:
+            raise ScenarioError(key, "is being gone on with already")
+        with (self.catalogue.studies[key].folder / LOG).open("ab") as log:
+            self.started[key] = subprocess.Popen(
+                [sys.executable, "-m", "rayfed", *command, "--no-page"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        return f"{command[0]} of {key} has begun; what it says is in {LOG}"
+
+
+def _numbers(name: str, text: Any) -> str:
+    """Return a list of numbers as the commands take it."""
+    try:
+        return ",".join(str(int(part)) for part in str(text).split(","))
+    except ValueError:
+        raise ScenarioError(name, f"found '{text}'; give numbers, such as 3,4") from None

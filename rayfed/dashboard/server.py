@@ -1,0 +1,242 @@
+"""The server of the dashboard: views as HTML, and a stream that says which studies have changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import plotly.offline
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from rayfed.core.errors import RayfedError
+from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.control import Control
+from rayfed.dashboard.guard import Guard
+from rayfed.dashboard.overview import Overview
+from rayfed.dashboard.views import LOG, VIEWS, Chosen, logs_of, results_of, shown
+from rayfed.report.html import asset, environment, scripts
+from rayfed.report.page.report import colours
+from rayfed.report.panels.base import Panel
+
+LOOK_S = 1.0
+"""Seconds between two looks at the folders while anybody watches."""
+_KEEP_S = 15.0
+_VIEWS = ("overview", *VIEWS, LOG)
+
+
+@cache
+def templates() -> Environment:
+    """Return the environment of the page's templates and the dashboard's."""
+    own = PackageLoader("rayfed.dashboard")
+    base = environment()
+    assert base.loader is not None
+    return base.overlay(loader=ChoiceLoader([own, base.loader]))
+
+
+@cache
+def own_asset(name: str) -> str:
+    """Return the text of a file in ``rayfed/dashboard/assets``."""
+    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
+
+
+class Watch:
+    """Looks at the folders while anybody listens, and tells the listeners what has changed."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.listeners: set[asyncio.Queue[frozenset[str]]] = set()
+        self.looking = asyncio.Lock()
+
+    async def look(self) -> None:
+        """Read what has changed."""
+        async with self.looking:
+            changed = await run_in_threadpool(self.catalogue.look)
+        if changed:
+            for queue in self.listeners:
+                queue.put_nowait(changed)
+
+    async def run(self) -> None:
+        """Look again and again."""
+        while True:
+            if self.listeners:
+                await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Yield server-sent events: the keys of the studies that have changed."""
+        queue: asyncio.Queue[frozenset[str]] = asyncio.Queue()
+        self.listeners.add(queue)
+        try:
+            yield "retry: 2000\n\n"
+            while True:
+                try:
+                    changed = set(await asyncio.wait_for(queue.get(), _KEEP_S))
+                except TimeoutError:
+                    yield ": still here\n\n"
+                    continue
+                while not queue.empty():
+                    changed |= queue.get_nowait()
+                yield f"data: {json.dumps(sorted(changed))}\n\n"
+        finally:
+            self.listeners.discard(queue)
+
+
+class Dashboard:
+    """The pages of the dashboard.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+    kinds : sequence of type
+        The panels that there are, the user's included.
+    control : bool
+        Whether the browser may stop, resume and extend studies.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, kinds: Sequence[type[Panel]], control: bool = False
+    ) -> None:
+        self.catalogue, self.kinds = catalogue, kinds
+        self.control = Control(catalogue) if control else None
+        self.watch = Watch(catalogue)
+
+    def app(self, host: str, port: int, token: str) -> Starlette:
+        """Return the application for a server on a host and port."""
+
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            task = asyncio.create_task(self.watch.run())
+            try:
+                yield
+            finally:
+                task.cancel()
+
+        steering = [] if self.control is None else [
+            Route("/control/{what}", self.steer, methods=["POST"])
+        ]  # fmt: skip
+        return Starlette(
+            routes=[
+                *steering,
+                Route("/", self.overview),
+                Route("/overview.json", self.overview_json),
+                Route("/events", self.events),
+                Route("/plotly.js", self.plotly),
+                Route("/{view}.json", self.view_json),
+                Route("/{view}", self.view),
+            ],
+            middleware=[Middleware(Guard, host=host, port=port, token=token)],
+            lifespan=lifespan,
+        )
+
+    async def overview(self, request: Request) -> Response:
+        """Send every run of every study."""
+        await self.watch.look()
+        made = await run_in_threadpool(self._overview)
+        return HTMLResponse(self._page("overview.html", "overview", **made))
+
+    async def overview_json(self, request: Request) -> Response:
+        """Send what the overview shows now."""
+        made = await run_in_threadpool(self._overview)
+        main = templates().get_template("overview_main.html").render(**made)
+        return JSONResponse({"main": main, "title": made["overview"].tab})
+
+    def _overview(self) -> dict[str, Any]:
+        return {
+            "overview": Overview.of(self.catalogue, time.time()),
+            "control": self.control is not None,
+        }
+
+    async def view(self, request: Request) -> Response:
+        """Send panels of the page over some runs."""
+        name = request.path_params["view"]
+        if name not in _VIEWS:
+            return HTMLResponse(self._trouble(name, "there is no such view"), 404)
+        await self.watch.look()
+        chosen = Chosen.of(request.query_params)
+        try:
+            made = await run_in_threadpool(self._shown, name, chosen)
+        except RayfedError as error:
+            return HTMLResponse(self._trouble(name, str(error)), 404)
+        return HTMLResponse(self._page(f"{_template(name)}.html", name, query=chosen.query, **made))
+
+    async def view_json(self, request: Request) -> Response:
+        """Send what a view shows now."""
+        name = request.path_params["view"]
+        if name not in _VIEWS:
+            return JSONResponse({"error": "there is no such view"}, 404)
+        await self.watch.look()
+        try:
+            made = await run_in_threadpool(self._shown, name, Chosen.of(request.query_params))
+        except RayfedError as error:
+            return JSONResponse({"error": str(error)}, 404)
+        main = templates().get_template(f"{_template(name)}_main.html").render(**made)
+        told = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
+        return JSONResponse(told | {"title": made["tab"]})
+
+    def _shown(self, name: str, chosen: Chosen) -> dict[str, Any]:
+        found = chosen.found(self.catalogue)
+        about = {"studies": sorted(study.key for study, _ in found)}
+        if name == LOG:
+            return about | {
+                "logs": logs_of(found),
+                "payload": None,
+                "colours": colours({}),
+                "tab": LOG,
+            }
+        made = shown(name, results_of(found), self.kinds)
+        return made | about | {"tab": made["results"].study}
+
+    def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:
+        held: dict[str, Any] = {"view": view, "query": query} | made
+        held["colours"] = Markup(held.get("colours", colours({})))
+        return templates().get_template(template).render(
+            views=_VIEWS,
+            css=Markup(asset("page.css") + own_asset("dashboard.css")),
+            scripts=Markup(scripts()),
+            live=Markup(own_asset("live.js")),
+            **held,
+        )  # fmt: skip
+
+    def _trouble(self, view: str, text: str) -> str:
+        return self._page("trouble.html", view, text=text)
+
+    async def steer(self, request: Request) -> Response:
+        """Stop, resume or extend a study; only with `control`."""
+        assert self.control is not None
+        try:
+            given = await request.json()
+            told = await run_in_threadpool(self.control.do, request.path_params["what"], given)
+        except (RayfedError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse({"told": told})
+
+    async def events(self, request: Request) -> Response:
+        """Send what changes, as it changes."""
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(
+            self.watch.stream(), media_type="text/event-stream", headers=headers
+        )
+
+    async def plotly(self, request: Request) -> Response:
+        """Send the script of Plotly."""
+        text = plotly.offline.get_plotlyjs()
+        return Response(
+            text, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"}
+        )
+
+
+def _template(view: str) -> str:
+    return LOG if view == LOG else "view"

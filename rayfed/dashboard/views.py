@@ -1,0 +1,167 @@
+"""Views: which panels of the page, over which runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from rayfed.core.errors import ScenarioError
+from rayfed.dashboard.catalogue import Catalogue, StudyLine
+from rayfed.report.page.report import content
+from rayfed.report.panels.base import PageSource, Panel, Section
+from rayfed.report.read.compared import differing, own_facts, scenario_facts
+from rayfed.report.read.compared import shown as text
+from rayfed.report.read.joined import joined
+from rayfed.report.read.results import Results
+from rayfed.report.searched import Searched
+
+VIEWS: Mapping[str, tuple[Section, ...]] = {
+    "compare": (Section.ANSWER, Section.RESULTS, Section.SOURCE),
+    "clients": (Section.CLIENTS, Section.FAIRNESS),
+    "topology": (Section.WALK,),
+    "heterogeneity": (Section.PERSONAL, Section.LEARNED),
+    "sweep": (Section.SEARCH, Section.SETTINGS),
+    "machine": (Section.MACHINE,),
+    "settings": (Section.DIFFERENCES, Section.RUN),
+}
+"""The sections of the page that each view shows; those of users' panels are in the first."""
+LOG = "log"
+"""A view without panels: what runs have said."""
+_LOG_BYTES = 20_000
+
+
+class Parameters(Protocol):
+    """The query of an address."""
+
+    def getlist(self, key: str) -> list[str]:
+        """Return all values of a key."""
+        ...
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs that a view is about.
+
+    Parameters
+    ----------
+    studies : tuple of str
+        Keys of whole studies.
+    runs : tuple of str
+        Keys of single runs.
+    """
+
+    studies: tuple[str, ...]
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Parameters) -> Chosen:
+        """Return what the query of an address names."""
+        studies, runs = (tuple(dict.fromkeys(query.getlist(key))) for key in ("study", "run"))
+        return cls(studies, runs)
+
+    @property
+    def query(self) -> str:
+        """The query of an address that names them."""
+        pairs = [("study", key) for key in self.studies] + [("run", key) for key in self.runs]
+        return urlencode(pairs)
+
+    def found(self, catalogue: Catalogue) -> list[tuple[StudyLine, set[str]]]:
+        """Return studies, each with the folders of its runs that are meant.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such study or run, or none is named.
+        """
+        meant: dict[str, set[str]] = {}
+        for key in self.studies:
+            meant[key] = set(_study(catalogue, key).by_folder)
+        for key in self.runs:
+            study, _, run = key.rpartition("/")
+            if run not in _study(catalogue, study).by_folder:
+                raise ScenarioError(
+                    key, "is no run of this study; it may have been moved or deleted"
+                )
+            meant.setdefault(study, set()).add(run)
+        if not meant:
+            raise ScenarioError("", "no run is chosen; tick some in the overview")
+        return [(catalogue.studies[key], runs) for key, runs in meant.items()]
+
+
+def _study(catalogue: Catalogue, key: str) -> StudyLine:
+    if key not in catalogue.studies:
+        raise ScenarioError(key, "is no study here; it may have been moved or deleted")
+    return catalogue.studies[key]
+
+
+def results_of(chosen: Sequence[tuple[StudyLine, set[str]]]) -> Results:
+    """Return the results of some runs; those of several studies as one.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder of a study holds no run any more.
+    """
+    parts = []
+    for study, runs in chosen:
+        results = Results.read(study.folder, runs)
+        searched = Searched.of(results) if len(chosen) > 1 else None
+        parts.append(results if searched is None else searched.winners)
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def shown(view: str, results: Results, kinds: Sequence[type[Panel]]) -> dict[str, Any]:
+    """Return what a view shows of results, for its template.
+
+    Parameters
+    ----------
+    view : str
+        One of `VIEWS`.
+    results : Results
+    kinds : sequence of type
+        The panels that there are.
+    """
+    own = {each for sections in VIEWS.values() for each in sections}
+    sections = VIEWS[view]
+    first = view == next(iter(VIEWS))
+    mine = [
+        kind for kind in kinds if kind.section in sections or (first and kind.section not in own)
+    ]
+    made = content(PageSource.of(results), mine)
+    heads, rows = differing_settings(results) if view == "settings" else ([], [])
+    return made | {"payload": made["payload"] | {"live": True}, "heads": heads, "rows": rows}
+
+
+def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and the rows of a table of what differs between algorithms and settings."""
+    facts = {
+        name: scenario_facts(info) | own_facts(info)
+        for name in results.names
+        for info in [results.of(name)[0].info]
+    }
+    keys = differing(list(facts.values()))
+    rows = [[key, *(text(held.get(key, "-")) for held in facts.values())] for key in keys]
+    return ["setting", *facts], rows
+
+
+def logs_of(chosen: Sequence[tuple[StudyLine, set[str]]]) -> list[tuple[str, str]]:
+    """Return the name and the end of the log of each run that has one."""
+    found = []
+    for study, runs in chosen:
+        for run in sorted(runs):
+            said = _end(study.folder / run / "log.txt")
+            if said:
+                found.append((f"{study.key}/{run}", said))
+    return found
+
+
+def _end(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+            return file.read(_LOG_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,70 @@
+"""Asking a study that runs elsewhere to stop: hidden files that its drivers look for.
+
+A driver writes a checkpoint and ends; a resume goes on to the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rayfed.core.errors import ScenarioError, unknown
+from rayfed.runs.files import store
+from rayfed.runs.files.folder import LOCK
+from rayfed.runs.files.outcome import outcomes
+from rayfed.runs.files.place import shown
+
+HISTORY = "history.jsonl"
+"""File of a result folder with a line for each time that somebody stopped or extended its study."""
+STOPPED = "running"
+"""Outcome of a run that somebody asked to stop: it has not ended, and a resume goes on with it."""
+_STOP = ".stop"
+
+
+def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
+    """Ask runs of a study to stop, and return their names; all that run if none are named.
+
+    Runs that have not begun do not begin then.
+
+    Raises
+    ------
+    ScenarioError
+        If nobody runs the study, or a run is unknown or does not run.
+    """
+    state = outcomes(folder)
+    if not store.is_leased(folder / LOCK):
+        raise ScenarioError(shown(folder), "nobody runs this study; there is nothing to stop")
+    named = list(runs)
+    for run in named:
+        if run not in state:
+            raise ScenarioError("", unknown("run", run, state))
+        if state[run] != "running":
+            raise ScenarioError(f"{shown(folder)}/{run}", f"does not run; it has {state[run]}")
+    for run in named:
+        store.publish_text(folder / run / _STOP, "")
+    if not named:
+        store.publish_text(folder / _STOP, "")
+        named = [run for run, status in state.items() if status == "running"]
+    note(folder, "stop", runs=named)
+    return named
+
+
+def is_asked(run: Path) -> bool:
+    """Return whether somebody asked the run of a folder, or its study, to stop."""
+    return (run / _STOP).exists() or (run.parent / _STOP).exists()
+
+
+def clear(folder: Path) -> None:
+    """Forget what a study was asked, as it goes on."""
+    for asked in (folder / _STOP, *folder.glob(f"*/{_STOP}")):
+        store.remove(asked)
+
+
+def note(folder: Path, what: str, **values: Any) -> None:
+    """Note in a study's record that somebody steered it, with the time in UTC and the values."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = json.dumps({"time": stamp, "what": what, **values})
+    store.append_text(folder / HISTORY, f"{line}\n")

@@ -1,0 +1,23 @@
+"""Small studies below one folder."""
+
+import shutil
+
+import pytest
+
+import rayfed
+from rayfed.testing.studies import mixed
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A folder with two studies, one of them two folders down."""
+    root = tmp_path_factory.mktemp("results")
+    rayfed.run(mixed(seeds=[3, 4]), out=root / "first", page=False)
+    rayfed.run(mixed(rounds=4), out=root / "deep" / "second", page=False)
+    return root
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A copy of them."""
+    return shutil.copytree(made, tmp_path / "results")

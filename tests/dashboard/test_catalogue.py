@@ -1,0 +1,110 @@
+"""Which studies and runs there are below folders, and how far they are."""
+
+import json
+import math
+import os
+import shutil
+
+import rayfed
+from rayfed.core.entries import sealed
+from rayfed.dashboard.catalogue import Catalogue
+from rayfed.runs.files.folder import locked
+
+
+def rewritten(run, **changes):
+    """Change what run.json says."""
+    path = run / "run.json"
+    path.write_text(json.dumps(sealed({**json.loads(path.read_text()), **changes})))
+
+
+def test_studies_have_keys_and_runs_their_last_values(folder):
+    catalogue = Catalogue([folder])
+    assert catalogue.look() == {"results/first", "results/deep/second"}
+    runs = {run.key: run for run in catalogue.runs}
+    assert set(runs) == {
+        "results/first/fedavg-seed3", "results/first/fedavg-seed4",
+        "results/deep/second/fedavg-seed3",
+    }  # fmt: skip
+    run = runs["results/first/fedavg-seed4"]
+    rounds = rayfed.load(folder / "first").rounds.query("seed == 4")
+    assert run.last["round"] == 12
+    assert run.last["loss"] == rounds["loss"].iloc[-1]
+    assert run.last["best_accuracy"] == rounds["accuracy"].max()
+    assert (run.status, run.done, run.label) == ("finished", 1.0, "fedavg")
+
+
+def test_a_second_look_reads_what_has_changed_alone(folder, monkeypatch):
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    assert catalogue.look() == frozenset()
+    monkeypatch.setattr("rayfed.dashboard.catalogue._last", lambda run, info: {"round": 7.0})
+    os.utime(folder / "first" / "fedavg-seed3" / "run.json", ns=(1, 1))
+    assert catalogue.look() == {"results/first"}
+    rounds = {run.key: run.last["round"] for run in catalogue.runs}
+    assert rounds["results/first/fedavg-seed3"] == 7
+    assert rounds["results/first/fedavg-seed4"] == 12
+
+
+def test_studies_that_are_deleted_or_added_are_said(folder):
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    (folder / "first").rename(folder / "third")
+    assert catalogue.look() == {"results/first", "results/third"}
+
+
+def test_rows_that_there_is_no_time_for_follow_with_the_next_look(folder, monkeypatch):
+    catalogue = Catalogue([folder])
+    with monkeypatch.context() as patch:
+        patch.setattr("rayfed.dashboard.catalogue.READING_S", -1.0)
+        assert len(catalogue.look()) == 2
+        assert all(run.last is None and math.isnan(run.seconds_left(0)) for run in catalogue.runs)
+    assert len(catalogue.look()) == 2
+    assert all(run.last for run in catalogue.runs)
+
+
+def test_a_run_that_nobody_writes_is_interrupted(folder, monkeypatch):
+    rewritten(folder / "first" / "fedavg-seed3", status="running")
+    catalogue = Catalogue([folder / "first"])
+    catalogue.look()
+    states = {run.folder: run.status for run in catalogue.runs}
+    assert states == {"fedavg-seed3": "running", "fedavg-seed4": "finished"}  # it has just changed
+    monkeypatch.setattr("rayfed.dashboard.catalogue.STILL_S", 0.0)
+    assert catalogue.look() == {"first"}
+    assert {run.status for run in catalogue.runs} == {"interrupted", "finished"}
+    with locked(folder / "first"):
+        catalogue.look()
+        assert {run.status for run in catalogue.runs} == {"running", "finished"}
+
+
+def test_what_is_foreign_or_broken_is_a_line(folder, tmp_path):
+    (folder / "first" / "fedavg-seed3" / "run.json").write_text('{"status": ')
+    (folder / "alien").mkdir()
+    (folder / "alien" / "notes.txt").write_text("no study")
+    shutil.rmtree(folder / "first" / "fedavg-seed4" / "rounds.parquet")
+    newer = folder / "newer" / "run"
+    newer.mkdir(parents=True)
+    (newer / "run.json").write_text(json.dumps({"format": 999, "status": "finished"}))
+    (folder / "loop").symlink_to(folder)
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    runs = {run.key: run for run in catalogue.runs}
+    assert runs["results/first/fedavg-seed3"].status == "failed"
+    assert "run.json is not what was written" in runs["results/first/fedavg-seed3"].reason
+    assert runs["results/first/fedavg-seed4"].last == {"round": 0.0}
+    assert runs["results/newer/run"].status == "unreadable"
+    assert "newer" in runs["results/newer/run"].reason
+    assert not any("loop" in key or "alien" in key for key in catalogue.studies)
+
+
+def test_folders_of_one_name_have_different_keys(folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other" / "results")
+    catalogue = Catalogue([folder, other])
+    catalogue.look()
+    assert "results/first" in catalogue.studies
+    assert catalogue.studies["results-2/first"].folder == other / "first"
+
+
+def test_an_empty_folder_has_no_studies(tmp_path):
+    catalogue = Catalogue([tmp_path / "nothing"])
+    assert catalogue.look() == frozenset()
+    assert list(catalogue.runs) == []

@@ -1,0 +1,213 @@
+"""The dashboard in a real browser: what one sees, presses and waits for."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+import rayfed
+from rayfed.dashboard import start
+from rayfed.dashboard.views import VIEWS
+from rayfed.runs.files.stops import is_asked
+from rayfed.testing.studies import mixed
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+axe = pytest.importorskip("selenium_axe_python", reason="selenium-axe-python is not installed")
+
+from selenium.webdriver import ActionChains  # noqa: E402 - needs the check above
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+         "--disable-background-networking", "--window-size=1280,800")  # fmt: skip
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("dashboard") / "results"
+    local = {"steps": 5, "batch": 4, "lr": 0.1}
+    both = [{"name": "fedavg", "local": local}, {"name": "fedexp", "local": local}]
+    rayfed.run(mixed(seeds=[3, 4], algorithms=both), out=root / "first", page=False)
+    rayfed.run(mixed(rounds=4), out=root / "second", page=False)
+    return root
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    made = start([folder], control=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser, served):
+    """The overview; what the browser's console says fails the test."""
+    browser.get(served.address)
+    yield browser
+    said = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not said, said
+
+
+def at(served, path):
+    return served.address.partition("/?")[0] + path
+
+
+def wait(driver, script, *args, seconds=30.0):
+    """Wait until a script returns something true, and return it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := driver.execute_script(f"return {script}", *args):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"never true: {script}")
+
+
+def ready(driver):
+    wait(driver, "document.body.dataset.ready === 'true'")
+
+
+def look(driver, width, height, scheme="light"):
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+
+EMPTY = "[...document.querySelectorAll('.plot')].filter((p) => !p.data?.length).map((p) => p.id)"
+SHOWN = "[...document.querySelectorAll('#runs tbody tr')].filter((row) => !row.hidden)"
+
+
+def test_runs_are_filtered_sorted_ticked_and_compared(page):
+    assert len(page.execute_script(f"return {SHOWN}")) == 5
+    page.find_element(By.ID, "filter").send_keys("fedexp first")
+    assert len(page.execute_script(f"return {SHOWN}")) == 2
+    assert page.find_element(By.ID, "shown").text == "2 of 5 runs"
+    page.find_element(By.ID, "filter").clear()
+    page.find_element(By.ID, "filter").send_keys("first")
+    heads = page.find_elements(By.CSS_SELECTOR, "#runs thead button")
+    loss = next(head for head in heads if head.text == "best loss")
+    losses = f"{SHOWN}.map((row) => Number(row.cells[6].dataset.key))"
+    loss.click()
+    up = page.execute_script(f"return {losses}")
+    loss.click()
+    down = page.execute_script(f"return {losses}")
+    assert up == sorted(up) == down[::-1]
+    for row in page.execute_script(f"return {SHOWN}")[:3]:
+        row.find_element(By.CSS_SELECTOR, "input").click()
+    link = page.find_element(By.ID, "open")
+    assert link.text == "Compare 3 runs"
+    assert page.current_url.count("run=") == 3  # the address opens it again
+    page.refresh()
+    assert wait(page, "document.getElementById('open').textContent") == "Compare 3 runs"
+    page.find_element(By.ID, "open").click()
+    ready(page)
+    assert page.execute_script("return page.data.panels.convergence.curves.runs.length") == 3
+
+
+def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
+    """A figure that is empty fails, and so does a violation in either colour scheme or width."""
+    checker = axe.Axe(page)
+    for view in ("", *VIEWS, "log"):
+        page.get(at(served, f"/{view}?study=results/first" if view else "/"))
+        wait(page, "document.querySelector('main')")
+        if view and view != "log":
+            ready(page)
+        assert page.execute_script(f"return {EMPTY}") == [], view
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            look(page, width, 800, scheme)
+            wide = "document.documentElement.scrollWidth"
+            assert page.execute_script(f"return {wide}") <= width, view
+            checker.inject()
+            found = checker.run()["violations"]
+            assert not found, (view, width, [(v["id"], v["nodes"][0]["html"]) for v in found])
+    look(page, 1280, 800)
+
+
+@pytest.fixture
+def going(folder):
+    """A study that goes on in a process of its own, ten rounds a second."""
+    scenario = mixed(name="going", rounds=2000, checkpoint={"every_s": 3600})
+    path = folder / "going.yaml"
+    path.write_text(yaml.safe_dump(scenario | {"clock": {"name": "wall", "scale": 0.005}}))
+    out = folder / "going"
+    command = [sys.executable, "-m", "rayfed", "run", str(path), "--out", str(out), "--no-page"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while not (out / "fedavg-seed3" / "parts.jsonl").exists():
+        assert time.monotonic() < end
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    yield out, process
+    process.kill()
+    process.wait()
+    shutil.rmtree(out)
+
+
+@pytest.mark.slow
+def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page, served, going):
+    out, process = going
+    page.get(at(served, "/compare?study=results/going"))
+    ready(page)
+    last = "Math.max(...page.data.panels.convergence.curves.runs.flatMap((run) => run.data.round))"
+    page.execute_script("window.same = true; window.scrollTo(0, 200);")
+    page.find_element(By.CSS_SELECTOR, "[data-y=accuracy]").click()
+    place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")
+    ActionChains(page).drag_and_drop_by_offset(place, 120, 40).perform()
+    zoom = page.execute_script("return document.getElementById('convergence').layout.xaxis.range")
+    before = page.execute_script(f"return {last}")
+    wait(page, f"{last} > arguments[0] + 20", before)
+    kept = (
+        "[window.same, window.scrollY, document.getElementById('convergence').layout.xaxis.range]"
+    )
+    same, top, now = page.execute_script(f"return {kept}")
+    assert (same, top, now) == (True, 200, zoom)
+    assert page.execute_script("return page.view.y") == "accuracy"
+
+    page.get(served.address)
+    row = "document.querySelector('[data-study=\"results/going\"]')"
+    wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
+    assert process.wait(30) == 1  # not all of its runs finished
+    wait(page, f"{row}?.querySelector('[data-do=resume]')")
+    assert "interrupted" in page.find_element(By.CSS_SELECTOR, "[data-run^='results/going']").text
+    assert is_asked(out / "fedavg-seed3")
+    reached = int(rayfed.load(out).rounds["round"].max())
+    page.execute_script(f"{row}.querySelector('details').open = true")
+    page.execute_script(f"{row}.querySelector('[data-seeds]').value = '4'")
+    page.execute_script(f"{row}.querySelector('[data-do=extend]').click()")
+    wait(
+        page,
+        "document.querySelector('[data-run=\"results/going/fedavg-seed3\"][data-status=running]')",
+    )
+    wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
+    end = time.monotonic() + 30
+    while len((out / "history.jsonl").read_text().splitlines()) < 3 and time.monotonic() < end:
+        time.sleep(0.1)
+    noted = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    assert [line["what"] for line in noted] == ["stop", "extend", "stop"]
+    assert noted[1]["seeds"] == [3, 4]
+    wait(page, f"{row}?.querySelector('[data-do=resume]')")
+    assert int(rayfed.load(out).rounds["round"].max()) >= reached

@@ -1,0 +1,139 @@
+"""What the server of the dashboard sends."""
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("starlette", reason="starlette is not installed")
+
+from starlette.testclient import TestClient
+
+import rayfed
+from rayfed.core.entries import sealed
+from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.server import Dashboard, Watch
+from rayfed.dashboard.views import VIEWS
+from rayfed.report.panels.base import Section, find
+from rayfed.testing.studies import mixed
+
+
+@pytest.fixture
+def client(folder):
+    app = Dashboard(Catalogue([folder]), find()).app("127.0.0.1", 8270, "token")
+    return TestClient(app, base_url="http://127.0.0.1:8270", raise_server_exceptions=True)
+
+
+def test_every_section_of_the_page_is_in_a_view():
+    assert {each for sections in VIEWS.values() for each in sections} == set(Section)
+
+
+def test_the_overview_lists_every_run(client):
+    text = client.get("/").text
+    assert "2 studies: 3 finished" in text
+    assert text.count("<tr data-run=") == 3
+    assert '<a href="/compare?study=results/deep/second">' in text
+
+
+def test_what_runs_are_called_is_escaped(client, folder):
+    path = folder / "first" / "fedavg-seed3" / "run.json"
+    evil = "<script>alert(1)</script>"
+    held = json.loads(path.read_text()) | {"label": evil, "status": "failed", "reason": evil}
+    path.write_text(json.dumps(sealed(held)))
+    for address in ("/", "/compare?study=results/first", "/settings?study=results/first"):
+        text = client.get(address).text
+        assert evil not in text
+        assert "&lt;script&gt;alert(1)" in text
+
+
+@pytest.mark.parametrize("view", [*VIEWS, "log"])
+def test_every_view_has_an_address_and_what_it_shows_now(client, view):
+    address = "study=results/first"
+    page = client.get(f"/{view}?{address}")
+    assert page.status_code == 200
+    assert f'<a href="/{view}?study=results%2Ffirst" aria-current="page">' in page.text
+    now = client.get(f"/{view}.json?{address}").json()
+    assert now["main"].strip() in page.text
+    assert now["data"] is None or now["data"]["live"]
+
+
+def test_ticked_runs_of_several_studies_are_one_comparison(client):
+    query = "run=results/first/fedavg-seed4&run=results/deep/second/fedavg-seed3"
+    data = client.get(f"/compare.json?{query}").json()["data"]
+    runs = data["panels"]["convergence"]["curves"]["runs"]
+    assert {run["seed"] for run in runs} == {3, 4}
+
+
+def test_of_a_study_single_runs_are_shown(client):
+    data = client.get("/compare.json?run=results/first/fedavg-seed4").json()["data"]
+    assert [run["seed"] for run in data["panels"]["convergence"]["curves"]["runs"]] == [4]
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("/compare", "no run is chosen; tick some in the overview"),
+        ("/compare?study=results/third", "is no study here"),
+        ("/compare?study=../../etc", "is no study here"),
+        ("/compare?run=results/first/../../../etc/passwd", "is no study here"),
+        ("/compare?run=results/first/fedavg-seed9", "is no run of this study"),
+        ("/log?study=/etc", "is no study here"),
+        ("/etc/passwd", ""),
+        ("/nothing", "there is no such view"),
+    ],
+)
+def test_nothing_outside_the_folders_can_be_asked_for(client, address, text):
+    answer = client.get(address)
+    assert answer.status_code == 404
+    assert text in answer.text
+    assert "root:" not in answer.text
+
+
+def test_without_control_nothing_is_steered(client):
+    client.get("/?token=token")
+    assert client.post("/control/stop", json={"study": "results/first"}).status_code in (404, 405)
+    assert "data-do=" not in client.get("/").text
+
+
+def test_a_panel_that_fails_is_said_and_the_rest_stays(client, folder):
+    (folder / "first" / "fedavg-seed3" / "rounds.parquet").rename(folder / "first" / "gone")
+    assert client.get("/compare?study=results/first").status_code == 200
+    assert client.get("/").status_code == 200
+
+
+def test_listeners_are_told_what_has_changed(folder):
+    async def listened():
+        watch = Watch(Catalogue([folder]))
+        await watch.look()
+        stream = watch.stream()
+        assert await anext(stream) == "retry: 2000\n\n"
+        await asyncio.to_thread(rayfed.run, mixed(), out=folder / "third", page=False)
+        await watch.look()
+        event = await anext(stream)
+        await stream.aclose()
+        return event, watch.listeners
+
+    event, listeners = asyncio.run(listened())
+    assert event == 'data: ["results/third"]\n\n'
+    assert not listeners
+
+
+def test_nobody_looks_at_the_folders_while_nobody_listens(folder, monkeypatch):
+    monkeypatch.setattr("rayfed.dashboard.server.LOOK_S", 0.001)
+    looks = []
+
+    async def unheard():
+        watch = Watch(Catalogue([folder]))
+        monkeypatch.setattr(watch.catalogue, "look", lambda: looks.append(1) or frozenset())
+        task = asyncio.create_task(watch.run())
+        await asyncio.sleep(0.02)
+        alone = len(looks)
+        stream = watch.stream()
+        await anext(stream)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await stream.aclose()
+        return alone
+
+    assert asyncio.run(unheard()) == 0
+    assert looks
