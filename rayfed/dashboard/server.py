@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -26,10 +26,20 @@ from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
 from rayfed.dashboard.overview import Overview
-from rayfed.dashboard.views import LOG, VIEWS, Chosen, logs_of, results_of, shown
+from rayfed.dashboard.views import (
+    LOG,
+    VIEWS,
+    Chosen,
+    frame_of,
+    logs_of,
+    results_of,
+    saved,
+    shown,
+)
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.page.report import colours
 from rayfed.report.panels.base import Panel
+from rayfed.report.read.results import Results
 
 LOOK_S = 1.0
 """Seconds between two looks at the folders while anybody watches."""
@@ -134,6 +144,8 @@ class Dashboard:
                 Route("/overview.json", self.overview_json),
                 Route("/events", self.events),
                 Route("/plotly.js", self.plotly),
+                Route("/save/{view}", self.save),
+                Route("/data/{view}.{kind}", self.data),
                 Route("/{view}.json", self.view_json),
                 Route("/{view}", self.view),
             ],
@@ -185,6 +197,45 @@ class Dashboard:
         main = templates().get_template(f"{_template(name)}_main.html").render(**made)
         told = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
         return JSONResponse(told | {"title": made["tab"]})
+
+    async def save(self, request: Request) -> Response:
+        """Send a view as a page in one file."""
+        opening = request.query_params.get("at", "")
+
+        def made(view: str, results: Results) -> Response:
+            return HTMLResponse(saved(view, results, self.kinds, opening))
+
+        return await self._sent(request, "html", made)
+
+    async def data(self, request: Request) -> Response:
+        """Send the rows that a view draws, as CSV or Parquet."""
+        kind = request.path_params["kind"]
+
+        def made(view: str, results: Results) -> Response:
+            frame = frame_of(view, results)
+            if kind == "csv":
+                return Response(frame.to_csv(index=False), media_type="text/csv")
+            return Response(frame.to_parquet(index=False), media_type="application/octet-stream")
+
+        if kind not in ("csv", "parquet"):
+            return HTMLResponse(self._trouble("", "data come as csv or parquet"), 404)
+        return await self._sent(request, kind, made)
+
+    async def _sent(
+        self, request: Request, suffix: str, make: Callable[[str, Results], Response]
+    ) -> Response:
+        """Return a file that is made of the results of a view."""
+        name = request.path_params["view"]
+        if name not in VIEWS:
+            return HTMLResponse(self._trouble(name, "there is no such view"), 404)
+        await self.watch.look()
+        try:
+            found = Chosen.of(request.query_params).found(self.catalogue)
+            answer = await run_in_threadpool(lambda: make(name, results_of(found)))
+        except RayfedError as error:
+            return HTMLResponse(self._trouble(name, str(error)), 404)
+        answer.headers["Content-Disposition"] = f'attachment; filename="{name}.{suffix}"'
+        return answer
 
     def _shown(self, name: str, chosen: Chosen) -> dict[str, Any]:
         found = chosen.found(self.catalogue)

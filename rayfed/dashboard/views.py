@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
 from rayfed.core.errors import ScenarioError
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
-from rayfed.report.page.report import content
+from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import PageSource, Panel, Section
 from rayfed.report.read.compared import differing, own_facts, scenario_facts
 from rayfed.report.read.compared import shown as text
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results
 from rayfed.report.searched import Searched
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VIEWS: Mapping[str, tuple[Section, ...]] = {
     "compare": (Section.ANSWER, Section.RESULTS, Section.SOURCE),
@@ -124,15 +127,37 @@ def shown(view: str, results: Results, kinds: Sequence[type[Panel]]) -> dict[str
     kinds : sequence of type
         The panels that there are.
     """
+    made = content(PageSource.of(results), panels_of(view, kinds))
+    heads, rows = differing_settings(results) if view == "settings" else ([], [])
+    return made | {"payload": made["payload"] | {"live": True}, "heads": heads, "rows": rows}
+
+
+def saved(view: str, results: Results, kinds: Sequence[type[Panel]], opening: str) -> str:
+    """Return a view as a page in one file.
+
+    Parameters
+    ----------
+    view, results, kinds
+        As for `shown`.
+    opening : str
+        The reader's choices, as in the address after the #.
+    """
+    return page_of(PageSource.of(results), panels_of(view, kinds), opening)
+
+
+def frame_of(view: str, results: Results) -> pd.DataFrame:
+    """Return the rows that a view draws: of clients, or of rounds."""
+    return results.clients if view == "clients" else results.rounds
+
+
+def panels_of(view: str, kinds: Sequence[type[Panel]]) -> list[type[Panel]]:
+    """Return the panels of a view; those in sections of the user's are in the first."""
     own = {each for sections in VIEWS.values() for each in sections}
     sections = VIEWS[view]
     first = view == next(iter(VIEWS))
-    mine = [
+    return [
         kind for kind in kinds if kind.section in sections or (first and kind.section not in own)
     ]
-    made = content(PageSource.of(results), mine)
-    heads, rows = differing_settings(results) if view == "settings" else ([], [])
-    return made | {"payload": made["payload"] | {"live": True}, "heads": heads, "rows": rows}
 
 
 def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:

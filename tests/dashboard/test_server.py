@@ -1,8 +1,10 @@
 """What the server of the dashboard sends."""
 
 import asyncio
+import io
 import json
 
+import pandas as pd
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed")
@@ -67,6 +69,27 @@ def test_ticked_runs_of_several_studies_are_one_comparison(client):
 def test_of_a_study_single_runs_are_shown(client):
     data = client.get("/compare.json?run=results/first/fedavg-seed4").json()["data"]
     assert [run["seed"] for run in data["panels"]["convergence"]["curves"]["runs"]] == [4]
+
+
+def test_a_view_is_saved_as_one_page_that_opens_as_it_stood(client):
+    query = {"study": "results/first", "at": "x=time_s&target=0.5"}
+    answer = client.get("/save/compare", params=query)
+    assert answer.headers["content-disposition"] == 'attachment; filename="compare.html"'
+    assert '"opening":"x=time_s\\u0026target=0.5"' in answer.text
+    assert "Plotly" in answer.text
+    assert "EventSource" not in answer.text
+    assert client.get("/save/log", params=query).status_code == 404
+
+
+def test_the_rows_of_a_view_are_given_as_csv_and_parquet(client, folder):
+    recorded = rayfed.load(folder / "first")
+    text = client.get("/data/compare.csv?study=results/first").text
+    rounds = pd.read_csv(io.StringIO(text))
+    assert rounds["loss"].to_list() == recorded.rounds["loss"].to_list()
+    held = client.get("/data/clients.parquet?run=results/first/fedavg-seed4").content
+    clients = pd.read_parquet(io.BytesIO(held))
+    assert clients["client"].to_list() == recorded.clients.query("seed == 4")["client"].to_list()
+    assert client.get("/data/compare.pickle?study=results/first").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,13 @@ const live = (() => {
     return { start };
   })();
 
+  // The page that is saved opens with the reader's choices.
+  document.querySelector("[data-save-view]")?.addEventListener("click", ({ currentTarget }) => {
+    const address = new URL(currentTarget.href);
+    address.searchParams.set("at", location.hash.slice(1));
+    currentTarget.href = address;
+  });
+
   overview.start();
   listen();
   return { refresh };

@@ -77,8 +77,13 @@ def page(
     return page_of(PageSource.of(results, y, target), find(panels))
 
 
-def page_of(source: PageSource, kinds: Sequence[type[Panel]]) -> str:
-    """Return a page with some panels, of those that apply."""
+def page_of(source: PageSource, kinds: Sequence[type[Panel]], opening: str = "") -> str:
+    """Return a page with some panels, of those that apply.
+
+    `opening` is what the address of the page says of the reader's choices, where it says nothing.
+    """
+    made = content(source, kinds)
+    made["payload"] |= {"opening": opening}
     return (
         environment()
         .get_template("page.html")
@@ -86,7 +91,7 @@ def page_of(source: PageSource, kinds: Sequence[type[Panel]]) -> str:
             css=Markup(asset("page.css")),
             plotly=Markup(plotly.offline.get_plotlyjs()),
             scripts=Markup(scripts()),
-            **content(source, kinds),
+            **made,
         )
     )
 

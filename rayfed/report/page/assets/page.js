@@ -144,6 +144,7 @@ const page = (() => {
   }
 
   async function start() {
+    if (data.opening && !location.hash) history.replaceState(null, "", `#${data.opening}`);
     make();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
     await figures.start(data);
