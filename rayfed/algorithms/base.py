@@ -16,6 +16,8 @@ from annotated_types import Ge, MinLen
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
+from rayfed.core.errors import ScenarioError
+from rayfed.core.plugins import SomeOf
 from rayfed.measures import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
@@ -45,8 +47,11 @@ class Algorithm:
         itself already prefers large clients.
     evaluate_last : int
         Evaluate the mean of the last k iterates; training goes on from the last one.
+    participation : mapping of str to object
+        Keys of the study's `participation` that are others for this algorithm: those given here
+        replace the study's one by one.
     select : Selection, optional
-        Who takes part; ``participation.select`` of the study if None.
+        Who takes part; short for ``participation: {select: ...}``.
     local : Solver
         What a client does with its local steps.
     grid : mapping of str to list
@@ -108,11 +113,17 @@ class Algorithm:
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
     evaluate_last: Annotated[int, Ge(1)] = 1
+    participation: Annotated[Mapping[str, Any], SomeOf("rayfed.engine.run:Participation")] = field(
+        default_factory=dict
+    )
     select: Selection | None = None
     local: Solver = field(default_factory=SGD)
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.select is not None and "select" in self.participation:
+            text = "found participation.select beside it, which says the same; give one of them"
+            raise ScenarioError("select", text)
         self.check_solver(self.local)
 
     def check_solver(self, solver: Solver) -> None:

@@ -51,6 +51,20 @@ class BesideScenario:
 
 FilePath: TypeAlias = Annotated[str, BesideScenario()]
 
+
+@dataclass(frozen=True)
+class SomeOf:
+    """Annotation of a setting that holds some of the settings of a class, by name.
+
+    Parameters
+    ----------
+    of : str
+        The class, as ``module:Class``; layers above may define it.
+    """
+
+    of: str
+
+
 KINDS = {
     "algorithms": Kind("rayfed.algorithms", "rayfed.algorithms.base:Algorithm"),
     "problems": Kind("rayfed.problems", "rayfed.problems.base:Problem"),

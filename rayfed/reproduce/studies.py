@@ -392,7 +392,8 @@ def _check_where(where: Where, whole: Study) -> None:
 
 def _check_value(value: RecordedValue, study: Study) -> None:
     label = value.of or study.labels[0]
-    algorithm = study.algorithms[study.labels.index(label)]
+    index = study.labels.index(label)
+    algorithm = study.algorithms[index]
     asked = study.evaluate
     availability = study.clients.availability
     many = MANY + 1  # the data, which are not loaded, may have so many classes
@@ -402,7 +403,7 @@ def _check_value(value: RecordedValue, study: Study) -> None:
         *(name for each in measures for name in names(each.columns_of(availability))),
     )
     stops = study.stop.columns
-    select = algorithm.select or study.participation.select
+    select = study.participation_of(index).select
     reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
     columns = ("round", "time_s", *COUNTS, *scored, *reported)
     if value.name not in columns:

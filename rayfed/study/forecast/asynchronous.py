@@ -90,11 +90,8 @@ def _of_rounds(participation: Participation) -> Iterator[tuple[str, str]]:
 def _misfits(index: int, run: Run) -> Iterator[tuple[str, str]]:
     """Yield the settings that do not fit: their place, what was found and what to do."""
     participation, selection = run.participation, run.participation.select
-    place = "participation.select"
-    if run.training.algorithm.select is not None:
-        place = f"algorithms.{index}.select"
     if selection.asks or selection.listens or selection.needs_graphs:
-        yield place, f"found '{selection.name}'; use uniform, weighted or all"
+        yield "participation.select", f"found '{selection.name}'; use uniform, weighted or all"
     yield from _of_rounds(participation)
     if run.federation.population.by_round:
         text = "goes by rounds; give it a period_s"

@@ -209,7 +209,7 @@ class _Seed:
 
     def runs(self) -> list[Run]:
         """Return a run for each algorithm, with the optimum that they share."""
-        runs = [self._run(index, a) for index, a in enumerate(self.study.algorithms)]
+        runs = [self._run_of(index) for index in range(len(self.study.algorithms))]
         place = self.study.evaluate.needs_optimum(self.study.stop)
         of_clients = any(run.measuring.needs("optima if known") for run in runs)
         wanted = any(run.measuring.needs("optimum if known") for run in runs)
@@ -218,8 +218,14 @@ class _Seed:
         best = self.optima.of(runs[0], place, of_clients=of_clients)
         return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]
 
+    def _run_of(self, index: int) -> Run:
+        """Return the run of the algorithm that is number `index` in the scenario file."""
+        try:
+            return self._run(index, self.study.algorithms[index])
+        except ScenarioError as error:
+            raise self.study.blamed(index, error) from error
+
     def _run(self, index: int, algorithm: Algorithm) -> Run:
-        """Return the run of an algorithm, which is number `index` in the scenario file."""
         study = self.study
         label, record = algorithm.label or algorithm.name, self._record(algorithm)
         measures = self._measures(index, algorithm)
@@ -247,11 +253,11 @@ class _Seed:
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""
         solvers = self._solvers(index, algorithm)
-        return Training(self.problem, algorithm, self._weights(algorithm), solvers, self.x0)
+        weights = self._weights(algorithm, self.study.participation_of(index).select)
+        return Training(self.problem, algorithm, weights, solvers, self.x0)
 
-    def _weights(self, algorithm: Algorithm) -> Literal["size", "uniform"]:
+    def _weights(self, algorithm: Algorithm, selection: Selection) -> Literal["size", "uniform"]:
         """Return the weights of the mean over participants."""
-        selection = algorithm.select or self.study.participation.select
         uniform = selection.size_weighted or algorithm.asynchronous
         return algorithm.weights or ("uniform" if uniform else "size")
 
@@ -275,27 +281,16 @@ class _Seed:
         """
         if algorithm.centralised:
             return Participation(select=All())
-        part = self.study.participation
-        selection = self._selection(index, algorithm)
-        if self.graphs is not None and selection.needs_graphs:
-            try:
+        part = self.study.participation_of(index)
+        try:
+            selection: Selection = part.select.named(self.clients.names)
+            if self.graphs is not None and selection.needs_graphs:
                 selection.check_graphs(self.graphs)
-            except ScenarioError as error:
-                place = f"algorithms.{index}.select" if algorithm.select else "participation.select"
-                raise error.under(place) from error
+        except ScenarioError as error:
+            raise error.under("participation.select") from error
         everyone = selection.own_cohort or isinstance(selection, All)
         cohort = None if everyone else part.cohort
         return replace(part, select=selection, cohort=cohort)
-
-    def _selection(self, index: int, algorithm: Algorithm) -> Selection:
-        """Return the selection of an algorithm, whose clients are known by their ids."""
-        place = f"algorithms.{index}.select" if algorithm.select else "participation.select"
-        selection = algorithm.select or self.study.participation.select
-        try:
-            named: Selection = selection.named(self.clients.names)
-        except ScenarioError as error:
-            raise error.under(place) from None
-        return named
 
     def _measuring(self, measures: Mapping[str, Measure]) -> Measuring:
         """Return what rows say about the model, before the optimum is known."""
@@ -362,10 +357,10 @@ class _Seed:
         """
         whole = self.views.whole(self.loader.tables)
         known = (whole, self.clients, self.views.objective)
-        selection = algorithm.select or self.study.participation.select
+        selection = self.study.participation_of(index).select
         try:
             bound = algorithm.bound(*known)
-            weights = self._weights(algorithm)
+            weights = self._weights(algorithm, selection)
             bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
             if bound.needs_walk and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
@@ -464,6 +459,6 @@ class _Seed:
 
 def walks_of(study: Study, graphs: Graphs) -> list[Walk]:
     """Return the walks of a study's selections, as walked, each once."""
-    selections = [study.participation.select, *(a.select for a in study.algorithms)]
-    walks = (select.walk_on(graphs) for select in selections if select is not None)
+    parts = [study.participation_of(index) for index in range(len(study.algorithms))]
+    walks = (part.select.walk_on(graphs) for part in parts)
     return list(dict.fromkeys(walk for walk in walks if walk is not None))

@@ -164,9 +164,18 @@ class Plugin:
 
 @dataclasses.dataclass(frozen=True)
 class SettingsOf:
-    """Annotation of a field that holds a frozen dataclass that is not a plug-in."""
+    """Annotation of a field that holds a frozen dataclass that is not a plug-in.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass.
+    some : bool
+        Whether the field holds a mapping of the settings that are given, and no others.
+    """
 
     cls: type[Any]
+    some: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -179,8 +188,12 @@ class SettingsOf:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Show the dataclass's fields."""
-        return model_of(self.cls).model_json_schema()
+        """Show the dataclass's fields; those of a part of it have no defaults."""
+        shown = model_of(self.cls).model_json_schema()
+        if self.some:
+            for each in shown["properties"].values():
+                each.pop("default", None)
+        return shown
 
     def _build(self, given: Any, info: ValidationInfo) -> Any:
         if isinstance(given, self.cls):
@@ -188,7 +201,11 @@ class SettingsOf:
         if not isinstance(given, Mapping):
             names = ", ".join(model_of(self.cls).model_fields)
             fail(f"found {short(given)}; give a mapping of {names}", given)
-        return make(self.cls, self._by_newer_names(given), info.context)
+        given = self._by_newer_names(given)
+        if self.some:
+            checked = model_of(self.cls).model_validate(dict(given), context=info.context)
+            return {key: getattr(checked, key) for key in given}
+        return make(self.cls, given, info.context)
 
     def _by_newer_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return settings by what they are called now; `older` names of the class are read, too."""
@@ -399,13 +416,10 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 def _hint(hint: Any, default: Any) -> Any:
     """Return a type hint that pydantic can check: plug-ins annotated, the unknown left open."""
-    if plugins.BesideScenario() in getattr(hint, "__metadata__", ()):
-        return Annotated[hint, AfterValidator(absolute)]
     if get_origin(hint) in (Union, UnionType):
         return _union(get_args(hint), default)
     if get_origin(hint) is Annotated:
-        inner = _hint(get_args(hint)[0], default)
-        return Annotated[inner, *hint.__metadata__]
+        return _annotated(hint, default)
     if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
         return GenericAlias(tuple, (_hint(get_args(hint)[0], None), ...))
     for kind in plugins.KINDS:
@@ -419,6 +433,16 @@ def _hint(hint: Any, default: Any) -> Any:
     except PydanticSchemaGenerationError:
         return Any
     return hint
+
+
+def _annotated(hint: Any, default: Any) -> Any:
+    """Return an annotated type hint that pydantic can check: what a mark of ours says, if any."""
+    for mark in hint.__metadata__:
+        if isinstance(mark, plugins.BesideScenario):
+            return Annotated[hint, AfterValidator(absolute)]
+        if isinstance(mark, plugins.SomeOf):
+            return Annotated[Any, SettingsOf(plugins.load(mark.of), some=True)]
+    return Annotated[_hint(get_args(hint)[0], default), *hint.__metadata__]
 
 
 def _union(parts: Iterable[Any], default: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,7 +22,7 @@ from rayfed.datasets.partitions import Partition
 from rayfed.engine.run import Participation
 from rayfed.engine.stopping import Stop
 from rayfed.population import Server
-from rayfed.selection import All, Selection
+from rayfed.selection import All
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.bounds import MOST_RUNS, Count, Seed, check_runs_number
 from rayfed.study.scenario.composed import Sources
@@ -176,6 +177,30 @@ class Study(Settings):
         local = self.algorithms[index].local
         return tuple(_changed(local, group.local) for group in self.clients.groups)
 
+    def participation_of(self, index: int) -> Participation:
+        """Return who takes part under the algorithm of that index: its keys over the study's.
+
+        A cohort of the study's is not that of a selection of the algorithm's which takes all, or
+        says itself who takes part.
+        """
+        algorithm = self.algorithms[index]
+        own = dict(algorithm.participation)
+        if algorithm.select is not None:
+            own["select"] = algorithm.select
+        if "select" in own and (isinstance(own["select"], All) or own["select"].own_cohort):
+            own = {"cohort": None} | own
+        return replace(self.participation, **own)
+
+    def blamed(self, index: int, error: ScenarioError) -> ScenarioError:
+        """Return an error about who takes part at the key of the algorithm, if that says so."""
+        head, _, rest = error.place.partition(".")
+        algorithm, key = self.algorithms[index], rest.partition(".")[0]
+        if head != "participation":
+            return error
+        if key == "select" and algorithm.select is not None:
+            return ScenarioError(f"algorithms.{index}.{rest}", error.problem)
+        return error.under(f"algorithms.{index}") if key in algorithm.participation else error
+
     def check_cohort(self, count: int) -> None:
         """Refuse a cohort that a population of so many clients cannot give.
 
@@ -184,17 +209,15 @@ class Study(Settings):
         ScenarioError
             If it is larger, or smaller though all are selected; or if more have to be there.
         """
-        cohort, text = self.participation.cohort, ""
-        if cohort is not None and cohort > count:
-            text = f"found {cohort}, but there are {count} clients; give at most {count}"
-        elif cohort is not None and cohort < count and isinstance(self.participation.select, All):
-            text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
-        if text:
-            raise ScenarioError("participation.cohort", text)
-        minimum = self.participation.minimum
-        if minimum > count:
-            text = f"found {minimum}, but there are {count} clients; give at most {count}"
-            raise ScenarioError("participation.minimum", text)
+        self._check_each(count, _check_cohort)
+
+    def _check_each(self, count: int, check: Callable[[Participation, int], None]) -> None:
+        """Check who takes part under each algorithm, among so many clients."""
+        for index in range(len(self.algorithms)):
+            try:
+                check(self.participation_of(index), count)
+            except ScenarioError as error:
+                raise self.blamed(index, error) from error
 
     def check_selection(self, count: int) -> None:
         """Refuse a selection that does not fit a population of so many clients.
@@ -204,33 +227,30 @@ class Study(Settings):
         ScenarioError
             If it does not.
         """
-        part = self.participation
-        self._check_selection("participation.select", part.select, count)
+        self._check_each(count, self._check_selection)
         for index, algorithm in enumerate(self.algorithms):
-            if algorithm.select is not None:
-                self._check_selection(f"algorithms.{index}.select", algorithm.select, count)
-            select = algorithm.select or part.select
+            select = self.participation_of(index).select
             if algorithm.needs_walk and "position" not in names(select.diagnostics):
                 text = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
                 place = f"algorithms.{index}"
                 raise ScenarioError(place, f"{text}, which visits nobody; give select: walk")
-        if part.cohort is not None and part.select.own_cohort:
-            text = f"found {part.cohort}, but '{part.select.name}' says itself who takes part"
-            raise ScenarioError("participation.cohort", f"{text}; leave it out")
 
-    def _check_selection(self, place: str, select: Selection, count: int) -> None:
+    def _check_selection(self, part: Participation, count: int) -> None:
+        select, cohort, wanted = part.select, part.cohort, count
         if select.needs_graphs and self.topology is None:
             text = f"found '{select.name}' and no topology; say who is linked with whom"
-            raise ScenarioError(place, f"{text}, for example topology: ring")
-        cohort, wanted = self.participation.cohort, count
+            raise ScenarioError("participation.select", f"{text}, for example topology: ring")
         if cohort is not None:
-            wanted = min(math.ceil(cohort * self.participation.over_select), count)
+            wanted = min(math.ceil(cohort * part.over_select), count)
         if cohort is None and not select.own_cohort:
             return
         try:
             select.check(wanted, count)
         except ScenarioError as error:
-            raise error.under(place) from error
+            raise error.under("participation.select") from error
+        if cohort is not None and select.own_cohort:
+            text = f"found {cohort}, but '{select.name}' says itself who takes part"
+            raise ScenarioError("participation.cohort", f"{text}; leave it out")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved scenario, defaults included, in plain values."""
@@ -336,6 +356,20 @@ class Study(Settings):
                         for error in wrong
                     )
                     break
+
+
+def _check_cohort(part: Participation, count: int) -> None:
+    """Refuse a cohort, or a minimum, that a population of so many clients cannot give."""
+    cohort, text = part.cohort, ""
+    if cohort is not None and cohort > count:
+        text = f"found {cohort}, but there are {count} clients; give at most {count}"
+    elif cohort is not None and cohort < count and isinstance(part.select, All):
+        text = f"found {cohort}, but select takes all; leave cohort out or select uniform"
+    if text:
+        raise ScenarioError("participation.cohort", text)
+    if part.minimum > count:
+        text = f"found {part.minimum}, but there are {count} clients; give at most {count}"
+        raise ScenarioError("participation.minimum", text)
 
 
 def _wrong_solver(algorithm: Algorithm, local: Mapping[str, Any]) -> Sequence[ScenarioError]:
