@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,11 @@ class Sparse(Codec):
     def __post_init__(self) -> None:
         if (self.k is None) == (self.share is None):
             raise ScenarioError("k", "give either k or share")
+
+    @classmethod
+    def example(cls, folder: Path) -> Self:
+        """Return a value for checks."""
+        return cls(k=2)
 
     def number(self, shape: Shape) -> int:
         """Return how many coordinates of a piece are sent."""

@@ -66,10 +66,13 @@ class QSGD(Codec):
 
     def _levels(self, v: Array, draw: Draws) -> tuple[Array, Array]:
         """Return norms (K, 1) in the type of v, and levels (K, p); NaN where v is not finite."""
-        square = np.square(v, dtype=np.float64)
-        norm = np.sqrt(square.sum(axis=1, keepdims=True)).astype(v.dtype)
+        size = np.abs(v, dtype=np.float64)
+        most = size.max(axis=1, keepdims=True)
+        most[most == 0] = 1.0
         with np.errstate(all="ignore"):
-            exact = np.abs(v, dtype=np.float64) * (self.levels / norm.astype(np.float64))
+            square = np.square(size / most)  # of small numbers squares would be 0
+            norm = (most * np.sqrt(square.sum(axis=1, keepdims=True))).astype(v.dtype)
+            exact = size / norm.astype(np.float64) * self.levels
             exact[norm[:, 0] == 0] = 0.0
         return norm, np.minimum(np.floor(exact + draw.uniforms(v.shape[1])), self.levels)
 
