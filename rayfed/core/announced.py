@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,13 +41,31 @@ def line_of(parts: Parts, kind: str = "parts") -> str:
     return json.dumps({kind: {name: described(held) for name, held in parts.items()}}) + "\n"
 
 
+def parts_of(run: Path, tables: Iterable[str], record: Mapping[str, Any]) -> dict[str, list[Path]]:
+    """Return the parts of tables that a run has announced, in their order; none of one without.
+
+    Parameters
+    ----------
+    run : Path
+        Its folder.
+    tables : iterable of str
+        Such as "rounds".
+    record : mapping
+        What its ``run.json`` holds; the caller has checked the files that it lists.
+
+    Raises
+    ------
+    Damaged
+        If a part is not as it was written.
+    """
+    lines = None if record.get("files") else _lines(run / PARTS)
+    return {table: _parts_of(run, table, record, lines) for table in tables}
+
+
 def _parts_of(
     run: Path, table: str, record: Mapping[str, Any], lines: list[str] | None
 ) -> list[Path]:
-    """Return the parts of a table that a run has announced, in their order.
-
-    `lines` are those of its ``parts.jsonl``, None if it has none.
-    """
+    """Return the parts of a table; `lines` are those of ``parts.jsonl``, None without."""
     folder = run / f"{table}.parquet"
     files = record.get("files")
     if files:  # whose entries the caller has checked
@@ -79,43 +97,14 @@ def _parts_of(
 def read_table(
     run: Path, table: str, record: Mapping[str, Any], columns: Sequence[str] | None = None
 ) -> pa.Table | None:
-    """Return the rows of a table that a run has announced; None if there are none.
+    """Return some columns of a table that a run has announced; None if there are no rows.
 
-    Parameters and errors are those of `read_tables`.
-    """
-    return next(read_tables(run, (table,), record, columns))
-
-
-def read_tables(
-    run: Path,
-    tables: Iterable[str],
-    record: Mapping[str, Any],
-    columns: Sequence[str] | None = None,
-) -> Iterator[pa.Table | None]:
-    """Yield the rows of tables that a run has announced; None for one without rows.
-
-    Parameters
-    ----------
-    run : Path
-        Its folder.
-    tables : iterable of str
-        Such as "rounds".
-    record : mapping
-        What its ``run.json`` holds.
-    columns : sequence of str, optional
-        Those that are read; all if None.
-
-    Raises
-    ------
-    Damaged
-        If a part is not as it was written.
+    Parameters and errors are those of `parts_of`; all columns are read if `columns` is None.
     """
     from rayfed.core import parquet  # late: it imports PyArrow
 
-    lines = None if record.get("files") else _lines(run / PARTS)
-    for table in tables:
-        parts = _parts_of(run, table, record, lines)
-        yield parquet.read_parts(parts, columns) if parts else None
+    parts = parts_of(run, (table,), record)[table]
+    return parquet.read_parts(parts, columns) if parts else None
 
 
 def _lines(path: Path) -> list[str] | None:

@@ -129,6 +129,17 @@ def read_parts(parts: Iterable[Path], columns: Sequence[str] | None = None) -> p
     return pa.concat_tables(tables, promote_options="permissive")
 
 
+def read_first(parts: Iterable[Path], most: int) -> pa.Table:
+    """Return about `most` of the first rows of Parquet files, of which no more are read."""
+    batches: list[pa.RecordBatch] = []
+    for part in parts:
+        for batch in pq.ParquetFile(part).iter_batches(most):
+            batches.append(batch)
+            if sum(each.num_rows for each in batches) >= most:
+                return pa.Table.from_batches(batches)
+    return pa.Table.from_batches(batches)
+
+
 def values(held: pa.Table, name: str) -> Array:
     """Return a column without missing values: numbers, bools, or the codes of a category."""
     whole = held[name].combine_chunks()

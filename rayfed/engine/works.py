@@ -13,13 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.summary import STATUS as STATUS  # their names in files
 
 USED, LATE, DROPPED, UNFINISHED = range(4)
 """What became of a client's work: its reply was used, it came after the server had stopped waiting,
 the client went away before, or the run ended before the reply entered an update. Plain
 numbers: NumPy compares arrays with an enum's slowly."""
-STATUS = ("used", "late", "dropped", "unfinished")
-"""Their names in files."""
 
 
 class Work(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
 from rayfed.core.plugins import advice, places
+from rayfed.core.summary import network_of
 from rayfed.engine import columns
 from rayfed.engine.loops import loop_of
 from rayfed.engine.run import Run
@@ -22,9 +23,11 @@ from rayfed.engine.stopping import PRUNED
 from rayfed.executors.base import Executor, HostLost, Moves
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
+from rayfed.runs.bands import bands_of
 from rayfed.runs.files import stops
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
+from rayfed.runs.files.summaries import Summaries
 from rayfed.runs.identity import digests_of
 from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
@@ -86,6 +89,7 @@ class Driver:
             declared=declared,
             events=run.event_columns,
             identities=digests_of(run.record),
+            summaries=Summaries(out / run.folder, bands_of(run), network_of(run.record)),
         )
         self.loop = loop_of(run, executor)
         self.started = time.time()

@@ -18,6 +18,7 @@ from rayfed.engine.state import Events, Row, RunState
 from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.works import USED
 from rayfed.runs.continued import told
+from rayfed.runs.files import summaries
 from rayfed.runs.files.away import AWAY_CLIENTS, away
 from rayfed.runs.files.records import Records, write_parquet
 from rayfed.runs.files.run_json import one_line
@@ -51,6 +52,7 @@ def write_outputs(
     records.finish(rows, last.personal, _unfinished(run, last))
     write_parquet(clients_table(run, records, measures, last), records.folder / "clients.parquet")
     write_parquet(away_table(run, records), records.folder / "away.parquet")
+    summaries.finish(records.folder, run.record)
     write_walk(run, records)
 
 

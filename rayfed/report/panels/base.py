@@ -90,13 +90,19 @@ class PageSource:
     def runs_with_events(self) -> list[RunRecord]:
         """The runs that recorded what their clients did."""
         runs = self.results.runs_found
-        return [run for run in runs if len(run.events) and len(run.rounds) > 1]
+        return [run for run in runs if run.asked and len(run.rounds) > 1]
 
     @cached_property
     def runs(self) -> list[RunRecord]:
-        """The runs whose clients are shown: of `runs_with_events` the first seeds of each name."""
+        """The runs whose clients are shown: of `runs_with_events` the first seeds of each name.
+
+        Of more names than `MOST_RUNS` these are so many, the best settings first.
+        """
         recorded = self.runs_with_events
-        names = {run.name for run in recorded}
+        known = dict.fromkeys(run.name for run in recorded)
+        best = [name for name in self.leading.names if name in known]
+        names = list(dict.fromkeys([*best, *known]))[:MOST_RUNS]
+        recorded = [run for run in recorded if run.name in names]
         seeds = max(1, MOST_RUNS // max(1, len(names)))
         first = {name: [run for run in recorded if run.name == name][:seeds] for name in names}
         return [run for run in recorded if run in first[run.name]]

@@ -17,7 +17,8 @@ from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.parts import class_names
-from rayfed.report.read.results import Fit, Results, RunRecord
+from rayfed.report.read.recorded import Fit
+from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT = 420
 HOW = {

@@ -25,7 +25,6 @@ from rayfed.report.read import units
 from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT = 400
-_BANDS, _COLUMNS = 40, 100  # cells of the heat map
 _COARSE = (10, 30)  # of more than `MOST_DOTS` clients, of whom single ones would be noise
 _SINGLE = 60  # most clients of whom a sentence names one
 
@@ -113,12 +112,10 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     """
     run = results.run(name, seed)
     clients = run.clients_by_speed
-    if not len(run.events) or not len(clients):
+    if not run.asked or not len(clients):
         return canvas(200, meta={"note": "No events are recorded for this run."})
-    many = len(clients) > MOST_DOTS
-    bands, columns = _COARSE if many else (min(_BANDS, len(clients)), _COLUMNS)
-    columns = min(columns, int(run.events["round"].max()))
-    share, round_edges = _used_share(run, clients, bands, columns)
+    share, round_edges = _used_share(run, coarse=len(clients) > MOST_DOTS)
+    bands, columns = share.shape
     single = bands == len(clients)
     figure = canvas(max(240, 17 * bands + 64) if single else HEIGHT, hovermode="closest")
     clients_over_rounds(
@@ -132,24 +129,21 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     return figure.update_layout(meta={"note": note})
 
 
-def _used_share(
-    run: RunRecord, clients: pd.DataFrame, bands: int, columns: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _used_share(run: RunRecord, *, coarse: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of client-rounds that were used in each cell, and the rounds' edges."""
-    last = int(run.events["round"].max())
-    edges = np.unique(np.linspace(1, last + 1, columns + 1).round())
-    rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
-    used = run.events[run.events["status"].astype(str) == "used"]
-    used = used.drop_duplicates(["round", "client"])
-    rows = rank.reindex(used["client"]).to_numpy(float)
-    known = np.isfinite(rows)
-    cells, _, _ = np.histogram2d(
-        rows[known],
-        used["round"].to_numpy(float)[known],
-        bins=(np.arange(bands + 1) - 0.5, edges - 0.5),
-    )
-    clients_in = np.bincount(rank.to_numpy(), minlength=bands)[:, None]
-    return cells / (clients_in * np.diff(edges)[None, :]), edges
+    sums, edges = run.usage.cells("round", float(run.rounds["round"].max()) + 1)
+    used, sizes = sums["used"], run.usage.band_sizes
+    if coarse:
+        down, across = (_starts(n, most) for n, most in zip(used.shape, _COARSE, strict=True))
+        used, sizes = np.add.reduceat(used, down), np.add.reduceat(sizes, down)
+        used, edges = np.add.reduceat(used, across, axis=1), np.append(edges[across], edges[-1])
+    return used / (np.maximum(sizes, 1)[:, None] * np.diff(edges)[None, :]), edges
+
+
+def _starts(count: int, most: int) -> np.ndarray:
+    """Return where each of at most so many groups of equal size begins."""
+    groups = min(count, most)
+    return np.unique(np.arange(count) * groups // count, return_index=True)[1]
 
 
 def _add_diagonal(figure: go.Figure, top: float) -> None:

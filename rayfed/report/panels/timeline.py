@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.core.summary.grid import Grid
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import WORDS
 from rayfed.report.figures.palette import LIGHT
@@ -19,6 +19,7 @@ from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scal
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
+from rayfed.report.read.recorded import FIRST_EVENTS
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import X_AXES
 from rayfed.report.read.units import short_number
@@ -27,7 +28,6 @@ MARGINS = 12 + 52  # pixels of a canvas above and below its plot
 STRIP = 30  # pixels of the strip with its gap
 INTERVAL = ["client", "start_s", "end_s"]
 HEIGHT = 420  # of a density
-_BANDS, _TIMES = 40, 160
 MOST_ROWS = 60  # clients beyond this are drawn as a density
 MOST_BARS = 1500
 FIRST_ROUNDS = 12  # rounds that the first view shows
@@ -42,7 +42,6 @@ _WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
 _WORDS = {"used": "computing", "late": "late", "dropped": "dropped", **_WAITING}
 _PATTERN = {"late": "/", "dropped": "x"}
 EVERY_BAR = 15_000  # bars of all timelines together
-MOST_EVENTS = 120_000  # events of all runs together from which a client's history is told
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 _NOTABLE = 0.005  # least share of waiting that is worth a word
 
@@ -219,12 +218,12 @@ def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     """
     clock = round_clock(run)
     figure = canvas_with_rounds(HEIGHT, clock)
-    edges = np.linspace(0.0, clock.end, _TIMES + 1)
-    bands = min(_BANDS, len(clients))
-    rank = pd.Series(np.arange(len(clients)) * bands // len(clients), index=clients.index)
-    away = away_share(run, rank, edges, bands)
-    status = run.events["status"].astype(str)
-    shares = {s: _share(run.events[status == s], rank, edges) for s in ("used", "late", "dropped")}
+    sums, edges = run.usage.cells("time_s", clock.end)
+    sizes = run.usage.band_sizes
+    bands = len(sizes)
+    away = away_share(run, edges)
+    room = np.maximum(sizes, 1)[:, None] * np.diff(edges)
+    shares = {s: 100 * sums[s] / room for s in ("used", "late", "dropped")}
     x = (edges[:-1] + edges[1:]) / 2 / clock.worth
     y = (np.arange(bands) + 0.5) * 100 / bands
     if run.away is not None:
@@ -268,42 +267,29 @@ def _density_hover(run: RunRecord, unit: str) -> str:
     )
 
 
-def away_share(run: RunRecord, rank: pd.Series, edges: Floats, bands: int) -> Floats:
+def away_share(run: RunRecord, edges: Floats) -> Floats:
     """Return the share of clients that are away in each cell, (bands, times), percent.
 
     Parameters
     ----------
     run : RunRecord
         A run.
-    rank : Series of int
-        The band of each client, by client.
     edges : (times + 1,) array
         Seconds.
-    bands : int
-        How many bands there are.
     """
-    if run.away is None or not len(run.away):
-        return np.zeros((bands, len(edges) - 1))
+    usage, away = run.usage, run.away
+    band = usage.bands
+    if away is None or not len(away):
+        return np.zeros((len(usage.band_sizes), len(edges) - 1))
     # The clients with the smallest ids are recorded, up to a limit.
-    recorded = rank[rank.index <= run.away["client"].max()]
-    return _share(run.away, recorded, edges, bands)
-
-
-def _share(
-    intervals: pd.DataFrame, rank: pd.Series, edges: Floats, bands: int | None = None
-) -> Floats:
-    """Return the share of each cell that intervals of its clients take, in percent."""
-    bands = bands or int(rank.max()) + 1
-    band = rank.reindex(intervals["client"]).to_numpy(float)
-    known = np.isfinite(band)
-    rows = band[known].astype(int)
-    start, end = (intervals[key].to_numpy(float)[known] for key in INTERVAL[1:])
-    cells = np.empty((bands, len(edges) - 1))
-    for time in range(len(edges) - 1):
-        inside = np.minimum(end, edges[time + 1]) - np.maximum(start, edges[time])
-        cells[:, time] = np.bincount(rows, np.maximum(inside, 0.0), minlength=bands)
-    number = np.maximum(np.bincount(rank.to_numpy(), minlength=bands), 1)
-    return 100 * cells / (number[:, None] * np.diff(edges)[None, :])
+    watched = band[band.index <= away["client"].max()].to_numpy()
+    grid = Grid(float(edges[0]), float(edges[1] - edges[0]))
+    start, stop = (away[key].to_numpy(float) for key in INTERVAL[1:])
+    used = np.zeros(len(away), np.int64)  # the status that they are counted under
+    grid.spread(band.reindex(away["client"]).to_numpy(), start, stop, used)
+    sums = grid.cells[: len(usage.band_sizes), : len(edges) - 1, 0]
+    sizes = np.maximum(np.bincount(watched, minlength=len(usage.band_sizes)), 1)
+    return 100 * sums / (sizes[:, None] * np.diff(edges))
 
 
 def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> go.Figure:
@@ -335,7 +321,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     styles = algorithm_styles(results)[name]
     clients = run.clients_by_speed
     blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
-    if not len(run.events):
+    if not run.asked:
         figure = canvas(200, meta={"note": "No events are recorded for this run."})
     elif len(clients) > MOST_ROWS:
         figure = density(run, clients, styles.light)
@@ -346,7 +332,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
 
 
 def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
-    events = run.events.assign(status=run.events["status"].astype(str))
+    events = _first_events(run)
     last = _last_round(run, events, clients.index, most)
     clock = round_clock(run, last)
     events = events[events["round"] <= last]
@@ -361,7 +347,7 @@ def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.F
     _set_rows(figure, run.called(clients.index))
     shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
     view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
-    total = int(run.events["round"].max())
+    total = int(run.rounds["round"].max())
     note = f"Drawn: rounds 1 to {last} of {total}." if last < total else ""
     figure.update_xaxes(range=[0, float(view) / clock.worth])
     whole = clock.end / clock.worth
@@ -434,31 +420,25 @@ def _hover(part: str, unit: str) -> str:
 
 def title(run: RunRecord) -> str:
     """Return how long a round took and how much of it clients waited for the slowest."""
-    if not len(run.events) or len(run.rounds) < 2:
+    if not run.asked or len(run.rounds) < 2:
         return "What the clients did was not recorded for this run"
     ends = run.rounds["time_s"].to_numpy(float)
     length = float(np.diff(ends).mean())
     text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"
-    waited = waiting_share(run)
+    waited = run.usage.waiting_share
     if waited >= _NOTABLE:
         text += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
-    status = run.events["status"].astype(str)
-    late, lost = (float((status == kind).mean()) for kind in ("late", "dropped"))
+    late, lost = (float(run.usage.asked[kind].sum()) / run.asked for kind in ("late", "dropped"))
     parts = [f"{units.share(late)} of the replies came late"] if late else []
     if lost:
         parts.append(f"{units.share(lost)} {'' if late else 'of the replies '}were lost on the way")
     return text + (f"; {' and '.join(parts)}" if parts else "")
 
 
-def waiting_share(run: RunRecord) -> float:
-    """Return the share of a round that clients who answered spent waiting for its end, 0 to 1."""
-    used = run.events[run.events["status"].astype(str) == "used"]
-    last = used.groupby(["round", "client"], as_index=False)["end_s"].max()
-    rounds = run.rounds.set_index("round")["time_s"].astype(float)
-    end = rounds.reindex(last["round"]).to_numpy()
-    start = rounds.shift(1).reindex(last["round"]).to_numpy()
-    total = float(np.nansum(end - start))
-    return float(np.nansum(end - last["end_s"].to_numpy(float))) / total if total > 0 else math.nan
+def _first_events(run: RunRecord) -> pd.DataFrame:
+    """Return the first events of a run, with ``status`` as text."""
+    events = pd.DataFrame() if run.files is None else run.files.first_events
+    return events.assign(status=events["status"].astype(str)) if len(events) else events
 
 
 def with_labels(run: RunRecord) -> pd.DataFrame:
@@ -472,13 +452,13 @@ def with_labels(run: RunRecord) -> pd.DataFrame:
     return clients.join(found)
 
 
-def _events(events: pd.DataFrame, most: int) -> dict[str, Any]:
-    kept = events.iloc[:most]
+def _events(run: RunRecord, most: int) -> dict[str, Any]:
+    kept = _first_events(run).iloc[:most]
     return {
         "round": kept["round"].tolist(),
         "client": kept["client"].tolist(),
-        "status": kept["status"].astype(str).tolist(),
-        "until": None if len(kept) == len(events) else int(kept["round"].iloc[-1]),
+        "status": kept["status"].tolist(),
+        "until": None if len(kept) == run.asked else int(kept["round"].iloc[-1]),
     }
 
 
@@ -510,7 +490,7 @@ class TimelinePanel(RunPanel):
         runs = self.source.runs
         histories = [
             {
-                "events": _events(run.events, MOST_EVENTS // len(runs)),
+                "events": _events(run, FIRST_EVENTS // len(runs)),
                 "clients": _clients(with_labels(run), MOST_CLIENTS // len(runs)),
                 "names": run.client_names,
                 "labels": list(parts.labels(run).columns),

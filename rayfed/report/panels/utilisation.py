@@ -113,7 +113,7 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
 def _never_asked(run: RunRecord) -> str:
     """Return how many clients have no bar, where the run says how many there are."""
     count = ((run.info.get("scenario") or {}).get("clients") or {}).get("count")
-    never = int(count or 0) - run.events["client"].nunique()
+    never = int(count or 0) - len(run.usage.asked)
     if never <= 0:
         return ""
     return f"{never:,} of {count:,} clients {'was' if never == 1 else 'were'} never asked."

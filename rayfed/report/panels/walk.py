@@ -106,9 +106,10 @@ def _newest(rounds: npt.NDArray[Any], steps: Steps) -> npt.NDArray[Any]:
 
 def _first_asked(run: RunRecord) -> pd.Series:
     """Return the round in which each client that was ever asked was asked first."""
-    if not len(run.events):
+    asked = run.usage.asked
+    if not len(asked):
         return pd.Series(dtype=float)
-    return run.events.groupby("client")["round"].min()
+    return asked.set_index("client")["first_round"]
 
 
 def walk(results: Results, name: str, seed: int, round: int | None = None) -> go.Figure:
@@ -163,7 +164,7 @@ def walk_steps(run: RunRecord, most: int = MOST_NUMBERS) -> Steps:
     place = {client: k for k, client in enumerate(recorded.clients.tolist())}
     visited = positions(run)
     cohorts: Any = {}
-    if len(run.events):
+    if run.asked:
         cohorts = run.events.groupby("round")["client"].unique()
     asked = [[place[i] for i in cohorts.get(k, ()) if i in place] for k in recorded.round.tolist()]
     chosen = _thinned(recorded, [len(ids) + TRAIL for ids in asked], most)

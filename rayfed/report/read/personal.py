@@ -65,9 +65,9 @@ def ends(run: RunRecord) -> pd.DataFrame:
     frame = pd.DataFrame({"own": rows[f"personal_{kind}"], "shared": rows[kind]})
     if distances(run) is None:
         frame["shared"] = float("nan")
-    events = run.events
+    asked = run.usage.asked
     frame["name"] = run.called(frame.index)
-    frame["asked"] = frame.index.isin(events["client"]) if len(events) else True
+    frame["asked"] = frame.index.isin(asked["client"]) if len(asked) else True
     frame = frame[frame["own"].notna()]
     return frame.sort_values("own", ascending=kind == "accuracy", kind="stable")
 

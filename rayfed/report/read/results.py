@@ -3,84 +3,30 @@
 from __future__ import annotations
 
 import re
-import time
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
-from zipfile import BadZipFile
+from typing import Any
 
-import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from rayfed.core.announced import read_tables, run_folders
+from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import read_json
-from rayfed.core.parquet import columns_in
 from rayfed.report.read.compared import Compared
+from rayfed.report.read.recorded import UNREADABLE, Fit, LabelCounts, Recorded, retried
 from rayfed.report.read.settings import has_cases, short_names, tried
 from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
-from rayfed.report.read.walked import Walked, arrays
+from rayfed.report.read.walked import Walked
 from rayfed.study.scenario.yamlfile import read_text
 
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family."""
-_TRIES = 6
-_PAUSE_S = 0.05
-_UNREADABLE = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error,
-)  # fmt: skip
-"""What readers of files that are not what was written raise."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Predictions of a final model for some rows, as in ``fit.npz``.
-
-    Parameters
-    ----------
-    kind : str
-        "curve", "numbers" or "classes".
-    text : str
-        Description of a curve, as the object of a sentence.
-    square : bool
-        Whether both axes have the same scale.
-    points : (n, 2) array
-    curve : (m, 2) array
-    counts : (c, c) array
-    """
-
-    kind: str
-    text: str
-    square: bool
-    points: npt.NDArray[Any]
-    curve: npt.NDArray[Any]
-    counts: npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class LabelCounts:
-    """The labels that clients hold, as in ``labels.npz``.
-
-    Parameters
-    ----------
-    clients : (K,) array of int
-        Ids of clients.
-    counts : (K, c) array of int
-        Training rows of each client and class.
-    """
-
-    clients: npt.NDArray[Any]
-    counts: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -96,35 +42,59 @@ class RunRecord:
     name : str
         Name of the algorithm on the page: its label, with the setting if several settings share
         a label.
-    rounds, events, clients : DataFrame
-        Tables of the folder; empty if missing.
-    away : DataFrame, optional
-        ``client, start_s, end_s``: when clients were unavailable; None if not recorded, which
-        happens at the end of a run.
-    fit : Fit, optional
-        Predictions of the final model for some rows; None if there is no picture of it.
-    held : LabelCounts, optional
-        Labels of the clients; None if targets are numbers, or they were not counted.
-    walk : Walked, optional
-        The walk of its server; None if there is none, or the run has not ended.
-    personal : DataFrame
-        Table of the clients' personal models; empty if there are none.
-    columns : mapping of str to Column
-        Declarations of the columns of ``rounds``; missing in files of earlier versions.
+    files : Recorded, optional
+        What is in the folder; None if it is damaged.
     """
 
     folder: Path
     info: dict[str, Any]
     name: str
-    rounds: pd.DataFrame
-    events: pd.DataFrame
-    clients: pd.DataFrame
-    away: pd.DataFrame | None = None
-    fit: Fit | None = None
-    held: LabelCounts | None = None
-    walk: Walked | None = None
-    personal: pd.DataFrame = field(default_factory=pd.DataFrame)
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    files: Recorded | None = None
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Its table of rounds; empty if missing, as the other tables are."""
+        return pd.DataFrame() if self.files is None else self.files.rounds
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """Declarations of the columns of ``rounds``; missing in files of earlier versions."""
+        return {} if self.files is None else self.files.columns
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """Its events, all of them: figures read its summary, or the first events."""
+        return pd.DataFrame() if self.files is None else self.files.events
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """Its clients."""
+        return pd.DataFrame() if self.files is None else self.files.clients
+
+    @property
+    def personal(self) -> pd.DataFrame:
+        """Evaluations of the clients' personal models; empty if there are none."""
+        return pd.DataFrame() if self.files is None else self.files.personal
+
+    @property
+    def away(self) -> pd.DataFrame | None:
+        """``client, start_s, end_s``: when clients were unavailable; None if not recorded."""
+        return None if self.files is None else self.files.away
+
+    @property
+    def fit(self) -> Fit | None:
+        """Predictions of the final model for some rows; None if there is no picture of it."""
+        return None if self.files is None else self.files.fit
+
+    @property
+    def held(self) -> LabelCounts | None:
+        """Labels of the clients; None if targets are numbers, or they were not counted."""
+        return None if self.files is None else self.files.held
+
+    @property
+    def walk(self) -> Walked | None:
+        """The walk of its server; None if there is none, or the run has not ended."""
+        return None if self.files is None else self.files.walk
 
     @cached_property
     def client_names(self) -> dict[int, str]:
@@ -136,7 +106,7 @@ class RunRecord:
     @cached_property
     def clients_by_speed(self) -> pd.DataFrame:
         """A row a client that is known of, the fastest first; see `speeds.by_speed`."""
-        return by_speed(self.clients, self.events)
+        return by_speed(self.clients, self.usage.asked)
 
     def called(self, clients: Iterable[Any]) -> list[int | str]:
         """Return what clients are called: their names in the data, or their ids."""
@@ -170,10 +140,14 @@ class RunRecord:
     @cached_property
     def usage(self) -> Usage:
         """What its clients' time, computing and traffic went into."""
-        clients = (self.info.get("scenario") or {}).get("clients") or {}
-        network = clients.get("network") or {}
-        tables = (self.rounds, self.events, self.clients, self.away)
-        return Usage(*tables, network=network, baseline=self.baseline)
+        summed = None if self.files is None else self.files.summed
+        return Usage(self.rounds, self.clients, summed, self.baseline)
+
+    @property
+    def asked(self) -> int:
+        """How many works its clients began; 0 if no events are recorded."""
+        asked = self.usage.asked
+        return int(asked["asked"].sum()) if len(asked) else 0
 
 
 @dataclass(frozen=True)
@@ -349,13 +323,14 @@ def _read_run(folder: Path, info: dict[str, Any], name: str) -> RunRecord:
     if not info.get("damaged"):
         try:
             check(folder, entries(info.get("files") or {}))
-            return _retried(lambda: _sound_run(folder, info, name))
+            found = Recorded(folder, info)
+            found.read()
+            return RunRecord(folder, info, name, found)
         except Damaged as error:
             info = _as_damaged(info, str(error))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
-    empty = pd.DataFrame()
-    return RunRecord(folder, info, name, rounds=empty, events=empty, clients=empty)
+    return RunRecord(folder, info, name)
 
 
 def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
@@ -363,78 +338,10 @@ def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
     return info | {"status": "failed", "reason": reason, "damaged": True}
 
 
-def _sound_run(folder: Path, info: dict[str, Any], name: str) -> RunRecord:
-    """Read what a run has announced; of one that goes on its tables alone."""
-    rounds, events, personal = read_tables(folder, ("rounds", "events", "personal"), info)
-
-    def output(output: str) -> Path:
-        return folder / output if _has_output(info, output) else folder / "none"
-
-    away = _frame(_table(output("away.parquet")), ["client", "start_s"])
-    return RunRecord(
-        folder,
-        info,
-        name,
-        rounds=_frame(rounds, ["round"]),
-        events=_frame(events, ["round", "ask", "client"]),
-        clients=_frame(_table(output("clients.parquet")), ["client"]),
-        away=away if "client" in away else None,
-        fit=_values(output("fit.npz"), Fit, "the fit of a run"),
-        held=_values(output("labels.npz"), LabelCounts, "the labels of clients"),
-        walk=Walked.read(output("walk.npz")),
-        personal=_frame(personal, ["round", "client"]),
-        columns=columns_in(rounds.schema) if rounds is not None else {},
-    )
-
-
-def _has_output(info: Mapping[str, Any], name: str) -> bool:
-    """Return whether a run has announced a file that is written at its end.
-
-    Those of versions that noted no identity may have more than they list.
-    """
-    ended = info.get("status") != "running"
-    return ended and (name in (info.get("files") or {}) or "identity" not in info)
-
-
 def _better_by_name(column: str) -> Better | None:
     if column.endswith("accuracy"):
         return "higher"
     return "lower" if column.endswith(("loss", "loss_gap")) else None
-
-
-def _values(path: Path, kind: type[_T], what: str) -> _T | None:
-    """Return what is written at the end of a run; None if it is not there."""
-    return kind(**arrays(path, kind, what)) if path.is_file() else None  # type: ignore[arg-type]
-
-
-def _frame(table: pa.Table | None, keys: list[str]) -> pd.DataFrame:
-    """Return a table as a frame sorted by keys, keeping the last row of duplicates.
-
-    Earlier versions did not announce parts: while theirs are compacted, a row may exist twice.
-    """
-    if table is None:
-        return pd.DataFrame()
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
-    present = [key for key in keys if key in frame]
-    if not present:
-        return frame
-    frame = frame.drop_duplicates(present, keep="last")
-    return frame.sort_values(present, kind="stable").reset_index(drop=True)
-
-
-def _table(path: Path) -> pa.Table | None:
-    """Read a file; None if it does not exist."""
-    return pq.read_table(path) if path.is_file() else None
-
-
-def _retried(read: Callable[[], _T]) -> _T:
-    """Retry reading if a part is renamed or deleted meanwhile."""
-    for _ in range(_TRIES - 1):
-        try:
-            return read()
-        except (Damaged, OSError, ValueError):  # Arrow's are among these
-            time.sleep(_PAUSE_S)
-    return read()
 
 
 def _info(folder: Path) -> dict[str, Any]:
@@ -452,7 +359,7 @@ def _info(folder: Path) -> dict[str, Any]:
         return {"label": folder.name, **found, "seed": int(found.get("seed", 0))}
 
     try:
-        return _retried(read)
+        return retried(read)
     except (OSError, ValueError, TypeError):
         label, _, seed = folder.name.rpartition("-seed")
         known = {"label": label or folder.name, "seed": int(seed) if seed.isdecimal() else 0}

@@ -1,4 +1,4 @@
-"""Use of the clients' time, computing and traffic, from the records of a run.
+"""Use of the clients' time, computing and traffic, from the summary of a run.
 
 At any time a client is in one of five states: it computes, it communicates, it has answered and
 waits for its round to end, it is not asked, or it is away. What overlaps is settled so that their
@@ -9,21 +9,22 @@ anew leaves its late work, or its upload if that travels meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from rayfed.core.arrays import Floats
+from rayfed.core.arrays import Floats, Ints
+from rayfed.core.summary import STATUS
+from rayfed.report.read.summaries import Summed, summed
 
 STATES = ("computing", "communicating", "finished", "idle", "away")
 """What a client does, the columns of `Usage.activity`."""
 FAILED = ("late", "dropped", "unfinished")
 """The statuses of works whose replies were not used."""
-_ROUNDING = 1e-9
-_RECORDED = 1000  # clients at most of whom a run records when they were away
+_MOST = 200_000  # values that stand for all staleness of a run
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,37 +33,85 @@ class Usage:
 
     Parameters
     ----------
-    rounds, events, clients : DataFrame
+    rounds, clients : DataFrame
         The tables of the run; empty if missing.
-    away : DataFrame, optional
-        When clients were away; None if it is not recorded.
-    network : mapping
-        ``clients.network`` of the scenario; empty if it is not known.
+    summed : Summed, optional
+        Its summary; None if it recorded no events.
     baseline : bool
         Whether the run is a reference: what its clients do is not compared.
     """
 
     rounds: pd.DataFrame
-    events: pd.DataFrame
     clients: pd.DataFrame
-    away: pd.DataFrame | None = None
-    network: Mapping[str, Any] = field(default_factory=dict)
+    summed: Summed | None
     baseline: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        rounds: pd.DataFrame,
+        events: pd.DataFrame,
+        clients: pd.DataFrame,
+        away: pd.DataFrame | None = None,
+        network: Mapping[str, Any] | None = None,
+    ) -> Usage:
+        """Return the use from the tables of a run; parameters are those of `summed`."""
+        return cls(rounds, clients, summed(rounds, events, clients, away, network))
+
     @cached_property
-    def works(self) -> pd.DataFrame:
-        """What clients did for each Ask, a row an event, by client and time.
+    def asked(self) -> pd.DataFrame:
+        """The summary's rows of clients that were asked; empty without one."""
+        if self.summed is None:
+            return pd.DataFrame()
+        usage = self.summed.usage
+        return usage[usage["asked"].to_numpy() > 0]
 
-        A client that leaves, or is asked anew, has downloaded first, then computed, then uploaded.
-        How long the download of such work took is not recorded: it is taken from the transfers of
-        the client's other works, divided as the network of the scenario says.
+    @cached_property
+    def bands(self) -> pd.Series:
+        """The band of equal speed rank of each client, by client; the fastest is the first."""
+        if self.summed is None:
+            return pd.Series(dtype=np.int64)
+        usage = self.summed.usage
+        return pd.Series(usage["band"].to_numpy(), index=usage["client"].to_numpy())
 
-        It has ``client``, ``round``, ``ask``, ``status`` (a text) and seconds: ``start_s``;
-        ``stop_s``, when the client was done with it or left it; ``computing`` and
-        ``communicating`` until then, without the time that it was away; ``finished``, see
-        `activity`.
+    @property
+    def band_sizes(self) -> Ints:
+        """How many clients are in each band."""
+        return np.bincount(self.bands.to_numpy())
+
+    def cells(self, clock: str, end: float) -> tuple[dict[str, Floats], Floats]:
+        """Return what clients did on a clock, summed over bands of them.
+
+        Parameters
+        ----------
+        clock : str
+            "time_s" or "round"; see the column ``clock`` of ``density``.
+        end : float
+            Up to where.
+
+        Returns
+        -------
+        dict of str to (bands, steps) array
+            By status: seconds at work, or how many clients were counted in how many rounds.
+        (steps + 1,) array
+            The edges of the steps; the last is at the end.
         """
-        return _works(self)
+        found = self._of_clock(clock)
+        origin = float(clock == "round")
+        width = float(found["width"].iloc[0]) if len(found) else max(end - origin, 1.0)
+        steps = max(1, int(np.ceil((end - origin) / width)))
+        place = ((found["start"] - origin) / width).round().astype(int).to_numpy()
+        inside = place < steps
+        at = found["band"].to_numpy()[inside], place[inside]
+        sums = {status: np.zeros((len(self.band_sizes), steps)) for status in STATUS}
+        for status, held in sums.items():
+            held[at] = found[status].to_numpy(float)[inside]
+        return sums, np.append(origin + width * np.arange(steps), end)
+
+    def _of_clock(self, clock: str) -> pd.DataFrame:
+        assert self.summed is not None
+        density = self.summed.density
+        return density[density["clock"] == clock]
 
     @cached_property
     def activity(self) -> pd.DataFrame | None:
@@ -76,18 +125,24 @@ class Usage:
         None if there are no events, no time has passed, or the run is a baseline. Where more than
         1,000 clients were asked and some were away, it is of those of whom that is recorded.
         """
-        start_s, end_s = _span(self.rounds)
-        if self.baseline or not len(self.events) or not end_s > start_s:
+        asked = self.asked
+        if self.baseline or not len(asked):
             return None
-        clients = _recorded(self.away, np.unique(self.works["client"].to_numpy()))
-        taken = self.works.groupby("client")[["computing", "communicating", "finished"]].sum()
-        seconds = taken.reindex(clients)
-        seconds["away"] = _away(self.away, clients, np.full(len(clients), start_s), end_s)
-        rest = end_s - start_s - seconds.sum(axis=1)
-        seconds["idle"] = rest.clip(lower=0.0)  # rounding
-        if self.away is None:
-            seconds["away"] = np.nan
-        return seconds[list(STATES)]
+        span = float(asked["time_s"].iloc[0]) - float(self.rounds["time_s"].iloc[0])
+        if not span > 0:
+            return None
+        known = asked["away_s"].notna()
+        asked = asked[known] if known.any() else asked
+        seconds = pd.DataFrame(
+            {
+                "computing": asked[[f"{status}_s" for status in ("used", *FAILED)]].sum(axis=1),
+                "communicating": asked["communicating_s"],
+                "finished": asked["finished_s"],
+                "away": asked["away_s"],
+            }
+        ).set_index(asked["client"].to_numpy())
+        seconds["idle"] = (span - seconds.sum(axis=1)).clip(lower=0.0)  # rounding
+        return seconds.rename_axis("client")[list(STATES)]
 
     @cached_property
     def shares(self) -> pd.Series | None:
@@ -101,7 +156,7 @@ class Usage:
     @cached_property
     def computing(self) -> pd.Series:
         """The seconds that all clients computed, by what became of the work."""
-        return _by_status(self.works, self.works["computing"])
+        return self._by_status(1.0)
 
     @cached_property
     def energy(self) -> pd.Series | None:
@@ -109,10 +164,19 @@ class Usage:
 
         They are watts times computing seconds, over the clients whose power is known.
         """
-        if "watts" not in self.clients or not len(self.events):
+        if "watts" not in self.clients or not len(self.asked):
             return None
-        watts = self.works["client"].map(self.clients.set_index("client")["watts"])
-        return _by_status(self.works, watts * self.works["computing"])
+        watts = self.clients.set_index("client")["watts"]
+        return self._by_status(watts.reindex(self.asked["client"]).to_numpy(float))
+
+    def _by_status(self, worth: float | Floats) -> pd.Series:
+        """Return computing seconds times what each is worth (K,), summed, by status."""
+        asked = self.asked
+        return pd.Series(
+            {s: float(np.nansum(asked[f"{s}_s"] * worth)) for s in ("used", *FAILED)}
+            if len(asked)
+            else dict.fromkeys(("used", *FAILED), 0.0)
+        )
 
     @cached_property
     def traffic(self) -> tuple[float, float]:
@@ -130,13 +194,24 @@ class Usage:
             return np.empty(0)
         return np.diff(self.rounds["time_s"].to_numpy(float))
 
-    @property
+    @cached_property
     def staleness(self) -> Floats:
-        """The staleness (n,) of all replies that were used; empty in runs of rounds."""
-        if "staleness" not in self.events:
+        """The staleness (n,) of all replies that were used, ascending; empty in runs of rounds.
+
+        Of many replies it is a smaller number of values with the same distribution.
+        """
+        if self.summed is None:
             return np.empty(0)
-        values = self.events["staleness"].to_numpy(float)
-        return values[values >= 0]
+        counts = self._of_clock("staleness").groupby("start")["used"].sum()
+        thinner = min(1.0, _MOST / max(1.0, float(counts.sum())))
+        return np.repeat(counts.index.to_numpy(float), np.ceil(counts * thinner).astype(int))
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of a round that clients who answered spent waiting for its end, 0 to 1."""
+        asked = self.asked
+        whole = float(asked["round_s"].sum()) if len(asked) else 0.0
+        return float(asked["waited_s"].sum()) / whole if whole > 0 else np.nan
 
     @property
     def participation_gap(self) -> float:
@@ -180,42 +255,6 @@ class Usage:
         return {name: value for name, value in found.items() if not np.isnan(value)}
 
 
-def _works(usage: Usage) -> pd.DataFrame:
-    """Return `Usage.works`."""
-    events = usage.events
-    # Rows of what a run leaves behind have round -1; they come last.
-    number = events["round"].where(events["round"] >= 0, np.inf)
-    order = np.lexsort((events["ask"], number, events["start_s"], events["client"]))
-    frame = events.iloc[order].reset_index(drop=True)
-    frame["status"] = frame["status"].astype(str)
-    end_s = _span(usage.rounds)[1]
-    start, end = frame["start_s"].to_numpy(float), frame["end_s"].to_numpy(float)
-    following = frame.groupby("client")["start_s"].shift(-1, fill_value=end_s).to_numpy(float)
-    following = np.minimum(following, end_s)
-    stop = np.maximum(np.minimum(end, following), start)
-    clients = frame["client"].to_numpy()
-    taken = np.maximum(stop - start - _away(usage.away, clients, start, stop), 0.0)
-    whole = frame["status"].isin(["used", "late"]).to_numpy() & (stop >= end)
-    whole &= taken >= (1 - _ROUNDING) * frame["compute_s"]  # if not, it was given up
-    frame["transfer"] = np.where(whole, np.maximum(taken - frame["compute_s"], 0.0), np.nan)
-    download = np.where(whole, 0.0, _download_share(usage) * _transfers(frame))
-    computing = np.clip(taken - download, 0.0, frame["compute_s"].to_numpy(float))
-    used = (frame["status"] == "used").to_numpy()
-    closes = frame["round"].map(usage.rounds.set_index("round")["time_s"]).to_numpy(float)
-    until = np.where(used, np.maximum(np.fmin(closes, following), stop), stop)
-    waited = until - stop - _away(usage.away, clients, stop, until)
-    return frame[["client", "round", "ask", "status", "start_s"]].assign(
-        stop_s=stop,
-        computing=computing,
-        communicating=taken - computing,
-        finished=np.maximum(waited, 0.0),
-    )
-
-
-def _by_status(works: pd.DataFrame, values: pd.Series) -> pd.Series:
-    return values.groupby(works["status"]).sum().reindex(["used", *FAILED], fill_value=0.0)
-
-
 def _parts(by_status: pd.Series) -> tuple[float, float]:
     """Return the sum, and that of works whose replies were not used."""
     return float(by_status.sum()), float(by_status[list(FAILED)].sum())
@@ -223,99 +262,19 @@ def _parts(by_status: pd.Series) -> tuple[float, float]:
 
 def _traffic(usage: Usage) -> tuple[float, float]:
     """Return `Usage.traffic`."""
-    rounds, events = usage.rounds, usage.events
-    if not {"bytes_down", "bytes_up"} <= set(rounds) or not len(events):
+    rounds, asked = usage.rounds, usage.asked
+    if not {"bytes_down", "bytes_up"} <= set(rounds) or not len(asked):
         return np.nan, np.nan
-    sent = float(rounds["bytes_down"].sum() + rounds["bytes_up"].sum())
-    status = events["status"].astype(str)
-    down, up = _bytes_of_a_work(usage)
-    left = down * float((status == "unfinished").sum()) + up * float(_waits(usage).sum())
+    all_down, all_up = (float(rounds[way].sum()) for way in ("bytes_down", "bytes_up"))
+    counts = asked[["asked", "rounds", "used", *FAILED, "replied"]].sum()
+    down = all_down / counts["asked"]
+    up = all_up / max(1, counts["used"] + counts["late"] + counts["replied"])
+    left = down * counts["unfinished"] + up * counts["replied"]
+    single = counts["asked"] == counts["rounds"] or len(usage.staleness)  # one Ask in each round
     if "bytes_wasted" in rounds and rounds["bytes_wasted"].notna().all():
         vain = float(rounds["bytes_wasted"].sum())
-    elif (events["ask"] == 0).all() or "version" in events:
-        late, dropped = float((status == "late").sum()), float((status == "dropped").sum())
-        vain = down * (late + dropped) + up * late
+    elif single:
+        vain = down * (counts["late"] + counts["dropped"]) + up * counts["late"]
     else:
-        return sent, np.nan
-    return sent, vain + left
-
-
-def _bytes_of_a_work(usage: Usage) -> tuple[float, float]:
-    """Return the mean bytes that a work downloads, and uploads if it answers."""
-    answered = usage.events["status"].astype(str).isin(("used", "late")) | _waits(usage)
-    down, up = float(usage.rounds["bytes_down"].sum()), float(usage.rounds["bytes_up"].sum())
-    return down / max(1, len(usage.events)), up / max(1, int(answered.sum()))
-
-
-def _waits(usage: Usage) -> pd.Series:
-    """Return which works have replied, and wait for others at the end of the run."""
-    unfinished = usage.events["status"].astype(str) == "unfinished"
-    return unfinished & (usage.events["end_s"] < _span(usage.rounds)[1])
-
-
-# -- times ---------------------------------------------------------------------------------
-
-
-def _span(rounds: pd.DataFrame) -> tuple[float, float]:
-    """Return when a run began and where it is."""
-    if not len(rounds):
-        return 0.0, 0.0
-    times = rounds["time_s"].to_numpy(float)
-    return float(times[0]), float(times[-1])
-
-
-def _recorded(away: pd.DataFrame | None, clients: np.ndarray) -> np.ndarray:
-    """Return the clients of whom it is recorded when they were away: those with the lowest ids."""
-    if away is None or not len(away) or len(clients) <= _RECORDED:
-        return clients
-    return np.asarray(clients[clients <= away["client"].max()])
-
-
-def _away(
-    away: pd.DataFrame | None, clients: np.ndarray, start: Floats, end: Floats | float
-) -> Floats:
-    """Return for how many seconds clients (n,) were away between `start` (n,) and `end` (n,)."""
-    if away is None or not len(away):
-        return np.zeros(len(clients))
-    end = np.broadcast_to(end, start.shape)
-    away = away.sort_values(["client", "start_s"], kind="stable")
-    return _away_until(away, clients, end) - _away_until(away, clients, start)
-
-
-def _away_until(away: pd.DataFrame, clients: np.ndarray, times: Floats) -> Floats:
-    """Return for how many seconds clients (n,) were away up to `times` (n,)."""
-    known, owner = np.unique(away["client"].to_numpy(), return_inverse=True)
-    begins, ends = away["start_s"].to_numpy(float), away["end_s"].to_numpy(float)
-    before = np.concatenate([[0.0], np.cumsum(ends - begins)[:-1]])
-    first = np.searchsorted(owner, np.arange(len(known)))
-    before -= before[first][owner]  # of the same client
-    # The last interval that had begun. Clients are set apart by more than any time; what this
-    # rounds off does not matter, since seconds away grow from 0 at the beginning of an interval.
-    apart = 2.0 * max(float(ends.max()), float(times.max(initial=0.0)), 1.0)
-    place = np.minimum(np.searchsorted(known, clients), len(known) - 1)
-    last = np.searchsorted(owner * apart + begins, place * apart + times, side="right") - 1
-    last = np.maximum(last, 0)
-    mine = (known[place] == clients) & (owner[last] == place)
-    inside = np.maximum(np.minimum(times, ends[last]) - begins[last], 0.0)
-    return np.where(mine, before[last] + inside, 0.0)
-
-
-def _transfers(frame: pd.DataFrame) -> Floats:
-    """Return what the transfers of each work take, from those that were seen whole."""
-    same = frame.groupby(["client", "ask"])["transfer"].transform("mean")
-    client = frame.groupby("client")["transfer"].transform("mean")
-    everybody = frame["transfer"].mean()
-    return same.fillna(client).fillna(everybody).fillna(0.0).to_numpy(float)
-
-
-def _download_share(usage: Usage) -> float:
-    """Return which part of the transfers is the download: by the scenario's network, else half."""
-    network = usage.network
-    if not {"bytes_down", "bytes_up"} <= set(usage.rounds):
-        return 0.5
-    latency = float(network.get("latency_s") or 0.0)
-    ways = zip(_bytes_of_a_work(usage), ("down_mbps", "up_mbps"), strict=True)
-    down, up = (
-        latency + (8e-6 * size / network[key] if network.get(key) else 0.0) for size, key in ways
-    )
-    return down / (down + up) if down + up > 0 else 0.5
+        return all_down + all_up, np.nan
+    return all_down + all_up, float(vain + left)

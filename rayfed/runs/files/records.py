@@ -33,10 +33,11 @@ from rayfed.engine.works import STATUS, UNFINISHED
 from rayfed.executors.profile import Profile
 from rayfed.runs.files import store
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.summaries import SUMMARIES, Summaries
 from rayfed.runs.logger import logger
 
 PERSONAL = parquet.schema(columns.OWN_MODELS)
-OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
+OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz", *SUMMARIES)
 """Files that are written at the end of a run, beside its tables."""
 _COMPACTED = re.compile(r"-\d+-(\d+)\.parquet$")
 
@@ -156,6 +157,8 @@ class Records:
         Columns of ``events``.
     identities : sequence of str
         As for `Checkpoints`.
+    summaries : Summaries, optional
+        Sums up what clients do; None if nobody reads that before the end.
     """
 
     def __init__(
@@ -166,7 +169,9 @@ class Records:
         declared: Iterable[Column] = (),
         events: Iterable[Column] = columns.EVENTS,
         identities: Sequence[str] = (),
+        summaries: Summaries | None = None,
     ) -> None:
+        self.summaries = summaries
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
         self.checkpoints = Checkpoints(folder / "checkpoint", identities)
         self.damage: list[str] = []
@@ -192,6 +197,8 @@ class Records:
         self.checkpoints.forget()
         for table in self.tables.values():
             table.keep({})
+        if self.summaries is not None:
+            self.summaries.clear()
         self._announce()
 
     def add(
@@ -219,7 +226,15 @@ class Records:
             self.flush()
 
     def flush(self) -> None:
+        """Write all waiting rows, announce them, and write the summary."""
+        self._flush()
+        if self.summaries is not None:
+            self.summaries.publish()
+
+    def _flush(self) -> None:
         """Write all waiting rows, and announce them."""
+        if self.summaries is not None:
+            self.summaries.add(self.rounds.waiting, self.events.waiting)
         fresh = {name: table.flush() for name, table in self.tables.items()}
         if any(fresh.values()):
             store.append_text(self.folder / PARTS, line_of(fresh))
@@ -262,7 +277,7 @@ class Records:
         unfinished : mapping of str to (K,) array, optional
             Rows of ``events`` about the works that a run leaves unfinished.
         """
-        self.flush()
+        self._flush()
         recorded, closed = rows
         changes: dict[str, Change] = {
             "rounds": partial(_with_last, closed), "events": _unchanged,
@@ -328,7 +343,7 @@ class Records:
         changed : iterable of dict
             State of the clients for which it has changed since the last checkpoint, in pieces.
         """
-        self.flush()
+        self._flush()
         for table in self.tables.values():
             table.sync()
         if not self.named:
@@ -365,6 +380,8 @@ class Records:
             self._announce()
             if checkpoint.row is not None:
                 self._reopen(checkpoint.moment, checkpoint.row)
+            if self.summaries is not None:
+                self.summaries.again()
             return checkpoint.moment, checkpoint.clients
         return None
 

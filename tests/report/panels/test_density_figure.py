@@ -42,13 +42,13 @@ def shares(figure, part):
 
 def test_each_cell_holds_the_share_of_its_clients(folder):
     figure = timeline(Results.read(folder), "fedavg", 0)
-    # Forty bands of two clients each, 160 steps of 25 ms.
+    # Forty bands of two clients each, 128 steps of 1/32 s.
     used, late = shares(figure, "used"), shares(figure, "late")
-    assert used.shape == (40, 160)
-    assert np.allclose(used[:10, :80], 100)
-    assert np.allclose(late[10:20, :80], 100)
+    assert used.shape == (40, 128)
+    assert np.allclose(used[:10, :64], 100)
+    assert np.allclose(late[10:20, :64], 100)
     assert used.sum() == pytest.approx(late.sum())
-    assert used.sum() == pytest.approx(100 * 10 * 80)
+    assert used.sum() == pytest.approx(100 * 10 * 64)
     assert not shares(figure, "dropped").any()
 
 
@@ -66,11 +66,11 @@ def test_who_is_there_is_grey_and_who_is_away_is_blank(folder):
     figure = timeline(Results.read(folder), "fedavg", 0)
     there = shares(figure, "there")
     assert np.allclose(there[:39], 100)
-    assert np.allclose(there[39, :100], 100)
-    assert np.allclose(there[39, 100:140], 50)
-    assert np.allclose(there[39, 140:], 0)
+    assert np.allclose(there[39, :80], 100)
+    assert np.allclose(there[39, 80:112], 50)
+    assert np.allclose(there[39, 112:], 0)
     told = next(t for t in figure.data if t.meta["part"] == "used").customdata
-    assert told[39, 120].tolist() == [0, 0, 50]
+    assert told[39, 96].tolist() == [0, 0, 50]
     assert told[15, 10].tolist() == [100, 0, 0]
     assert figure.layout.meta["blank"] == "away"
 

@@ -40,7 +40,7 @@ def run(tmp_path, run_writer, rows):
 
 def test_waiting_is_the_time_after_the_last_reply(run):
     # Waited: 1 s, 0 s and 1 s out of three times 2 s.
-    assert timeline.waiting_share(run) == pytest.approx(2 / 6)
+    assert run.usage.waiting_share == pytest.approx(2 / 6)
     assert timeline.title(run) == (
         "A round of fedavg took 2 s on average; its clients spent 33 % of it waiting for the "
         "slowest; 25 % of the replies came late"

@@ -16,7 +16,7 @@ def run(own, shared, accuracy):
     for name in ("personal_accuracy", "personal_loss", "accuracy", "loss"):
         rows[name] = np.nan
     rows[f"personal_{kind}"], rows[kind] = own, shared
-    return SimpleNamespace(personal=rows, events=pd.DataFrame(), called=list)
+    return SimpleNamespace(personal=rows, called=list, usage=SimpleNamespace(asked=pd.DataFrame()))
 
 
 @pytest.mark.parametrize(("accuracy", "gains"), [(True, (2, 1, 1)), (False, (1, 2, 1))])

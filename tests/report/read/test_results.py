@@ -9,7 +9,7 @@ import pytest
 
 from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
-from rayfed.report.read import results as read
+from rayfed.report.read import recorded
 from rayfed.report.read.results import Results
 
 
@@ -115,7 +115,7 @@ def test_an_empty_folder_is_one_clear_line(tmp_path):
 
 
 def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypatch):
-    monkeypatch.setattr(read, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(recorded, "_PAUSE_S", 0.0)
     run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     (run / "run.json").write_text('{"label": ')
     (broken,) = Results.read(tmp_path).damaged

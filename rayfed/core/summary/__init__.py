@@ -1,0 +1,17 @@
+"""What clients did, in numbers that do not grow with the length of a run.
+
+Runs write two tables as they go: a row for each client, and the cells of heat maps of bands of
+clients over the run. Readers take these and do not group events; of a folder without them they make
+the same tables by `summarised`.
+"""
+
+from rayfed.core.summary.absence import Absence
+from rayfed.core.summary.bands import BANDS, Ranking
+from rayfed.core.summary.grid import STATUS, STEPS
+from rayfed.core.summary.sums import CLOCKS, Sums
+from rayfed.core.summary.whole import NEEDED, Summary, network_of, summarised
+
+__all__ = [
+    "BANDS", "CLOCKS", "NEEDED", "STATUS", "STEPS", "Absence", "Ranking", "Summary", "Sums",
+    "network_of", "summarised",
+]  # fmt: skip

@@ -1,0 +1,247 @@
+"""What a run has recorded, each table and output read when it is first asked for."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayfed.core.announced import parts_of
+from rayfed.core.columns import Column
+from rayfed.core.entries import Damaged
+from rayfed.core.parquet import columns_in, read_first, read_parts
+from rayfed.core.summary import network_of
+from rayfed.report.read.summaries import FILES, Summed, summed
+from rayfed.report.read.walked import Walked, arrays
+
+UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error,
+)  # fmt: skip
+"""What readers of files that are not what was written raise."""
+FIRST_EVENTS = 120_000
+"""So many events are told one by one."""
+_TRIES = 6
+_PAUSE_S = 0.05
+_TABLES = ("rounds", "events", "personal")
+_OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk")
+_EVENT = ["round", "ask", "client"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Predictions of a final model for some rows, as in ``fit.npz``.
+
+    Parameters
+    ----------
+    kind : str
+        "curve", "numbers" or "classes".
+    text : str
+        Description of a curve, as the object of a sentence.
+    square : bool
+        Whether both axes have the same scale.
+    points : (n, 2) array
+    curve : (m, 2) array
+    counts : (c, c) array
+    """
+
+    kind: str
+    text: str
+    square: bool
+    points: npt.NDArray[Any]
+    curve: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """The labels that clients hold, as in ``labels.npz``.
+
+    Parameters
+    ----------
+    clients : (K,) array of int
+        Ids of clients.
+    counts : (K, c) array of int
+        Training rows of each client and class.
+    """
+
+    clients: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The files of a run; of one that goes on its tables alone.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run.
+    info : mapping
+        Content of its ``run.json``, whose files are as they were written.
+    """
+
+    folder: Path
+    info: Mapping[str, Any]
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """A row a round; empty if missing."""
+        return _frame(self._rounds, ["round"])
+
+    @cached_property
+    def columns(self) -> Mapping[str, Column]:
+        """Declarations of the columns of ``rounds``; none in files of earlier versions."""
+        return {} if self._rounds is None else columns_in(self._rounds.schema)
+
+    @cached_property
+    def _rounds(self) -> pa.Table | None:
+        return self._parts("rounds")
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """A row for each client and Ask; empty if missing."""
+        return _frame(self._parts("events"), _EVENT)
+
+    @cached_property
+    def first_events(self) -> pd.DataFrame:
+        """The first `FIRST_EVENTS` events, or a few more."""
+        if "events" in self.__dict__:  # they are read already
+            return self.events
+        return _frame(self._parts("events", FIRST_EVENTS), _EVENT)
+
+    @cached_property
+    def personal(self) -> pd.DataFrame:
+        """Evaluations of the clients' own models; empty if there are none."""
+        return _frame(self._parts("personal"), ["round", "client"])
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """A row for each client that took part; empty if missing."""
+        return _frame(self._output("clients.parquet"), ["client"])
+
+    @cached_property
+    def away(self) -> pd.DataFrame | None:
+        """When clients were unavailable; None if not recorded, which happens at the end."""
+        away = _frame(self._output("away.parquet"), ["client", "start_s"])
+        return away if "client" in away else None
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        """Predictions of the final model for some rows; None if there is no picture of it."""
+        return self._values("fit.npz", Fit, "the fit of a run")
+
+    @cached_property
+    def held(self) -> LabelCounts | None:
+        """Labels of the clients; None if targets are numbers, or they were not counted."""
+        return self._values("labels.npz", LabelCounts, "the labels of clients")
+
+    @cached_property
+    def walk(self) -> Walked | None:
+        """The walk of its server; None if there is none, or the run has not ended."""
+        return Walked.read(self._path("walk.npz"))
+
+    @cached_property
+    def summed(self) -> Summed | None:
+        """What its clients did; None if it has no events."""
+        written = [self.folder / name for name in FILES if self._is_whole(name)]
+        if len(written) == len(FILES):
+            return Summed(*(pq.read_table(path).to_pandas() for path in written))
+        return summed(self.rounds, self.events, self.clients, self.away, network_of(self.info))
+
+    def read(self) -> None:
+        """Read everything that is not known to be as it was written."""
+        retried(lambda: self.rounds)
+        for name in () if "identity" in self.info else _OTHERS:
+            getattr(self, name)
+
+    @cached_property
+    def _paths(self) -> dict[str, list[Path]]:
+        return parts_of(self.folder, _TABLES, self.info)
+
+    def _parts(self, table: str, most: int | None = None) -> pa.Table | None:
+        def read() -> pa.Table | None:
+            try:
+                parts = self._paths[table]
+                if not parts:
+                    return None
+                return read_parts(parts) if most is None else read_first(parts, most)
+            except (OSError, ValueError):  # they were replaced by others
+                self.__dict__.pop("_paths", None)
+                raise
+
+        return retried(read)
+
+    def _is_whole(self, name: str) -> bool:
+        """Return whether a summary is there: of a run that ended it is among its files."""
+        files = self.info.get("files")
+        if files:
+            return name in files
+        return _readable(self.folder / name)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / name if _has_output(self.info, name) else self.folder / "none"
+
+    def _output(self, name: str) -> pa.Table | None:
+        path = self._path(name)
+        return pq.read_table(path) if path.is_file() else None
+
+    def _values(self, name: str, kind: type[_T], what: str) -> _T | None:
+        path = self._path(name)
+        return kind(**arrays(path, kind, what)) if path.is_file() else None  # type: ignore[arg-type]
+
+
+def _has_output(info: Mapping[str, Any], name: str) -> bool:
+    """Return whether a run has announced a file that is written at its end.
+
+    Those of versions that noted no identity may have more than they list.
+    """
+    ended = info.get("status") != "running"
+    return ended and (name in (info.get("files") or {}) or "identity" not in info)
+
+
+def _readable(path: Path) -> bool:
+    """Return whether there is a file that is whole, of a run that goes on."""
+    try:
+        pq.read_metadata(path)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def _frame(table: pa.Table | None, keys: Sequence[str]) -> pd.DataFrame:
+    """Return a table as a frame sorted by keys, keeping the last row of duplicates.
+
+    Earlier versions did not announce parts: while theirs are compacted, a row may exist twice.
+    """
+    if table is None:
+        return pd.DataFrame()
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    present = [key for key in keys if key in frame]
+    if not present:
+        return frame
+    first = frame[present[0]]
+    if len(present) == 1 and first.is_unique and first.is_monotonic_increasing:
+        return frame
+    frame = frame.drop_duplicates(present, keep="last")
+    return frame.sort_values(present, kind="stable").reset_index(drop=True)
+
+
+def retried(read: Callable[[], _T]) -> _T:
+    """Retry reading if a part is renamed or deleted meanwhile."""
+    for _ in range(_TRIES - 1):
+        try:
+            return read()
+        except (Damaged, OSError, ValueError):  # Arrow's are among these
+            time.sleep(_PAUSE_S)
+    return read()

@@ -1,0 +1,110 @@
+"""``usage.parquet`` and ``density.parquet``: what clients did, summed up while a run goes on.
+
+They are written anew as the run goes, and once more at its end, from its tables.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.parquet import read, schema, table, values
+from rayfed.core.summary import CLOCKS, NEEDED, Summary, Sums, network_of, summarised
+from rayfed.engine import columns
+from rayfed.engine.state import Events, Row
+from rayfed.runs.files import store
+
+SUMMARIES = ("usage.parquet", "density.parquet")
+_PATIENCE = 50  # times as long as writing takes passes until they are written again
+
+
+class Summaries:
+    """Keeps the summary of a run that goes on.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    bands : callable
+        Returns the band (K,) of clients (K,).
+    network : mapping
+        ``clients.network`` of the scenario.
+    """
+
+    def __init__(
+        self, folder: Path, bands: Callable[[Ints], Ints], network: Mapping[str, Any]
+    ) -> None:
+        self.folder, self.bands, self.network = folder, bands, network
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.sums = Sums(self.bands, self.network)
+        self.next = 0.0
+        for name in SUMMARIES:
+            store.remove(self.folder / name)
+
+    def add(self, rows: Sequence[Row], events: Sequence[Events]) -> None:
+        """Add rows of ``rounds``, and all rows of ``events`` of these rounds."""
+        if rows:
+            kept = [name for name in NEEDED["rounds"] if name in rows[0]]
+            works = [name for name in NEEDED["events"] if events and name in events[0]]
+            self.sums.add(
+                {name: np.array([row[name] for row in rows]) for name in kept},
+                {name: np.concatenate([part[name] for part in events]) for name in works},
+            )
+
+    def again(self) -> None:
+        """Begin anew with the rows that are written."""
+        self.clear()
+        self.sums.add(_read(self.folder, "rounds"), _read(self.folder, "events"))
+
+    def publish(self) -> None:
+        """Write them, unless that was done a moment ago for what it takes."""
+        began = time.monotonic()
+        if began >= self.next and self.sums.grids:
+            write(self.folder, Summary(*self.sums.tables()))
+            now = time.monotonic()
+            self.next = now + _PATIENCE * (now - began)
+
+
+def finish(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write both tables of a run that is over from what its folder holds.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run, with all other tables.
+    record : mapping
+        What its ``run.json`` says.
+    """
+    rounds, events, clients, away = (_read(folder, name) for name in NEEDED)
+    write(folder, summarised(rounds, events, clients, away, network_of(record)))
+
+
+def write(folder: Path, found: Summary) -> None:
+    """Write both tables, each whole or not at all."""
+    density = {**found.density, "clock": (found.density["clock"], list(CLOCKS))}
+    made = table(found.usage, schema(columns.USAGE)), table(density, schema(columns.DENSITY))
+    for name, held in zip(SUMMARIES, made, strict=True):
+        store.publish(folder / name, partial(pq.write_table, held))
+
+
+def _read(folder: Path, name: str) -> dict[str, Array]:
+    """Return the columns of a table that a summary is made from."""
+    path = folder / f"{name}.parquet"
+    parts = sorted(path.iterdir()) if path.is_dir() else [path]
+    if not parts:
+        return {column: np.empty(0) for column in NEEDED[name]}
+    known: pa.Schema = pq.read_schema(parts[0])
+    chosen = [column for column in NEEDED[name] if column in known.names]
+    held = read(path, chosen)
+    return {column: values(held, column) for column in chosen}
