@@ -92,17 +92,26 @@ class RunFailed(RayfedError):
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the message for an unknown name, with the most similar known name.
+    """Return the message for an unknown name, with what `nearest` says of the known ones."""
+    return f"unknown {what} '{clipped(name, _NAME // 2)}'; {nearest(name, known)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question after the most similar known name.
 
     If no known name is similar, or two are equally similar, the known names are listed instead, as
     many as fit on a line.
+
+    Examples
+    --------
+    >>> nearest("fedavgg", ["fedavg", "fedexp"]), nearest("sgd", ["fedavg", "fedexp"])
+    ("did you mean 'fedavg'?", 'known: fedavg, fedexp')
     """
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5) if len(name) < _NAME else []
     ratios = [difflib.SequenceMatcher(None, near, name).ratio() for near in close]
     unambiguous = len(close) == 1 or (close and ratios[0] > ratios[1])
-    hint = f"did you mean '{close[0]}'?" if unambiguous else f"known: {listed(names)}"
-    return f"unknown {what} '{clipped(name, _NAME // 2)}'; {hint}"
+    return f"did you mean '{close[0]}'?" if unambiguous else f"known: {listed(names)}"
 
 
 def listed(names: Iterable[str], limit: int = _KNOWN) -> str:

@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from rayfed.core import own
-from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, nearest, unknown
 from rayfed.core.own import is_users
 
 
@@ -144,7 +144,7 @@ def load(path: str) -> Any:
         raise ScenarioError(path, f"no module '{error.name}'; is it on the path?") from error
     except AttributeError as error:
         if module in sys.modules:  # the module was imported, so the name is missing
-            text = f"module '{module}' has no '{name}'"
+            text = f"module '{module}' has no '{name}'{_others(module, name)}"
             if module == "__main__":
                 text = f"'{name}' was of a script or notebook; define it again, or use a module"
             raise ScenarioError(path, text) from error
@@ -196,6 +196,20 @@ def defined_at(function: Any) -> str:
 
 def _at(filename: str, line: int | None) -> str:
     return clipped(f"{Path(filename).name}:{line}", 60)
+
+
+def _others(module: str, name: str, parent: type[Any] | None = None) -> str:
+    """Return a hint at the classes that a module defines and that extend `parent`.
+
+    Without a parent all of its classes and functions.
+    """
+    defined = [
+        key
+        for key, item in vars(sys.modules[module]).items()
+        if isinstance(item, (type, FunctionType)) and item.__module__ == module
+        and (parent is None or (isinstance(item, type) and issubclass(item, parent)))
+    ]  # fmt: skip
+    return f"; {nearest(name, defined)}" if defined else ""
 
 
 def base(kind: str) -> type[Any]:
@@ -286,7 +300,9 @@ def resolve(kind: str, name: str) -> type[Any]:
     if ":" in name:
         item = load(name)
         if not (isinstance(item, type) and issubclass(item, base(kind))):
-            raise ScenarioError(name, f"is not a subclass of {base(kind).__name__}")
+            module, _, wanted = name.partition(":")
+            others = _others(module, wanted, base(kind))
+            raise ScenarioError(name, f"is not a subclass of {base(kind).__name__}{others}")
         _check_decorated(name, item)
         return item
     found = _by_file(kind, name)

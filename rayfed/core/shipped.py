@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
-from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, clipped, unknown
 
 CLAIMS = ".claims.yaml"
 """How the name of a file ends that holds the claims of a study, not a scenario."""
@@ -44,12 +45,19 @@ def locate(scenario: str | Path) -> Path:
     Raises
     ------
     ScenarioError
-        If there is no such file, and the text is a single word that names no scenario either.
+        If there is no such file, and the text is no single word that names a scenario either. It
+        says where a relative path was looked for.
     """
-    path = Path(scenario)
-    if os.path.exists(path) or path.name != str(scenario) or path.suffix:
+    path, known = Path(scenario), scenarios()
+    if os.path.lexists(path):
         return path
-    known = scenarios()
-    if path.name not in known:
-        raise ScenarioError("", unknown("scenario", path.name, known))
-    return known[path.name]
+    if path.name == str(scenario) and not path.suffix:
+        if path.name not in known:
+            raise ScenarioError("", unknown("scenario", path.name, known))
+        return known[path.name]
+    text = f"cannot be read: {os.strerror(errno.ENOENT)}"
+    if not path.is_absolute():
+        text += f"; looked in {clipped(Path.cwd(), 100)}"
+    if path.stem in known:
+        text += f"; the one that comes with rayfed is '{path.stem}' alone"
+    raise ScenarioError(str(scenario), text)

@@ -90,7 +90,7 @@ WRONG = {
     "part of a round": (["rounds=2.5"], "rounds: found 2.5; it should be a whole number"),
     "yes for a number": (["rounds=true"], "rounds: found true; give a value, not yes or no"),
     "number for a mapping": (["clients=3"], "clients: found 3; it should be a mapping"),
-    "number for a list": (["seeds=3"], "seeds: found 3; it should be a list"),
+    "number for a list": (["seeds=3"], "seeds: found 3; give a list, such as [0, 1, 2]"),
     "unknown algorithm": (
         ["algorithms.0.name=fedavgg"],
         "algorithms.0.name: unknown algorithm 'fedavgg'; did you mean 'fedavg'?",
@@ -315,7 +315,11 @@ def test_the_scenario_itself_is_right(folder, monkeypatch, capsys):
 
 
 FILE = {
-    "nothing": ("nowhere.yaml", None, "nowhere.yaml: cannot be read: No such file or directory"),
+    "nothing": (
+        "nowhere.yaml",
+        None,
+        "nowhere.yaml: cannot be read: No such file or directory; looked in",
+    ),
     "a folder": (".", None, ".: cannot be read: Is a directory"),
     "a Python object": (
         "bad.yaml",

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -132,3 +133,28 @@ def test_what_has_no_name_to_import_is_found_while_there_is_one():
     for path in (name, "module:<lambda>", "module:f.<locals>.Slow"):
         with pytest.raises(ScenarioError, match="define it at the top of a module or notebook"):
             plugins.load(path)
+
+
+def test_a_name_that_a_module_lacks_gets_what_the_module_has(tmp_path, monkeypatch):
+    source = """
+        from dataclasses import dataclass
+        from typing import ClassVar
+        from rayfed.algorithms.fedavg import FedAvg
+
+        class Helper: ...
+
+        def clip(values): ...
+
+        @dataclass(frozen=True, kw_only=True)
+        class ClippedAvg(FedAvg):
+            name: ClassVar[str] = "clipped"
+    """
+    (tmp_path / "mine_with_hints.py").write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, hint in (
+        ("ClipedAvg", r"has no 'ClipedAvg'; did you mean 'ClippedAvg'\?"),
+        ("Zzz", "has no 'Zzz'; known: ClippedAvg, Helper, clip$"),  # nothing that it imports
+        ("Helper", "is not a subclass of Algorithm; known: ClippedAvg$"),
+    ):
+        with pytest.raises(ScenarioError, match=hint):
+            plugins.resolve("algorithms", f"mine_with_hints:{name}")

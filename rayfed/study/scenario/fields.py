@@ -48,7 +48,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from rayfed.clients.solvers import override
 from rayfed.core import plugins
-from rayfed.core.errors import ScenarioError, clipped, listed, unknown
+from rayfed.core.errors import ScenarioError, clipped, listed, nearest
 from rayfed.core.own import Untrusted
 from rayfed.study.scenario.bounds import bounded
 from rayfed.study.scenario.docstrings import described, summary
@@ -348,6 +348,21 @@ def absolute(path: str, info: ValidationInfo) -> str:
     return beside
 
 
+OTHER_KEYS = {
+    "batchsize": "batch",
+    "learningrate": "lr",
+    "localepochs": "epochs",
+    "localsteps": "steps",
+    "model": "problem",
+    "numclients": "count",
+    "numrounds": "rounds",
+    "stepsize": "lr",
+    "weightdecay": "weight_decay",
+}
+"""What other tools call a key, in letters and digits alone, and what it is called here."""
+_SOLVER = "the local solver is chosen by local.name, see rayfed list solvers"
+
+
 def mark_unknown(
     given: Mapping[Any, Any], known: Iterable[str], inside: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
@@ -366,12 +381,20 @@ def mark_unknown(
     for key, value in given.items():
         name = key if isinstance(key, str) else str(short(key))
         if key not in names and not isinstance(value, Refused):
-            value = Refused(unknown("key", name, names))
-            if name in places:
-                place = clipped(places[name], 60)
-                value = Refused(f"unknown key '{name}'; write it as {place}")
+            value = Refused(f"unknown key '{clipped(name, 40)}'; {_hint_at(name, names, places)}")
         marked[name] = value
     return marked
+
+
+def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
+    """Return where an unknown key stands here, or what it is called."""
+    plain_name = "".join(filter(str.isalnum, name.lower()))
+    here = OTHER_KEYS.get(plain_name, name)
+    if plain_name in ("optimizer", "optimiser", "solver"):
+        return _SOLVER
+    if here in names:
+        return f"it is '{here}' here"
+    return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
 
 
 def _beside(cls: type[Settings]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 import yaml
 from annotated_types import Len
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
@@ -37,7 +37,7 @@ from rayfed.study.scenario.dotted import (
     resolved,
 )
 from rayfed.study.scenario.drift import misfits
-from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, refuse
+from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail, refuse
 from rayfed.study.scenario.invalid import Mistakes, complaint, errors_of, short
 from rayfed.study.scenario.names import comparable, slug
 from rayfed.study.scenario.parts import (
@@ -283,6 +283,15 @@ class Study(Settings):
         if wrong:
             refuse(wrong, self)
         return self
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _no_number_of_seeds(cls, given: Any) -> Any:
+        """Refuse a number where a list is meant."""
+        if isinstance(given, int) and not isinstance(given, bool):
+            some = list(range(given)) if 0 < given < 7 else [0, 1, 2]
+            fail(f"found {short(given)}; give a list, such as {some}", given)
+        return given
 
     def _check_counts(self) -> Iterator[ScenarioError]:
         if self.rounds is None and self.stop == Stop():

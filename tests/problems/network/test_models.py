@@ -40,6 +40,14 @@ def test_published_parameter_counts(net, inputs, outputs, count):
     assert parameters(net(inputs, outputs)) == count
 
 
+def test_lenet5_normalises_if_asked():
+    """A scale and a shift for each of 6 and 16 channels."""
+    net = LeNet5(DIGIT, 10, groups=2)
+    assert parameters(net) == 61_706 + 2 * (6 + 16)
+    with pytest.raises(ScenarioError, match="found 3; give 0, 1 or 2"):
+        LeNet5(DIGIT, 10, groups=3)
+
+
 def test_charlstm_has_the_paper_s_weights_and_torch_s_second_bias():
     def layer(inputs, units):
         return 4 * ((inputs + units) * units + units)

@@ -369,7 +369,9 @@ class TestMistakes:
             ("rounds=true", "rounds: found true; give a value, not yes or no"),
             ("seeds=[1, 2, 1]", "seeds: found [1, 2, 1]; give each seed once"),
             ("seeds=[]", "seeds: found []; it should be a list of at least 1"),
-            ("seeds=3", "seeds: found 3; it should be a list"),
+            ("seeds=3", "seeds: found 3; give a list, such as [0, 1, 2]"),
+            ("seeds=5", "seeds: found 5; give a list, such as [0, 1, 2, 3, 4]"),
+            ("seeds=-2", "seeds: found -2; give a list, such as [0, 1, 2]"),
             (
                 "evaluate.clients=some",
                 "evaluate.clients: found 'some'; it should be 'all' or 'auto' or a whole number",
@@ -456,6 +458,21 @@ class TestMistakes:
         [
             ("algorithms.0.mu=1", "algorithms.0.mu: unknown key 'mu'; write it as local.mu"),
             ("algorithms.0.lr=1", "algorithms.0.lr: unknown key 'lr'; write it as local.lr"),
+            (
+                "algorithms.0.learning_rate=1",
+                "algorithms.0.learning_rate: unknown key 'learning_rate'; write it as local.lr",
+            ),
+            (
+                "algorithms.0.local.learning_rate=1",
+                "algorithms.0.local.learning_rate: unknown key 'learning_rate'; it is 'lr' here",
+            ),
+            (
+                "algorithms.0.optimizer=adam",
+                "algorithms.0.optimizer: unknown key 'optimizer'; the "
+                "local solver is chosen by local.name, see rayfed list solvers",
+            ),
+            ("num_rounds=3", "num_rounds: unknown key 'num_rounds'; it is 'rounds' here"),
+            ("num_clients=3", "num_clients: unknown key 'num_clients'; write it as clients.count"),
             ("cohort=3", "cohort: unknown key 'cohort'; write it as participation.cohort"),
             ("count=3", "count: unknown key 'count'; write it as clients.count"),
             ("loss_gap=3", "loss_gap: unknown key 'loss_gap'; write it as stop.loss_gap"),

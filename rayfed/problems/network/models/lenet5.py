@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
+from rayfed.core.errors import ScenarioError
 from rayfed.problems.network.models.base import image, margins
 
 
@@ -25,19 +26,26 @@ class LeNet5(nn.Module):
         Shape of one image.
     outputs : int
         Number of classes.
+    groups : int
+        Groups of channels that GroupNorm (Wu, He, ECCV 2018, https://arxiv.org/abs/1803.08494)
+        normalises together after each convolution, 1 or 2; 0 for none, as in the paper. 44
+        parameters more.
     """
 
     name: ClassVar[str] = "lenet5"
 
-    def __init__(self, inputs: tuple[int, ...], outputs: int) -> None:
+    def __init__(self, inputs: tuple[int, ...], outputs: int, groups: int = 0) -> None:
         super().__init__()
+        if groups not in (0, 1, 2):
+            raise ScenarioError("problem.model.groups", f"found {groups}; give 0, 1 or 2")
         channels, height, width = image(self.name, inputs)
         rows, columns = (((max(side, 32) - 4) // 2 - 4) // 2 for side in (height, width))
         margin = margins(height, width, 32)
         self.features = nn.Sequential(
             nn.ZeroPad2d(margin) if any(margin) else nn.Identity(),
-            nn.Conv2d(channels, 6, 5), nn.MaxPool2d(2), nn.ReLU(),  # in this order four times less
-            nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
+            nn.Conv2d(channels, 6, 5), *_normalised(groups, 6),
+            nn.MaxPool2d(2), nn.ReLU(),  # in this order four times less
+            nn.Conv2d(6, 16, 5), *_normalised(groups, 16), nn.MaxPool2d(2), nn.ReLU(),
             nn.Flatten(),
             nn.Linear(16 * rows * columns, 120), nn.ReLU(),
             nn.Linear(120, 84), nn.ReLU(),
@@ -48,3 +56,7 @@ class LeNet5(nn.Module):
         """Return the scores (B, outputs) of images (B, C, H, W)."""
         scores: torch.Tensor = self.head(self.features(x))
         return scores
+
+
+def _normalised(groups: int, channels: int) -> list[nn.Module]:
+    return [nn.GroupNorm(groups, channels)] if groups else []
