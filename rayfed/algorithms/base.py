@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, MinLen
 
+from rayfed.channel.base import Stage
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Weights: TypeAlias = Literal["size", "uniform"]
 Aim: TypeAlias = Literal["mean", "plain", "own"]
+Stages: TypeAlias = tuple[Stage, ...] | Literal["study"] | None
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
 
 
@@ -49,6 +51,9 @@ class Algorithm:
         Who takes part; ``participation.select`` of the study if None.
     local : Solver
         What a client does with its local steps.
+    uplink, downlink : list of Stage, or "study"
+        What vectors go through on their way, in place of the study's ``uplink`` and ``downlink``;
+        nothing if None.
     grid : mapping of str to list
         Values for dotted keys of this algorithm, such as ``local.lr``; every combination of them
         is a setting that this algorithm alone runs.
@@ -110,6 +115,8 @@ class Algorithm:
     evaluate_last: Annotated[int, Ge(1)] = 1
     select: Selection | None = None
     local: Solver = field(default_factory=SGD)
+    uplink: Stages = "study"
+    downlink: Stages = "study"
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

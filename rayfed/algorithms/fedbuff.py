@@ -48,6 +48,7 @@ class FedBuff(Discounted):
     """
 
     name: ClassVar[str] = "fedbuff"
+    takes_estimates: ClassVar[bool] = True
 
     buffer: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0

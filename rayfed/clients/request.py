@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.flat import Flat, all_flat, all_whole, flat, whole
 from rayfed.core.rng import Draw, part_of
 from rayfed.core.tree import Branch
@@ -69,6 +69,11 @@ class Request:
     serials : (K,) array of int, optional
         Numbers of pieces of work under which a host keeps what it has computed ahead; 0 for those
         that are computed now, as all are if None.
+    shares : (K,) array of float, optional
+        Weights of the clients in F, which add up to 1 over all clients, where what clients send is
+        also added up by these.
+    first : (K,) array of bool, optional
+        Who sends its first vectors as they are.
     """
 
     owner: Owner
@@ -89,6 +94,8 @@ class Request:
     data_round: int | None = None
     sums: bool = True
     serials: Ints | None = None
+    shares: Floats | None = None
+    first: Bools | None = None
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
@@ -99,6 +106,8 @@ class Request:
             part_of(self.draw, index), None if self.rows is None else self.rows[index],
             self.data_round, self.sums,
             None if self.serials is None else self.serials[index],
+            None if self.shares is None else self.shares[index],
+            None if self.first is None else self.first[index],
         )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -112,7 +121,18 @@ class Request:
 _NAMES = tuple(field.name for field in fields(Request))
 _ARRAYS = tuple(
     _NAMES.index(name)
-    for name in ("ids", "weights", "steps", "groups", "sleep_s", "draw", "rows", "serials")
+    for name in (
+        "ids",
+        "weights",
+        "steps",
+        "groups",
+        "sleep_s",
+        "draw",
+        "rows",
+        "serials",
+        "shares",
+        "first",
+    )
 )
 
 

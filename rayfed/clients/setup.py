@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayfed.channel.uplink import Uplink
 from rayfed.clients.request import Owner
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
@@ -112,13 +113,15 @@ class Setup:
     solvers : tuple of Solver
         The local solver of each client group.
     initial : mapping of str to array
-        First row of each array of client state.
+        First row of each array of client state, that of the uplink included.
     seed : int
         Seed of the run.
     p : int
         Numbers of the model.
     block : int
         Clients to a stack.
+    uplink : Uplink, optional
+        What the algorithm's uploads go through.
     """
 
     owners: Mapping[Owner, Any]
@@ -129,6 +132,7 @@ class Setup:
     seed: int
     p: int
     block: int
+    uplink: Uplink | None = None
 
     def with_tables(self, tables: Mapping[str, Any]) -> Setup:
         """Return the setup with the tables that its views travel without."""

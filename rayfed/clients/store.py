@@ -6,7 +6,7 @@ scratch file as a whole; what clients read is the same to the byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -79,14 +79,22 @@ class Store:
         """Bytes of the state of one client."""
         return sum(first.nbytes for first in self.initial.values())
 
-    def get(self, ids: Ints) -> dict[str, Array]:
-        """Return the rows of clients, their first value where they were never touched."""
+    def get(self, ids: Ints, names: Iterable[str] | None = None) -> dict[str, Array]:
+        """Return the rows of clients, their first value where they were never touched.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+        names : iterable of str, optional
+            Which arrays; all if None.
+        """
         slots = [self.slots.get(i, -1) for i in ids.tolist()]
+        wanted = self.initial if names is None else {name: self.initial[name] for name in names}
         if self.scratch is not None:
-            return self._read(self.scratch, slots)
+            return self._read(self.scratch, slots, wanted)
         fresh = np.array([s < 0 for s in slots])
         out = {}
-        for name, first in self.initial.items():
+        for name, first in wanted.items():
             shape = (len(ids), *first.shape)
             rows = self.rows[name][slots] if self.slots else np.empty(shape, first.dtype)
             rows[fresh] = first
@@ -103,7 +111,7 @@ class Store:
         """
         missing = self.initial.keys() - values.keys()
         if missing:
-            values = {**self.get(ids), **values}
+            values = {**self.get(ids, missing), **values}
         for i in ids.tolist():
             self.slots.setdefault(i, len(self.slots))
         slots = [self.slots[i] for i in ids.tolist()]
@@ -143,9 +151,11 @@ class Store:
         if self.scratch is not None:
             self.scratch.close()
 
-    def _read(self, scratch: Scratch, slots: list[int]) -> dict[str, Array]:
+    def _read(
+        self, scratch: Scratch, slots: list[int], wanted: Mapping[str, Array]
+    ) -> dict[str, Array]:
         out = {}
-        for name, first in self.initial.items():
+        for name, first in wanted.items():
             rows = np.empty((len(slots), *first.shape), first.dtype)
             for k, slot in enumerate(slots):
                 if slot < 0:

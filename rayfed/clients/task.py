@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rayfed.channel.base import Draws
+from rayfed.channel.uplink import PREFIX, Uplink, total_name
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
@@ -16,7 +18,7 @@ from rayfed.clients.request import GROUP, Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import Store
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import part_of
 from rayfed.core.tree import Branch, Sums, class_sums, tree_sum
 
@@ -66,6 +68,8 @@ class Task:
         round = request.round if request.data_round is None else request.data_round
         self.view = setup.views.of(request.owner).at(round)
         self.function = ClientFunction(setup, request, send, key, prints)
+        self.uplink = setup.uplink if request.owner == "algorithm" else None
+        self.own = [name for name in setup.initial if not name.startswith(PREFIX)]
         self.arrangement = arrangement(request, self.view.shards, stacks.arranged)
         self.each: dict[str, Array] = {}
 
@@ -95,6 +99,8 @@ class Task:
         if not self.request.sums:
             return {}
         sums = self._sums(ids, index, stacked, slice(None))
+        if self.request.shares is not None:
+            sums |= self._totals(self.request.shares, ids, index, stacked)
         if GROUP in self.request.up:
             labels = self.each[GROUP][index]
             for label in np.unique(labels).tolist():
@@ -112,6 +118,17 @@ class Task:
             w = np.ones(len(ids)) if name in self.request.plain else weights
             sums[name] = tree_sum(ids, rows[members], w.astype(rows.dtype, copy=False))
         return sums
+
+    def _totals(
+        self, shares: Floats, ids: Ints, index: Ints, stacked: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Add up by the weights of F what memories at the server take."""
+        weights = shares[index]
+        return {
+            total_name(name): tree_sum(ids, rows, weights.astype(rows.dtype, copy=False))
+            for name, rows in stacked.items()
+            if f"{PREFIX}{name}" in self.setup.initial
+        }
 
     @cached_property
     def _whole(self) -> dict[str, Array]:
@@ -138,14 +155,28 @@ class Task:
         """Run the client function for one stack; commit its state, return what else it uploads."""
         clients = self._clients(index)
         upload = self.function.call(clients, index)
-        if upload.state:
-            self.store.put(clients.ids, upload.state)
-        values = dict(upload.values)
+        values, state = dict(upload.values), upload.state
+        if self.uplink is not None:
+            values, kept = self._through(self.uplink, values, clients.ids, index)
+            state = {**state, **kept}
+        if state:
+            self.store.put(clients.ids, state)
         if upload.group is not None:
             values[GROUP] = upload.group
         if upload.loss is not None:
             values.setdefault("loss", upload.loss)
         return values
+
+    def _through(
+        self, uplink: Uplink, values: Mapping[str, Array], ids: Ints, index: Ints
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return what the server decodes of an upload, and what the channel keeps."""
+        request = self.request
+        kept = self.store.get(ids, uplink.initial) if uplink.initial else {}
+        draw = part_of(request.round if request.draw is None else request.draw, index)
+        draws = Draws(uplink.key, ids, draw, request.ask, request.round)
+        first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
+        return uplink.sent(values, kept, draws, first, request.plain)
 
     def _clients(self, index: Ints) -> Clients:
         """Return some of the request's clients as their client function sees them."""
@@ -156,7 +187,7 @@ class Task:
             solver=setup.solvers[int(request.groups[index[0]])], ids=ids,
             sizes=self.view.shards.sizes(ids), steps=request.steps[index], seed=setup.seed,
             round=request.round, ask=request.ask, p=setup.p,
-            state=setup.problem.arrays(self.store.get(ids)) if setup.initial else {},
+            state=setup.problem.arrays(self.store.get(ids, self.own)) if self.own else {},
             stacks=self.stacks,
             draw=part_of(request.draw, index),
             block=setup.block,

@@ -67,6 +67,8 @@ KINDS = {
     "availability": Kind(
         "rayfed.population.availability", "rayfed.population.availability.base:Availability"
     ),
+    "stages": Kind("rayfed.channel", "rayfed.channel.base:Stage"),
+    "memories": Kind("rayfed.channel.memory", "rayfed.channel.base:Memory"),
     "measures": Kind("rayfed.measures", "rayfed.measures.base:Measure"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),
@@ -79,6 +81,7 @@ ALL_KINDS = KINDS | {"panels": Kind("rayfed.report.panels", "rayfed.report.panel
 
 _SINGULAR = {
     "availability": "availability",
+    "memories": "memory",
     "mobilities": "mobility",
     "staleness": "staleness",
     "topologies": "topology",

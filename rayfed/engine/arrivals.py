@@ -21,7 +21,7 @@ from rayfed.engine.timeline import Send, Timeline
 from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.base import Executor, Gathered, WorksAhead
 from rayfed.executors.profile import Profile
-from rayfed.messages import Reply
+from rayfed.messages import Reply, State
 
 _AHEAD = 2**26
 """Bytes of vectors that are computed before they are needed."""
@@ -54,8 +54,10 @@ class ArrivalLoop(Loop):
         self.algorithm = algorithm
         self.policy: ArrivalPolicy | None = None
         self.ahead: dict[int, dict[str, Array]] = {}
-        self.by_version = any(solver.scheduled for solver in run.training.solvers)
-        self.keeps_state = bool(algorithm.client_state(run.training.x0))
+        channel = self.exchange.channel
+        shared = channel.uplink is not None and channel.uplink.by_round
+        self.by_version = shared or any(solver.scheduled for solver in run.training.solvers)
+        self.keeps_state = bool(run.initial)
         self.works_ahead = False
         self.begun = 0  # works up to this number were looked at by `_work_ahead`
         self._last: tuple[Work, Works] | None = None
@@ -65,15 +67,14 @@ class ArrivalLoop(Loop):
         first, server = super().first(), self.run.federation.server
         stages: Transfers | Overlap | None = Transfers.by(server, None) if server.limited else None
         line = Timeline(Overlap() if self.algorithm.overlap else stages)
-        line.update(0, self.algorithm.ask(first.state).send)
-        return replace(first, timeline=line)
+        channel = self._publish(line, 0, first.state, first.channel)
+        return replace(first, timeline=line, channel=channel)
 
     def _round(
         self, before: RunState, stats: RoundStats
     ) -> tuple[RunState, dict[str, float], bool]:
         """Make an update, or close a row without one."""
         assert before.timeline is not None
-        begun = before.timeline.serial
         policy, closed = self._advance(before)
         line, state = policy.line, before.state
         stats.time_s = line.now_s
@@ -88,14 +89,21 @@ class ArrivalLoop(Loop):
             late = reply.staleness.tolist()
             values["staleness_mean"] = sum(late) / len(late)
             values["staleness_max"] = float(max(late))
-        self.exchange.began(policy.asked, line.serial - begun, stats)
+        stats.counts["bytes_down"] += policy.down_bytes
+        policy.down_bytes = 0
         self._count(closed, policy, losses, stats)
         if closed.used:
             line.forget(closed.used)
-            line.update(line.version + 1, self.algorithm.ask(state).send)
+            stats.channel = self._publish(line, line.version + 1, state, stats.channel)
         values["in_flight"] = float(len(line.open))
         after = self._after(before, stats, state, before.selection, before.step_state)
         return after, values, bool(closed.used)
+
+    def _publish(self, line: Timeline, version: int, state: State, channel: State) -> State:
+        """Let works begin from a new version; return the state of the channel after it."""
+        ask, after = self.exchange.channel.sent(self.algorithm.ask(state), channel, version + 1)
+        line.update(version, ask.send)
+        return after
 
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on; selection is part of the clock."""
@@ -107,7 +115,7 @@ class ArrivalLoop(Loop):
     def _advance(self, before: RunState) -> tuple[ArrivalPolicy, Closed]:
         """Run the clock on to the next row, and return the policy and what the clock brought."""
         policy = self._policy(before)
-        return policy, policy.advance(before.selection)
+        return policy, policy.advance(before.selection, before.channel)
 
     def _policy(self, before: RunState) -> ArrivalPolicy:
         """Return the policy that goes on from a state."""
@@ -122,7 +130,7 @@ class ArrivalLoop(Loop):
                 and self.executor.works_ahead
                 and not (ask.vectors or self.keeps_state)
                 and self.run.wall_scale is None
-                and self.policy.places * self.policy.asked.traffic.up <= _AHEAD
+                and self.policy.places * ask.bytes_up(self.run.training.dtype.itemsize) <= _AHEAD
             )
         return self.policy
 
@@ -172,7 +180,12 @@ class ArrivalLoop(Loop):
         together = len({work.version for work in used}) == 1
         sent = line.sends[used[0].version] if together else {}
         sizes = self.exchange.sizes(ask)
-        return reply_of(answers, sizes, line.version + 1, sent, stale=True), losses
+        reply = reply_of(answers, sizes, line.version + 1, sent, stale=True)
+        if self.exchange.channel.codes:
+            reply, stats.channel = self.exchange.channel.received(
+                reply, answers, stats.channel, line.version
+            )
+        return reply, losses
 
     def _table(self, rows: Sequence[Work]) -> Works:
         """Return works as a table; the reply of a single one and its event need the same."""
@@ -259,9 +272,7 @@ class ArrivalLoop(Loop):
         """Add what has come and ended since the row before to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:
-            stats.counts["bytes_up"] += policy.asked.traffic.up * closed.sent
+            stats.counts["bytes_up"] += closed.sent
             return
         found = np.array([losses.get(work.serial, np.nan) for work in rows])
-        self.exchange.count(
-            policy.asked, self._table(rows), stats, found, policy.line.version, sent=closed.sent
-        )
+        self.exchange.count(self._table(rows), stats, found, policy.line.version, sent=closed.sent)

@@ -25,10 +25,10 @@ MOST_BREAKS = 1000
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that each client downloads and uploads for an Ask."""
+    """Bytes that clients download and upload for an Ask: the same for all, or of each (K,)."""
 
-    down: int
-    up: int
+    down: int | Ints
+    up: int | Ints
 
 
 @dataclass(frozen=True)

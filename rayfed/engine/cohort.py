@@ -227,7 +227,7 @@ class RoundPolicy:
         ids, often = distinct(drawn)
         if not len(ids):
             raise NobodyToAsk
-        asked = self.exchange.asked(ask, owner)
+        asked = self._sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
         begun, status, close_s, goes_on = self._waited(cohort, stays)
@@ -238,20 +238,20 @@ class RoundPolicy:
         if len(used):
             whole = len(used) == len(works) and not works.attempt.any()
             mine = works if whole else works.part(used)
-            fresh = self.exchange.answer(asked, mine, ask.send, when, newest)
+            fresh = self.exchange.answer(asked, mine, asked.ask.send, when, newest)
             losses[used] = fresh.losses
         to_cohort = owner == "algorithm" and ask.clients is None
         if to_cohort:
             stats.counts["participants"] = 0
-        self.exchange.began(asked, len(works), stats)
+        stats.counts["bytes_down"] += int(works.down_bytes.sum())
         over = (works, losses, numbers)
         if goes_on.any():
             over = works.part(~goes_on), losses[~goes_on], numbers[~goes_on]
-        self.exchange.count(asked, over[0], stats, over[1], newest, over[2], participants=to_cohort)
+        self.exchange.count(over[0], stats, over[1], newest, over[2], participants=to_cohort)
         late: list[WorkAnswer] = []
         if stays:
             late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
-            self._go_on(begun, goes_on, stats, ask)
+            self._go_on(begun, goes_on, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
         stats.answered = works.client[used].repeat(works.drawn[used])
@@ -262,6 +262,15 @@ class RoundPolicy:
             own = [] if fresh is None else [fresh.scalars(count) if late else reply]
             stats.replies += [*(answer.scalars(count) for answer in late), *own]
         return reply
+
+    def _sent(self, ask: Ask, owner: Asker, stats: RoundStats) -> Asked:
+        """Return an Ask as its clients get it."""
+        channel = self.exchange.channel
+        if owner == "algorithm" and channel.codes:
+            channel.check(ask, stats.remembered)
+            ask, stats.channel = channel.sent(ask, stats.channel, stats.round, stats.ask)
+            stats.remembered = True
+        return Asked(ask, owner)
 
     # -- waiting ---------------------------------------------------------------------------
 
@@ -290,7 +299,8 @@ class RoundPolicy:
 
         Where the server's bandwidth is shared no end is known yet.
         """
-        stats, ask, traffic = cohort.stats, cohort.asked.ask, cohort.asked.traffic
+        stats, ask = cohort.stats, cohort.asked.ask
+        traffic = self.exchange.traffic(cohort.asked, ids, stats.channel, stats.round - 1)
         rule, fit_s, count = self.rule, None, len(ids)
         if rule.late == "partial" and rule.deadline_s is not None:
             fit_s = stats.start_s + rule.deadline_s
@@ -311,8 +321,9 @@ class RoundPolicy:
         one = np.ones(count, dtype=np.int64)
         works = Works(
             over_s, ids, serial + 1 + np.arange(count), status, stats.round * one,
-            (stats.round - 1) * one, stats.ask * one, attempt * one, drawn, times.steps, weights,
-            times.start_s, times.compute_s, times.free_s, end_s, times.gone_s, limit_s,
+            (stats.round - 1) * one, stats.ask * one, attempt * one, drawn, times.steps,
+            traffic.down * one, traffic.up * one, weights, times.start_s, times.compute_s,
+            times.free_s, end_s, times.gone_s, limit_s,
         )  # fmt: skip
         return works, times.away_s
 
@@ -332,9 +343,8 @@ class RoundPolicy:
             line.begin(rows)
             if isinstance(line.stages, Transfers):
                 line.stages.begin(
-                    line.now_s, works, cohort.asked.traffic, self.population, away_s,
-                    ahead=cohort.asked.ask.overlap,
-                )  # fmt: skip
+                    line.now_s, works, self.population, away_s, ahead=cohort.asked.ask.overlap
+                )
             return rows
 
         def successors(failed: Works, now_s: float, asked: Ints) -> tuple[Ints, Ints]:
@@ -374,7 +384,7 @@ class RoundPolicy:
                 answer = self.exchange.answer(asked, works.part(usable), send, when, newest)
                 losses[usable] = answer.losses
                 answers.append(answer)
-        self.exchange.count(asked, works, stats, losses, newest, np.full(len(rows), number))
+        self.exchange.count(works, stats, losses, newest, np.full(len(rows), number))
         line.forget(rows)
         line.release()
         return answers
@@ -410,4 +420,8 @@ class RoundPolicy:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
         total = None if stats.corrected is None else self.exchange.correction.total
         sizes = self.exchange.sizes(asked.ask, total)
-        return reply_of(answers, sizes, stats.round, stale=bool(late))
+        reply = reply_of(answers, sizes, stats.round, stale=bool(late))
+        if asked.coded and self.exchange.channel.codes:
+            channel = self.exchange.channel
+            reply, stats.channel = channel.received(reply, answers, stats.channel, stats.round - 1)
+        return reply

@@ -50,10 +50,11 @@ class Correction:
         """The sum of the raw weights of all N clients."""
         if self._total[0] != self.shards.version:
             everyone = np.arange(self.run.federation.population.count)
-            self._total = self.shards.version, float(self._raw(everyone).sum())
+            self._total = self.shards.version, float(self.raw(everyone).sum())
         return self._total[1]
 
-    def _raw(self, ids: Ints) -> Floats:
+    def raw(self, ids: Ints) -> Floats:
+        """Return what clients (K,) count for in F, by which a mean over all is weighted."""
         return self.shards.mass(ids) if self.by_size else np.ones(len(ids))
 
     def init(self) -> State:
@@ -77,7 +78,7 @@ class Correction:
         ids, counts : (K,) array of int
             Distinct clients, ascending, and how often each was drawn.
         """
-        raw = self._raw(ids)
+        raw = self.raw(ids)
         if self.kind == "intervals":
             return np.asarray(raw * _settled(state, ids, view.round)["mean"])
         rule, population = self.run.participation.select, self.run.federation.population

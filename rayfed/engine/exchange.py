@@ -17,6 +17,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
+from rayfed.engine.channel import ServerEnd
 from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer
@@ -24,9 +25,9 @@ from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats
 from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import UNFINISHED, USED, Works
+from rayfed.engine.works import DROPPED, LATE, UNFINISHED, USED, Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
-from rayfed.messages import Ask
+from rayfed.messages import Ask, State
 
 Asker = Literal["algorithm", "selection"]
 
@@ -39,13 +40,15 @@ class Asked:
     ----------
     ask : Ask
     owner : "algorithm" or "selection"
-    traffic : Traffic
-        Bytes that each client downloads and uploads.
     """
 
     ask: Ask
     owner: Asker
-    traffic: Traffic
+
+    @property
+    def coded(self) -> bool:
+        """Whether it goes through the channel."""
+        return self.owner == "algorithm"
 
 
 class Exchange:
@@ -65,6 +68,7 @@ class Exchange:
         self.clock = Clock.of(run, self.counter)
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
+        self.channel = ServerEnd(run, self.correction)
         self.listens = run.participation.select.listens or self.counter.listens
         owners: Mapping[Asker, Any]
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
@@ -77,10 +81,6 @@ class Exchange:
         changed = shards.version != self.shards.version
         self.shards = self.counter.shards = self.clock.shards = self.correction.shards = shards
         return changed
-
-    def asked(self, ask: Ask, owner: Asker) -> Asked:
-        """Return an Ask with what travels for it."""
-        return Asked(ask, owner, self.traffic(ask, owner))
 
     # -- computing -------------------------------------------------------------------------
 
@@ -123,10 +123,13 @@ class Exchange:
         weights : (K,) array of float
         """
         ask, groups = asked.ask, self.run.federation.population.group_of(works.client)
+        up_bytes = works.up_bytes - 8 * self.listened(ask, asked.owner)
         return Request(
             asked.owner, ask.work, ask.up, works.client, weights, works.steps, groups,
             int(works.version[0]) + 1, int(works.ask[0]), vectors=ask.vectors,
             sleep_s=self.sleep_s(works), plain=ask.plain, draw=draw,
+            shares=self.channel.shares(works.client) if asked.coded else None,
+            first=self.channel.first(ask, up_bytes) if asked.coded else None,
         )  # fmt: skip
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
@@ -161,7 +164,6 @@ class Exchange:
 
     def count(
         self,
-        asked: Asked,
         works: Works,
         stats: RoundStats,
         losses: Floats,
@@ -173,11 +175,10 @@ class Exchange:
     ) -> None:
         """Add works that are over to the counts and the events of a row; no other place does.
 
-        Downloads count when works begin; see `began`.
+        Downloads count when works begin.
 
         Parameters
         ----------
-        asked : Asked
         works : Works
             What became of them is their `status`.
         stats : RoundStats
@@ -189,24 +190,21 @@ class Exchange:
         numbers : (K,) array of int, optional
             What events call the Ask; how often the client has come before in the row if None.
         sent : int, optional
-            Uploads that have come; those used and late if None.
+            Bytes of uploads that have come; of those used and late if None.
         participants : bool
             Whether clients whose replies are used count as participants.
         """
-        status, counts, traffic = works.status, stats.counts, asked.traffic
+        status, counts = works.status, stats.counts
         used, late, dropped, _ = np.bincount(status, minlength=UNFINISHED + 1).tolist()
         counts["participants"] += used if participants else 0
         counts["late"] += late
         counts["dropped"] += dropped
-        counts["bytes_up"] += traffic.up * (used + late if sent is None else sent)
-        counts["bytes_wasted"] += traffic.down * (late + dropped) + traffic.up * late
+        down, up = (_by_status(status, sizes) for sizes in (works.down_bytes, works.up_bytes))
+        counts["bytes_up"] += up[USED] + up[LATE] if sent is None else sent
+        counts["bytes_wasted"] += down[LATE] + down[DROPPED] + up[LATE]
         steps = works.steps if used == len(status) else works.steps[status == USED]
         counts["local_steps"] += int(steps.sum())
         stats.events.append(events_of(self.run, works, stats.round, losses, newest, numbers))
-
-    def began(self, asked: Asked, number: int, stats: RoundStats) -> None:
-        """Count the downloads of works that have begun."""
-        stats.counts["bytes_down"] += asked.traffic.down * number
 
     # -- what an Ask is --------------------------------------------------------------------
 
@@ -218,12 +216,26 @@ class Exchange:
         """Whether anything learns from the losses of an Ask's local steps."""
         return self.listens and owner == "algorithm" and ask.local
 
-    def traffic(self, ask: Ask, owner: Asker) -> Traffic:
-        """Return the bytes that each client downloads and uploads."""
+    def traffic(self, asked: Asked, ids: Ints, state: State, version: int | Ints) -> Traffic:
+        """Return the bytes that clients (K,) download and upload.
+
+        Parameters
+        ----------
+        asked : Asked
+        ids : (K,) array of int
+        state : mapping of str to array
+            Of the server's end of the channel.
+        version : int or (K,) array of int
+            Of the model that they start from.
+        """
         if self.run.training.algorithm.centralised:
             return Traffic(0, 0)
-        up = ask.bytes_up(self.run.training.dtype.itemsize)
-        return Traffic(ask.bytes_down, up + 8 * self.listened(ask, owner))
+        ask = asked.ask
+        if asked.coded and self.channel.codes:
+            sizes = self.channel.traffic(ask, ids, state, version)
+        else:
+            sizes = Traffic(ask.bytes_down, ask.bytes_up(self.run.training.dtype.itemsize))
+        return Traffic(sizes.down, sizes.up + 8 * self.listened(ask, asked.owner))
 
     def check(self, ask: Ask, owner: Asker) -> None:
         """Refuse an Ask for a client function that does not exist, or for vectors it may not see.
@@ -239,6 +251,12 @@ class Exchange:
             )
         if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
             raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
+
+
+def _by_status(status: Ints, sizes: Ints) -> list[int]:
+    """Return the bytes (K,) of works added up by what became of these."""
+    sums = np.bincount(status, sizes, minlength=UNFINISHED + 1)  # exact to 2^53
+    return [int(total) for total in sums.tolist()]
 
 
 def events_of(

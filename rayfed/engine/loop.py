@@ -53,7 +53,7 @@ class Loop:
         return RunState(
             0, 0.0, state, selection, self.counter.init(), (state["x"],),
             measured=self.measures.init(),
-            correction=self.exchange.correction.init(),
+            correction=self.exchange.correction.init(), channel=self.exchange.channel.init(),
         )  # fmt: skip
 
     def step(self, before: RunState) -> tuple[RunState, Row, list[Events]]:
@@ -152,5 +152,5 @@ class Loop:
             before, round=stats.round, time_s=stats.time_s, state=state, selection=selection,
             step_state=step_state, window=window,
             updates=before.updates + stats.counts["participants"], timeline=line,
-            ahead=stats.ahead,
+            ahead=stats.ahead, channel=stats.channel,
         )  # fmt: skip

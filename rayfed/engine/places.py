@@ -16,8 +16,9 @@ import numpy as np
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
+from rayfed.engine.clock import Traffic
 from rayfed.engine.durations import Durations
-from rayfed.engine.exchange import Exchange
+from rayfed.engine.exchange import Asked, Exchange
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.timeline import Timeline, fate, fates
@@ -80,7 +81,7 @@ class Closed:
     failed : list of Work
         The works that ended without a usable reply, in the order in which they were over.
     sent : int
-        How many uploads have come, those that wait for an update and late ones included.
+        Bytes of the uploads that have come, those that wait for an update and late ones included.
     fruitless : int
         Works that have ended in a row without a usable reply.
     """
@@ -108,7 +109,11 @@ class ArrivalPolicy:
 
     def __init__(self, run: Run, exchange: Exchange, ask: Ask, line: Timeline) -> None:
         self.run, self.exchange, self.line = run, exchange, line
-        self.asked = exchange.asked(ask, "algorithm")
+        self.asked = Asked(ask, "algorithm")
+        self.channel: State = {}
+        none = np.empty(0, dtype=np.int64)
+        self.plain = None if exchange.channel.codes else exchange.traffic(self.asked, none, {}, 0)
+        self.down_bytes = 0  # of works that have begun
         self.population, self.rule = run.federation.population, run.participation
         algorithm = run.training.algorithm
         assert isinstance(algorithm, Asynchronous)
@@ -128,7 +133,7 @@ class ArrivalPolicy:
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
         self.cache: dict[str, Any] = {}
 
-    def advance(self, selection: State) -> Closed:
+    def advance(self, selection: State, channel: State) -> Closed:
         """Run the clock on until an update can be made, or a row is due without one.
 
         All that is over at one instant is handled, in the order of the clients' ids, before anybody
@@ -139,7 +144,7 @@ class ArrivalPolicy:
         RunFailed
             If `MOST_WAKES` changes of availability brought nobody.
         """
-        line, closed, wakes = self.line, Closed(), 0
+        line, closed, wakes, self.channel = self.line, Closed(), 0, channel
         while True:
             if line.next_s <= line.now_s:
                 wakes = 0
@@ -163,7 +168,7 @@ class ArrivalPolicy:
     def _end(self, work: Work, closed: Closed) -> bool:
         """Note that a work is over; return whether the row is complete."""
         line = self.line
-        closed.sent += work.status != DROPPED
+        closed.sent += work.up_bytes if work.status != DROPPED else 0
         if work.status == USED:
             closed.fruitless = 0
             line.waiting.append(work)
@@ -269,12 +274,17 @@ class ArrivalPolicy:
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
         gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, seen=True)
         weights = self.exchange.weights(ids)
+        traffic = self.plain
+        if traffic is None:
+            since = line.version if versions is None else versions
+            traffic = self.exchange.traffic(self.asked, ids, self.channel, since)
         if self.undisturbed:  # mostly of one client: numbers are faster than arrays
-            works = self._known(ids, draws, gone_s, weights, attempts, versions)
+            works = self._known(ids, draws, gone_s, weights, attempts, versions, traffic)
         else:
             attempts = 0 * ids if attempts is None else attempts
             versions = line.version + 0 * ids if versions is None else versions
-            works = self._timed(ids, draws, gone_s, weights, attempts, versions)
+            works = self._timed(ids, draws, gone_s, weights, attempts, versions, traffic)
+        self.down_bytes += sum(work.down_bytes for work in works)
         line.begin(works)
         self.busy[ids] = True
         line.numbers |= zip(ids.tolist(), draws.tolist(), strict=True)
@@ -287,13 +297,15 @@ class ArrivalPolicy:
         weights: Floats,
         attempts: Ints | None,
         versions: Ints | None,
+        traffic: Traffic,
     ) -> list[Work]:
         """Return the works (K,) that begin now, whose ends are known and which nothing breaks."""
         line, now_s, works = self.line, self.line.now_s, []
         limit_s = now_s + self.timeout_s
         first = (0, line.version)  # an attempt from the newest version
         again = attempts is not None or versions is not None
-        for k, row in enumerate(self.durations.rows(ids, draws)):
+        down, up = _each(traffic.down, len(ids)), _each(traffic.up, len(ids))
+        for k, row in enumerate(self.durations.rows(ids, draws, traffic)):
             attempt, version = (
                 first
                 if not again
@@ -307,8 +319,8 @@ class ArrivalPolicy:
             status, over_s = fate(end_s, leaves_s, limit_s)
             works.append(Work(
                 over_s, int(ids[k]), line.serial + 1 + k, status, int(draws[k]), version, 0,
-                attempt, 1, int(steps), float(weights[k]), now_s, compute_s, end_s, end_s,
-                leaves_s, limit_s,
+                attempt, 1, int(steps), down[k], up[k], float(weights[k]), now_s, compute_s, end_s,
+                end_s, leaves_s, limit_s,
             ))  # fmt: skip
         return works
 
@@ -320,10 +332,11 @@ class ArrivalPolicy:
         weights: Floats,
         attempts: Ints,
         versions: Ints,
+        traffic: Traffic,
     ) -> list[Work]:
         """Return the works (K,) that begin now, put where their stages are."""
         line, count = self.line, len(ids)
-        duration, lost = self.durations.of(ids, draws)
+        duration, lost = self.durations.of(ids, draws, traffic)
         one, now = np.ones(count, dtype=np.int64), np.full(count, line.now_s)
         times = self.exchange.clock.alone(ids, duration, now, gone_s, lost)
         end_s = times.end_s if line.stages is None else np.full(count, math.inf)
@@ -331,15 +344,12 @@ class ArrivalPolicy:
         status, over_s = fates(end_s, times.gone_s, limit_s)
         works = Works(
             over_s, ids, line.serial + one.cumsum(), status, draws, versions, 0 * one,
-            attempts, one, times.steps, weights, now, times.compute_s, end_s, end_s, times.gone_s,
-            limit_s,
+            attempts, one, times.steps, traffic.down * one, traffic.up * one, weights, now,
+            times.compute_s, end_s, end_s, times.gone_s, limit_s,
         )  # fmt: skip
         rows = works.rows()
         if isinstance(line.stages, Transfers):
-            traffic = self.asked.traffic
-            line.stages.begin(
-                line.now_s, works, traffic, self.population, times.away_s, ahead=False
-            )
+            line.stages.begin(line.now_s, works, self.population, times.away_s, ahead=False)
         elif line.stages is not None:
             line.stages.begin(line.now_s, rows, self.population.half_duplex(ids), duration)
         return rows
@@ -358,3 +368,8 @@ class ArrivalPolicy:
             return min(self.wake_s, float(np.min(changes, initial=math.inf)))
         idle = np.flatnonzero(~self.busy)
         return float(np.min(population.next_change(idle, line.now_s), initial=math.inf))
+
+
+def _each(sizes: int | Ints, count: int) -> list[int]:
+    """Return the bytes of each of so many clients."""
+    return [sizes] * count if isinstance(sizes, int) else sizes.tolist()

@@ -11,16 +11,22 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.staleness import Polynomial, Staleness
+from rayfed.channel.base import Codec, Stage
+from rayfed.channel.downlink import Downlink
+from rayfed.channel.layout import Layout
+from rayfed.channel.uplink import Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
 from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
+from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.evaluation import MANY, Evaluation, Scored
 from rayfed.engine.personal import Thinning, reported
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
+from rayfed.messages import Ask
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
@@ -232,6 +238,20 @@ class Ending:
 
 
 @dataclass(frozen=True)
+class Channel:
+    """What vectors go through on their way.
+
+    Parameters
+    ----------
+    uplink, downlink : tuple of Stage
+        At the client, and at the server, in this order; nothing if empty.
+    """
+
+    uplink: tuple[Stage, ...] = ()
+    downlink: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
 class Run:
     """One algorithm, one seed, one setting.
 
@@ -250,6 +270,7 @@ class Run:
         Wall-clock seconds that actors sleep in place of a virtual second; they do not if None.
     profiled : bool
         Whether the wall-clock time of its steps is measured; no result depends on it.
+    channel : Channel
     record : mapping
         What ``run.json`` holds about the scenario.
     """
@@ -267,6 +288,7 @@ class Run:
     checkpoint_s: float
     wall_scale: float | None = None
     profiled: bool = False
+    channel: Channel = Channel()
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -318,6 +340,51 @@ class Run:
             return None
         return Thinning(self.measuring.every, len(self.measuring.evaluated))
 
+    def first_ask(self) -> Ask | None:
+        """Return the first Ask of the algorithm.
+
+        Returns
+        -------
+        Ask or None
+            None if it asks nothing, waits first, or raises: the run reports that with its round and
+            its trace.
+        """
+        algorithm = self.training.algorithm
+        try:
+            asks = algorithm.round(algorithm.init(self.training.x0))
+            ask = next(asks, None)
+            asks.close()
+        except Exception:
+            return None
+        return ask if isinstance(ask, Ask) else None
+
+    @property
+    def layout(self) -> Layout:
+        """The layers of the model as pieces of vectors."""
+        return Layout.of(self.layers)
+
+    def uplink(self) -> Uplink | None:
+        """Return what uploads go through; None if nothing."""
+        ask = self.first_ask() if self.channel.uplink else None
+        if ask is None or self.training.algorithm.centralised:
+            return None
+        vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
+        return Uplink(self.channel.uplink, self.layout, vectors, self.training.dtype, key)
+
+    def downlink(self) -> Downlink | None:
+        """Return what downloads go through; None if nothing."""
+        if not self.channel.downlink or self.training.algorithm.centralised:
+            return None
+        (codec,) = self.channel.downlink
+        assert isinstance(codec, Codec)  # others have been refused
+        return Downlink(codec, self.layout, Key(self.seed, "downlink"))
+
+    @property
+    def initial(self) -> Mapping[str, Array]:
+        """The first row of each array of client state."""
+        uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
+        return own if uplink is None else {**own, **uplink.initial}
+
     def setup(self) -> Setup:
         """Return what a host needs to know."""
         algorithm = self.training.algorithm
@@ -340,8 +407,9 @@ class Run:
             views=self.federation.views,
             problem=self.training.problem,
             solvers=self.training.solvers,
-            initial=algorithm.client_state(self.training.x0),
+            initial=self.initial,
             seed=self.seed,
             p=self.training.x0.size,
             block=self.block,
+            uplink=self.uplink(),
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats
-from rayfed.engine.clock import MOST_BREAKS, Duration, Traffic
+from rayfed.engine.clock import MOST_BREAKS, Duration
 from rayfed.engine.link import Link
 from rayfed.engine.works import USED, Work, Works
 from rayfed.population import Population, Server
@@ -127,9 +127,8 @@ class Transfers:
         return self._next_s
 
     def begin(
-        self, now_s: float, works: Works, traffic: Traffic, population: Population, away_s: Floats,
-        *, ahead: bool,
-    ) -> None:  # fmt: skip
+        self, now_s: float, works: Works, population: Population, away_s: Floats, *, ahead: bool
+    ) -> None:
         """Let clients begin works (K,) with their downloads.
 
         Parameters
@@ -137,8 +136,6 @@ class Transfers:
         now_s : float
         works : Works
             Those who are away when it begins are left out, unless works stand still.
-        traffic : Traffic
-            Bytes that each downloads and uploads.
         population : Population
             The clients' own links.
         away_s : (K,) array of float
@@ -149,8 +146,7 @@ class Transfers:
         latency, *mbps = population.links(works.client)
         down_caps, up_caps = (mb * BYTES_PER_S for mb in mbps)
         columns = (works.client, works.serial, works.start_s, works.compute_s, works.gone_s, away_s,
-                   latency, down_caps, up_caps)  # fmt: skip
-        down, up = float(traffic.down), float(traffic.up)
+                   works.down_bytes, works.up_bytes, latency, down_caps, up_caps)  # fmt: skip
         begun = []
         for (
             client,
@@ -159,12 +155,15 @@ class Transfers:
             compute_s,
             gone_s,
             leaves_s,
+            down_bytes,
+            up_bytes,
             latency_s,
             down_cap,
             up_cap,
         ) in zip(*(column.tolist() for column in columns), strict=True):
             if gone_s <= now_s:
                 continue
+            down, up = float(down_bytes), float(up_bytes)
             waits_s, computed_s = (0.0, start_s + compute_s) if ahead else (compute_s, -math.inf)
             self.senders[client] = Sender(
                 client, serial, down, up, down_cap, up_cap, latency_s, waits_s, computed_s

@@ -52,6 +52,8 @@ class RunState:
         The state of the correction for who takes part.
     ahead : mapping of str to (K,) array
         The `clients` that may compute before they are asked again, and since when (`free_s`).
+    channel : mapping of str to array
+        The state of the server's end of the channel.
     """
 
     round: int
@@ -67,6 +69,7 @@ class RunState:
     timeline: Timeline | None = None
     correction: Mapping[str, Array] = field(default_factory=dict)
     ahead: Mapping[str, Array] = field(default_factory=dict)
+    channel: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def nobody(self) -> bool:
@@ -120,6 +123,10 @@ class RoundStats:
     answered : (K,) array of int
         Whose replies to the last Ask were used, ascending, each as often as it was drawn; those of
         earlier rounds left out.
+    channel : mapping of str to array
+        As in `RunState`, on the way to the state after the round.
+    remembered : bool
+        Whether the algorithm has asked in the round.
     """
 
     round: int
@@ -135,9 +142,14 @@ class RoundStats:
     corrected: Floats | None = None
     ahead: Mapping[str, Array] = field(default_factory=dict)
     answered: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    channel: Mapping[str, Array] = field(default_factory=dict)
+    remembered: bool = False
 
     @classmethod
     def after(cls, run_state: RunState) -> RoundStats:
         """Return the empty statistics of the round after a state."""
         now = run_state.time_s
-        return cls(run_state.round + 1, now, now, run_state.step_state, ahead=run_state.ahead)
+        return cls(
+            run_state.round + 1, now, now, run_state.step_state, ahead=run_state.ahead,
+            channel=run_state.channel,
+        )  # fmt: skip

@@ -46,6 +46,8 @@ class Work(NamedTuple):
         How often the client was drawn for the Ask.
     steps : int
         Local steps; 0 for other work.
+    down_bytes, up_bytes : int
+        What the client downloads, and uploads when it is done.
     weight : float
         Raw weight of the reply.
     start_s, compute_s : float
@@ -68,6 +70,8 @@ class Work(NamedTuple):
     attempt: int
     drawn: int
     steps: int
+    down_bytes: int
+    up_bytes: int
     weight: float
     start_s: float
     compute_s: float
@@ -78,7 +82,7 @@ class Work(NamedTuple):
 
 
 _NAMES = Work._fields
-_INTS = slice(_NAMES.index("client"), _NAMES.index("steps") + 1)
+_INTS = slice(_NAMES.index("client"), _NAMES.index("up_bytes") + 1)
 """The columns of whole numbers; those before and behind hold seconds and weights."""
 
 
@@ -96,6 +100,8 @@ class Works:
     attempt: Ints
     drawn: Ints
     steps: Ints
+    down_bytes: Ints
+    up_bytes: Ints
     weight: Floats
     start_s: Floats
     compute_s: Floats

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
-from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.population import correlated
@@ -273,7 +273,7 @@ class Population:
         return np.asarray(self._slowdown(ids) * seconds)
 
     def transfer_s(
-        self, ids: npt.ArrayLike, bytes_down: float | Floats, bytes_up: float | Floats
+        self, ids: npt.ArrayLike, bytes_down: float | Array, bytes_up: float | Array
     ) -> tuple[Floats, Floats]:
         """Return the seconds of the download (K,) and of the upload (K,).
 

@@ -30,6 +30,8 @@ class Layer:
         Its first coordinate, and the one after its last.
     kind : "weights", "normalisation" or "statistics"
         What it is for; see `Kind`.
+    shape : tuple of int
+        Its shape, where it is no vector.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Layer:
     start: int
     stop: int
     kind: Kind = "weights"
+    shape: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

@@ -96,9 +96,9 @@ class MLP(Problem):
         modules = [f"hidden{depth + 1}" for depth in range(len(self.hidden))] + ["output"]
         layers, start = [], 0
         for module, (rows, columns) in zip(modules, self._shapes(features, classes), strict=True):
-            bias = start + (rows - self.intercept) * columns
-            stop = start + rows * columns
-            layers.append(Layer(f"{module}.weight", start, bias))
+            inputs = rows - self.intercept
+            bias, stop = start + inputs * columns, start + rows * columns
+            layers.append(Layer(f"{module}.weight", start, bias, shape=(inputs, columns)))
             if self.intercept:
                 layers.append(Layer(f"{module}.bias", bias, stop))
             start = stop

@@ -16,6 +16,7 @@ from rayfed.problems.crossentropy import (
     probabilities,
     sample_losses,
 )
+from rayfed.problems.layers import Layer
 from rayfed.problems.nonconvex import Regularised
 
 
@@ -43,6 +44,10 @@ class SoftmaxRegression(Regularised):
     def size(self, features: int, classes: int) -> int:
         """Return p = c d."""
         return classes * features
+
+    def layers(self, features: int, classes: int) -> tuple[Layer, ...]:
+        """Return the coefficients, those of a class after those of another."""
+        return (Layer("weight", 0, classes * features, shape=(classes, features)),)
 
     def intercepts(self, features: int, p: int) -> Ints:
         """Return the last coordinate of each class if there are intercepts."""

@@ -16,7 +16,6 @@ from rayfed.core import parquet
 from rayfed.core.errors import RayfedError
 from rayfed.engine.run import Run
 from rayfed.engine.state import COUNTS
-from rayfed.study.forecast.checks import first_ask
 from tests.chaos.hosts import Traffic
 
 _ROUNDS = ("round", "time_s", "loss", "accuracy", *COUNTS)
@@ -63,7 +62,7 @@ class Ended:
     @cached_property
     def ahead(self) -> bool:
         """Whether clients may compute before they are asked."""
-        ask = first_ask(self.run)
+        ask = self.run.first_ask()
         return ask is not None and ask.overlap
 
     @property

@@ -9,7 +9,6 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.clock import Traffic
 from rayfed.engine.cohort import NobodyToAsk, NoReply, RoundPolicy
 from rayfed.engine.exchange import Asked, Exchange
 from rayfed.engine.state import RoundStats
@@ -113,7 +112,7 @@ def test_a_draw_for_each_client_gives_what_the_client_gives_alone(mixed):
         blank = Work(*[0] * len(Work._fields))._replace(steps=5, version=2, weight=1.0, end_s=1.0)
         works = Works.of([blank._replace(client=i) for i in ids])
         vectors = Ask(ask.work, ask.send, ask.up, vectors=True)
-        asked = Asked(vectors, "algorithm", Traffic(0, 0))
+        asked = Asked(vectors, "algorithm")
         request = policy.exchange.request(asked, works, draw, works.weight)
         return policy.exchange.compute(request, ask.send, "now").each["delta"]
 

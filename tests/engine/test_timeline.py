@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.engine.clock import Traffic
 from rayfed.engine.cohort import RoundPolicy
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.link import Link
@@ -45,14 +44,12 @@ def test_what_is_broken_off_leaves_the_link():
     population = Population(2, 0, Constant(mean_s=1.0))
     line = Timeline(Transfers(Link(math.inf), Link(1000.0)))
     rows = [
-        Work(math.inf, client, client + 1, USED, 1, 0, 0, 0, 1, 1, 1.0, 0.0, 0.0, math.inf,
+        Work(math.inf, client, client + 1, USED, 1, 0, 0, 0, 1, 1, 0, 1000, 1.0, 0.0, 0.0, math.inf,
              math.inf, math.inf, math.inf)
         for client in range(2)
     ]  # fmt: skip
     line.begin(rows)
-    line.stages.begin(
-        0.0, Works.of(rows), Traffic(0, 1000), population, np.full(2, math.inf), ahead=False
-    )
+    line.stages.begin(0.0, Works.of(rows), population, np.full(2, math.inf), ahead=False)
     assert list(line.all_over(1.0)) == []
     line.break_off(rows[1:])
     assert [(work.client, work.over_s) for work in line.all_over(9.0)] == [(0, 1.5)]

@@ -255,6 +255,7 @@ def _arrays(moment: RunState) -> dict[str, Array]:
     if moment.timeline is not None:
         arrays |= {f"timeline.{k}": v for k, v in moment.timeline.arrays().items()}
     arrays |= {f"ahead.{k}": v for k, v in moment.ahead.items()}
+    arrays |= {f"channel.{k}": v for k, v in moment.channel.items()}
     for name, known in moment.measured.items():
         arrays |= {f"measured.{name}/{k}": v for k, v in known.items()}
     return arrays
@@ -264,7 +265,9 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
     state, window = _with_prefix(server, "state."), _with_prefix(server, "window.")
     iterates = manifest.get("window", len(window))  # earlier versions wrote all of them
     timeline = _with_prefix(server, "timeline.")
-    if any(name.startswith(_OLDER) for name in server):
+    works = [name for name in timeline if name.startswith("works.")]
+    unsized = bool(works) and "works.up_bytes" not in works
+    if unsized or any(name.startswith(_OLDER) for name in server):
         raise RunFailed(f"round {manifest['round']}: {_OTHER_WORKS}")
     return RunState(
         round=manifest["round"],
@@ -280,6 +283,7 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
         timeline=Timeline.of(timeline) if timeline else None,
         correction=_with_prefix(server, "correction."),
         ahead=_with_prefix(server, "ahead."),
+        channel=_with_prefix(server, "channel."),
     )
 
 

@@ -11,6 +11,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
 from rayfed.study.forecast.asynchronous import check_asynchronous
+from rayfed.study.forecast.channel import check_channel
 from rayfed.study.forecast.waiting import check_breaks, check_waiting
 from rayfed.study.forecast.work import check_work
 
@@ -38,7 +39,8 @@ def check_run(index: int, run: Run) -> None:
     check_work(run)
     check_waiting(run)
     check_breaks(run)
-    ask = first_ask(run)
+    ask = run.first_ask()
+    check_channel(index, run, ask)
     if run.training.algorithm.asynchronous:
         check_asynchronous(index, run, ask)
     if ask is not None:
@@ -46,25 +48,6 @@ def check_run(index: int, run: Run) -> None:
         _check_late(index, run, ask)
         _check_overlap(run, ask)
         _check_end(run, ask)
-
-
-def first_ask(run: Run) -> Ask | None:
-    """Return the first Ask of an algorithm.
-
-    Returns
-    -------
-    Ask or None
-        None if it asks nothing, waits first, or raises: the run reports that with its round and its
-        trace.
-    """
-    algorithm = run.training.algorithm
-    try:
-        asks = algorithm.round(algorithm.init(run.training.x0))
-        ask = next(asks, None)
-        asks.close()
-    except Exception:
-        return None
-    return ask if isinstance(ask, Ask) else None
 
 
 def _check_client_half(index: int, run: Run, ask: Ask) -> None:

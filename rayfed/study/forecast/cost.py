@@ -20,7 +20,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.study.forecast.checks import first_ask
 from rayfed.study.forecast.processes import Processes
 from rayfed.study.scenario.parts import ExecutorSection
 
@@ -236,8 +235,8 @@ class _RunCost:
             flight = asked
         rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
         server = _bytes(training.algorithm.init(x0))
-        row = _bytes(training.algorithm.client_state(x0))
-        ask = first_ask(run)
+        row = _bytes(run.initial)
+        ask = run.first_ask()
         down = 0 if ask is None else ask.bytes_down
         up = 0 if ask is None else ask.bytes_up(x0.itemsize)
         most = asked * (1 + run.participation.retries)

@@ -20,7 +20,16 @@ from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
 from rayfed.engine.columns import TAKEN
-from rayfed.engine.run import ENDLESS, Ending, Federation, Measuring, Participation, Run, Training
+from rayfed.engine.run import (
+    ENDLESS,
+    Channel,
+    Ending,
+    Federation,
+    Measuring,
+    Participation,
+    Run,
+    Training,
+)
 from rayfed.measures import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability import Always
@@ -238,11 +247,21 @@ class _Seed:
             block=self._block(algorithm),
             checkpoint_s=study.checkpoint.every_s,
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
+            channel=self._channel(algorithm),
             record=record,
         )
         check_run(index, run)
         run = with_concurrency(run)
         return replace(run, record={**run.record, "aim": aim(run)})
+
+    def _channel(self, algorithm: Algorithm) -> Channel:
+        """Return what vectors go through on their way."""
+        study, own = self.study, (algorithm.uplink, algorithm.downlink)
+        up, down = (
+            whole if stages == "study" else stages or ()
+            for stages, whole in zip(own, (study.uplink, study.downlink), strict=True)
+        )
+        return Channel(up, down)
 
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""

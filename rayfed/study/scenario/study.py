@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.channel.base import Stage
 from rayfed.clients.solvers import Solver, override
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, clipped
@@ -102,6 +103,10 @@ class Study(Settings):
         Bandwidth of the server, which all transfers share; unlimited where it is not given.
     participation : mapping
         Who takes part in a round.
+    uplink : list of names or mappings
+        What vectors go through at clients before they are sent: a codec, and other stages.
+    downlink : list of names or mappings
+        A codec of what the server sends, once for all who download.
     topology : name or mapping, optional
         Who is linked with whom, for methods that walk from client to client.
     algorithms : list
@@ -132,6 +137,8 @@ class Study(Settings):
     clients: ClientsSection = ClientsSection()
     server: Annotated[Server, SettingsOf(Server)] = Server()
     participation: Annotated[Participation, SettingsOf(Participation)] = Participation()
+    uplink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
+    downlink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
     topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
     executor: ExecutorSection = ExecutorSection()

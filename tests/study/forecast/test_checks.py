@@ -9,7 +9,6 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask
-from rayfed.study.forecast.checks import first_ask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,4 +57,4 @@ def test_a_client_half_that_does_not_exist_is_refused_before_the_run(mixed):
 @pytest.mark.parametrize("algorithm", [Silent(), Broken()])
 def test_what_asks_nothing_or_raises_is_left_to_the_run(mixed, algorithm):
     (run,) = api.prepare(api.read(mixed(algorithms=[algorithm]))).runs
-    assert first_ask(run) is None
+    assert run.first_ask() is None

@@ -44,7 +44,10 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
         return "normalisation" if name.rpartition(".")[0] in norms else "weights"
 
     ends = list(accumulate((t.numel() for t in tensors.values()), initial=0))
-    return tuple(Layer(name, ends[i], ends[i + 1], kind(name)) for i, name in enumerate(tensors))
+    return tuple(
+        Layer(name, ends[i], ends[i + 1], kind(name), tuple(tensor.shape))
+        for i, (name, tensor) in enumerate(tensors.items())
+    )
 
 
 def _statistics(module: nn.Module) -> dict[str, Tensor]:

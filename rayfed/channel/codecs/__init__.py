@@ -1,0 +1,1 @@
+"""Codecs: a file each."""

@@ -1,0 +1,67 @@
+"""Layout: which pieces of a vector are coded by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayfed.channel.base import Codec, Draws, Kept, Shape, size_of
+from rayfed.core.arrays import Array
+from rayfed.problems.layers import Layer
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layers of a model as pieces of vectors.
+
+    Parameters
+    ----------
+    p : int
+        Numbers of the model.
+    shapes : tuple of tuple of int
+        Of its layers, one after the other.
+    """
+
+    p: int
+    shapes: tuple[Shape, ...]
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer]) -> Layout:
+        """Return the layout of a model."""
+        return cls(layers[-1].stop, tuple(layer.shape or (layer.size,) for layer in layers))
+
+    def pieces(self, codec: Codec, n: int) -> tuple[Shape, ...]:
+        """Return the shapes of the pieces of a vector (n,)."""
+        return self.shapes if codec.by == "layer" and n == self.p else ((n,),)
+
+    def coded(self, codec: Codec, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
+        """Return what the receiver decodes of vectors (K, n), and what codecs keep.
+
+        Parameters
+        ----------
+        kept : mapping of str to (K, ...) array
+            Of each piece under its number and a dot: ``0.q``.
+        """
+        shapes = self.pieces(codec, v.shape[1])
+        if len(shapes) == 1 and not codec.matrices:
+            return codec.coded(v, draw), {}
+        out, start = np.empty_like(v), 0
+        now: dict[str, Array] = {}
+        for k, shape in enumerate(shapes):
+            piece = v[:, start : start + size_of(shape)]
+            rows = piece.reshape(len(v), *shape) if codec.matrices else np.ascontiguousarray(piece)
+            mine = {name.partition(".")[2]: row for name, row in kept.items()
+                    if name.startswith(f"{k}.")}  # fmt: skip
+            decoded, new = codec.stepped(rows, draw.sub(str(k)), mine)
+            out[:, start : start + size_of(shape)] = decoded.reshape(piece.shape)
+            now |= {f"{k}.{name}": row for name, row in new.items()}
+            start += size_of(shape)
+        return out, now
+
+    def first(self, codec: Codec, n: int) -> Iterator[tuple[str, Array]]:
+        """Yield the first rows of what codecs keep, under the names of `coded`."""
+        for k, shape in enumerate(self.pieces(codec, n)):
+            for name, row in codec.first(shape).items():
+                yield f"{k}.{name}", row

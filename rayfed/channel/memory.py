@@ -1,0 +1,145 @@
+"""Memories: what makes up for what codecs leave out.
+
+A client keeps a vector for each vector that it uploads. What the server keeps takes the weights w_i
+of F over all clients, undiscounted, whoever takes part and however late: the sum of what all
+clients keep is then known to the last bit of what was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Interval
+
+from rayfed.channel.base import Code, Codec, Memory, Shape
+from rayfed.core.arrays import Array, Bools
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorFeedback(Memory):
+    """Send C(e + v), keep what that left out: e <- e + v - C(e + v) (Seide et al. 2014).
+
+    Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to
+    data-parallel distributed training of speech DNNs", Interspeech 2014. With any codec.
+    """
+
+    name: ClassVar[str] = "error-feedback"
+
+    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+        """Return C(e + v), and e + v - C(e + v)."""
+        whole = kept + v
+        sent = code(whole)
+        return sent, whole - sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class EF21(Memory):
+    """Send what an estimate lacks: c_i = C(v_i - g_i), g_i <- g_i + c_i (Richtarik et al. 2021).
+
+    Richtarik, Sokolov, Fatkhullin, "EF21: A New, Simpler, Theoretically Better, and Practically
+    Faster Error Feedback", NeurIPS 2021, https://arxiv.org/abs/2106.05203, Algorithm 2. The server
+    keeps g = sum_i w_i g_i over all clients; the algorithm gets it as its mean. With contractive
+    codecs, and algorithms that take an estimate of the mean.
+
+    Parameters
+    ----------
+    start : "full" or "coded"
+        Whether the first g_i is v_i itself, as in the authors' code, or C(v_i), as in the paper.
+    """
+
+    name: ClassVar[str] = "ef21"
+    at_server: ClassVar[bool] = True
+    estimates: ClassVar[bool] = True
+
+    start: Literal["full", "coded"] = "full"
+
+    @property
+    def whole_first(self) -> bool:
+        """Whether the first vector of a client is sent as it is."""
+        return self.start == "full"
+
+    def misfit(self, codec: Codec, shapes: Sequence[Shape]) -> str:
+        """Refuse codecs whose error may exceed what they code."""
+        if all(codec.error(shape) < 1 for shape in shapes):
+            return ""
+        hint = (
+            ", such as top-k, or unbiased: false" if codec.name == "rand-k" else ", such as top-k"
+        )
+        return f"needs a contractive codec{hint}"
+
+    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+        """Return C(v - g), and g + C(v - g); those who send for the first time send v itself."""
+        lacking = v - kept
+        sent = code(lacking)
+        if first.any():
+            sent = np.where(first[:, None], lacking, sent)
+        return sent, kept + sent
+
+    def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
+        """Return g + sum_i w_i c_i, twice."""
+        g = kept + total
+        return g, g
+
+
+@dataclass(frozen=True, kw_only=True)
+class EF21Plus(EF21):
+    """EF21 whose clients send C(v_i) where that is nearer to v_i (Richtarik et al. 2021).
+
+    Algorithm 3 of the paper: g_i becomes C(v_i) or g_i + C(v_i - g_i), whichever is nearer to v_i;
+    one bit more says which. As C(v_i) replaces g_i, the server must know each g_i.
+    """
+
+    name: ClassVar[str] = "ef21+"
+    sees_vectors: ClassVar[bool] = True
+    bits: ClassVar[int] = 1
+
+    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+        """Return what g changes by, and the new g."""
+        lacking = v - kept
+        moved, plain = code(lacking), code(v)
+        nearer = _square(plain - v) < _square(moved - lacking)
+        sent = np.where(nearer[:, None], plain - kept, moved)
+        new = np.where(nearer[:, None], plain, kept + moved)
+        if first.any():
+            sent, new = (np.where(first[:, None], a, b) for a, b in ((lacking, sent), (v, new)))
+        return sent, new
+
+
+@dataclass(frozen=True, kw_only=True)
+class DIANA(Memory):
+    """Send what a shift lacks: C_i = C(v_i - h_i), h_i <- h_i + alpha C_i (Mishchenko et al. 2019).
+
+    Mishchenko, Gorbunov, Takac, Richtarik, "Distributed Learning with Compressed Gradient
+    Differences", https://arxiv.org/abs/1901.09269, Algorithm 1. The server keeps h = sum_i w_i h_i;
+    the algorithm gets the old h + mean_i C_i. With unbiased codecs.
+
+    Parameters
+    ----------
+    alpha : float
+        Step of the shifts; at most 1 / (1 + omega) in theory.
+    """
+
+    name: ClassVar[str] = "diana"
+    at_server: ClassVar[bool] = True
+
+    alpha: Annotated[float, Interval(gt=0, le=1)]
+
+    def misfit(self, codec: Codec, shapes: Sequence[Shape]) -> str:
+        """Refuse biased codecs."""
+        return "" if codec.unbiased else "needs an unbiased codec, such as rand-k or qsgd"
+
+    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+        """Return C(v - h), and h + alpha C(v - h)."""
+        sent = code(v - kept)
+        return sent, kept + v.dtype.type(self.alpha) * sent
+
+    def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
+        """Return h + mean C, and h + alpha sum_i w_i C_i."""
+        return kept + mean, kept + total.dtype.type(self.alpha) * total
+
+
+def _square(rows: Array) -> Array:
+    return np.asarray(np.square(rows).sum(axis=1))

@@ -1,0 +1,170 @@
+"""The server's end of the channel: what is sent and charged, and what memories make of replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rayfed.channel.uplink import total_name
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.errors import RunFailed
+from rayfed.engine.clock import Traffic
+from rayfed.engine.correction import Correction
+from rayfed.engine.replies import WorkAnswer
+from rayfed.engine.run import Run
+from rayfed.messages import Ask, Reply
+
+State = Mapping[str, Array]
+_NONE = np.empty(0, dtype=np.int64)
+
+
+class ServerEnd:
+    """The server's end of the channel of one run.
+
+    Its state is what memories keep, ``up.name`` and ``down.name``; and, where it matters who has
+    replied before, the `clients` that have, ascending, and the `versions` of the model that they
+    started from the last time.
+
+    Parameters
+    ----------
+    run : Run
+    correction : Correction
+        It knows what clients count for in F.
+
+    Attributes
+    ----------
+    codes : bool
+        Whether anything goes through the channel.
+    """
+
+    def __init__(self, run: Run, correction: Correction) -> None:
+        self.label, self.correction = run.label, correction
+        self.uplink, self.downlink = run.uplink(), run.downlink()
+        self.codes = self.uplink is not None or self.downlink is not None
+        self.itemsize = run.training.dtype.itemsize
+        self.memory = None if self.uplink is None else self.uplink.memory
+        down = self.downlink is not None and self.downlink.codec.memory is not None
+        self.whole_first = self.memory is not None and self.memory.whole_first
+        self.knows_clients = down or self.whole_first
+
+    def init(self) -> State:
+        """Return the state before the first round: nobody has replied yet."""
+        return {"clients": _NONE, "versions": _NONE} if self.knows_clients else {}
+
+    # -- on the way down -------------------------------------------------------------------
+
+    def sent(self, ask: Ask, state: State, round: int, number: int = 0) -> tuple[Ask, State]:
+        """Return an Ask of the algorithm with what clients decode, and the state after it."""
+        if self.downlink is None:
+            return ask, state
+        kept = {k.removeprefix("down."): v for k, v in state.items() if k.startswith("down.")}
+        send, now = self.downlink.sent(ask.send, kept, round, number)
+        return replace(ask, send=send), {**state, **{f"down.{k}": v for k, v in now.items()}}
+
+    def traffic(self, ask: Ask, ids: Ints, state: State, version: int | Ints) -> Traffic:
+        """Return the bytes that clients (K,) download and upload for an Ask of the algorithm.
+
+        Parameters
+        ----------
+        version : int or (K,) array of int
+            Of the model that they start from.
+        """
+        had = self._versions(ids, state) if self.knows_clients else np.full(len(ids), -1)
+        return Traffic(self._down(ask, had, version), self._up(ask, had < 0))
+
+    def _down(self, ask: Ask, had: Ints, version: int | Ints) -> int | Ints:
+        if self.downlink is None:
+            return ask.bytes_down
+        if self.downlink.codec.memory is None:
+            return self.downlink.bytes_down(ask.send)
+        missed = np.where(had < 0, -1, version - had)
+        kinds = {m: self.downlink.bytes_down(ask.send, None if m < 0 else m)
+                 for m in set(missed.tolist())}  # fmt: skip
+        return np.array([kinds[m] for m in missed.tolist()], dtype=np.int64)
+
+    def _up(self, ask: Ask, new: Bools) -> int | Ints:
+        if self.uplink is None:
+            return ask.bytes_up(self.itemsize)
+        coded = self.uplink.bytes_up(ask)
+        if not self.whole_first:
+            return coded
+        return np.where(new, self.uplink.bytes_up(ask, first=True), coded)
+
+    def _versions(self, ids: Ints, state: State) -> Ints:
+        """Return the versions (K,) that clients started from the last time; -1 for new ones."""
+        at = np.searchsorted(state["clients"], ids)
+        known = at < len(state["clients"])
+        known[known] = state["clients"][at[known]] == ids[known]
+        versions = np.full(len(ids), -1)
+        versions[known] = state["versions"][at[known]]
+        return versions
+
+    # -- on the way up ---------------------------------------------------------------------
+
+    def shares(self, ids: Ints) -> Floats | None:
+        """Return the weights (K,) of clients in F, where a memory at the server takes them."""
+        if self.memory is None or not self.memory.at_server:
+            return None
+        return np.asarray(self.correction.raw(ids) / self.correction.total)
+
+    def first(self, ask: Ask, up_bytes: Ints) -> Bools | None:
+        """Return who (K,) sends its first vectors as they are: who is charged for that."""
+        if self.uplink is None or not self.whole_first:
+            return None
+        return np.asarray(up_bytes > self.uplink.bytes_up(ask))
+
+    def received(
+        self, reply: Reply, answers: Sequence[WorkAnswer], state: State, newest: int
+    ) -> tuple[Reply, State]:
+        """Return the reply that an algorithm gets, and the state after it.
+
+        Parameters
+        ----------
+        reply : Reply
+            With the means of what clients sent.
+        answers : sequence of WorkAnswer
+            Of which it is made; they say how stale each is.
+        state : mapping of str to array
+        newest : int
+            Version of the model.
+        """
+        if self.knows_clients:
+            ids = np.concatenate([answer.ids for answer in answers])
+            stale = np.concatenate([answer.staleness for answer in answers])
+            state = {**state, **self._learnt(state, ids, newest - stale)}
+        if self.uplink is None or self.memory is None or not self.memory.at_server:
+            return reply, state
+        mean, now = dict(reply.mean), dict(state)
+        for name, n in self.uplink.up.items():
+            totals = [answer.gathered.sums[total_name(name)] for answer in answers]
+            total = np.sum(totals, axis=0, dtype=totals[0].dtype)
+            kept = state.get(f"up.{name}", np.zeros(n, total.dtype)).reshape(total.shape)
+            got = mean.get(name, total)
+            mean[name], now[f"up.{name}"] = self.memory.received(got, total, kept)
+        return replace(reply, mean=mean), now
+
+    def _learnt(self, state: State, ids: Ints, versions: Ints) -> dict[str, Ints]:
+        clients = np.union1d(state["clients"], ids)
+        newest = np.full(len(clients), -1)
+        newest[np.searchsorted(clients, state["clients"])] = state["versions"]
+        np.maximum.at(newest, np.searchsorted(clients, ids), versions)
+        return {"clients": clients, "versions": newest}
+
+    def check(self, ask: Ask, remembered: bool) -> None:
+        """Refuse an Ask of the algorithm that the channel cannot carry.
+
+        Parameters
+        ----------
+        remembered : bool
+            Whether a memory was used in the round already.
+
+        Raises
+        ------
+        RunFailed
+        """
+        memory = self.memory or (self.downlink and self.downlink.codec.memory)
+        if memory and remembered:
+            text = f"'{memory.name}' is for one Ask in a round, and '{self.label}' asks again"
+            raise RunFailed(f"{text} ('{ask.work}'); leave the memory out")

@@ -1,0 +1,89 @@
+"""Refusals of what cannot go through the channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rayfed.channel.base import Codec, Memory, Stage
+from rayfed.channel.uplink import coded_vectors
+from rayfed.clients.request import GROUP
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.run import Run
+from rayfed.messages import Ask
+
+
+def check_channel(index: int, run: Run, ask: Ask | None) -> None:
+    """Refuse stages that do not go together, or not with the algorithm.
+
+    Parameters
+    ----------
+    index : int
+        Number of the algorithm in the scenario file.
+    ask : Ask, optional
+        Its first Ask.
+
+    Raises
+    ------
+    ScenarioError
+        With the place of the stages: of the study, or of the algorithm if it has its own.
+    """
+    algorithm = run.training.algorithm
+    if algorithm.centralised:
+        return
+    for key, own, stages, why in (
+        ("uplink", algorithm.uplink, run.channel.uplink, _uplink),
+        ("downlink", algorithm.downlink, run.channel.downlink, _downlink),
+    ):
+        if stages and (text := why(run, stages, ask)):
+            raise ScenarioError(key if own == "study" else f"algorithms.{index}.{key}", text)
+
+
+def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
+    """Return why vectors cannot go up; empty if they can."""
+    codecs = [stage for stage in stages if isinstance(stage, Codec)]
+    if len(codecs) > 1:
+        return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
+    vectors = {} if ask is None else coded_vectors(ask)
+    if ask is not None and not vectors:
+        text = "uploads nothing that can be coded: no vectors, or only such as its clients keep"
+        return f"'{run.label}' {text}; switch the uplink off for it"
+    for codec in codecs:
+        shapes = [s for n in vectors.values() for s in run.layout.pieces(codec, n)]
+        if codec.matrices and all(len(shape) < 2 for shape in shapes):
+            return f"'{codec.name}' codes matrices, and the model has none; give another codec"
+        if codec.memory is not None:
+            text = _memory(run, codec.memory, ask) or codec.memory.misfit(codec, shapes)
+            if text:
+                return f"'{codec.memory.name}' {text}"
+    return ""
+
+
+def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
+    """Return why an algorithm does not go with a memory, as the end of a sentence."""
+    algorithm, shards = run.training.algorithm, run.federation.views.training.shards
+    if not algorithm.takes_estimates:
+        return f"makes estimates of a mean over all clients, which '{run.label}' does not take"
+    if ask is None:
+        return f"is for the first Ask of a round, and '{run.label}' asks nothing at first"
+    if GROUP in ask.up:
+        return f"makes one mean, and '{run.label}' needs one of each group"
+    if memory.at_server and shards.moves_sizes:
+        return "goes by the sizes of clients, which drift changes; leave the memory out"
+    return ""
+
+
+def _downlink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
+    """Return why the server's vectors cannot go down; empty if they can."""
+    codec, *others = stages
+    if others or not isinstance(codec, Codec):
+        return "give one codec, and nothing else"
+    shapes = run.layout.shapes
+    if any(codec.first(shape) for shape in shapes):
+        return f"'{codec.name}' keeps something with each client; give another codec"
+    memory = codec.memory
+    if memory is None:
+        return ""
+    if not memory.estimates or memory.sees_vectors:
+        return f"'{memory.name}' is for sums over clients; give ef21"
+    text = memory.misfit(codec, run.layout.pieces(codec, run.training.x0.size))
+    return f"'{memory.name}' {text}" if text else ""
