@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, MinLen
 
+from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
@@ -59,6 +60,9 @@ class Algorithm:
     uplink, downlink : list of Stage, or "study"
         What vectors go through on their way, in place of the study's ``uplink`` and ``downlink``;
         nothing if None.
+    aggregate : Aggregator, or "study"
+        What takes the place of means of vectors, instead of the study's ``aggregate``; nothing if
+        None.
     grid : mapping of str to list
         Values for dotted keys of this algorithm, such as ``local.lr``; every combination of them
         is a setting that this algorithm alone runs.
@@ -125,6 +129,7 @@ class Algorithm:
     local: Solver = field(default_factory=SGD)
     uplink: Stages = "study"
     downlink: Stages = "study"
+    aggregate: Aggregator | Literal["study"] | None = "study"
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

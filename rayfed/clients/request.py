@@ -74,6 +74,8 @@ class Request:
         also added up by these.
     first : (K,) array of bool, optional
         Who sends its first vectors as they are.
+    labels : (K,) array of int, optional
+        A group of each client, where vectors are also added up by group.
     """
 
     owner: Owner
@@ -96,6 +98,7 @@ class Request:
     serials: Ints | None = None
     shares: Floats | None = None
     first: Bools | None = None
+    labels: Ints | None = None
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
@@ -108,6 +111,7 @@ class Request:
             None if self.serials is None else self.serials[index],
             None if self.shares is None else self.shares[index],
             None if self.first is None else self.first[index],
+            None if self.labels is None else self.labels[index],
         )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -132,6 +136,7 @@ _ARRAYS = tuple(
         "serials",
         "shares",
         "first",
+        "labels",
     )
 )
 

@@ -101,8 +101,9 @@ class Task:
         sums = self._sums(ids, index, stacked, slice(None))
         if self.request.shares is not None:
             sums |= self._totals(self.request.shares, ids, index, stacked)
-        if GROUP in self.request.up:
-            labels = self.each[GROUP][index]
+        groups = self.each[GROUP] if GROUP in self.request.up else self.request.labels
+        if groups is not None:
+            labels = groups[index]
             for label in np.unique(labels).tolist():
                 of_group = self._sums(ids, index, stacked, np.flatnonzero(labels == label))
                 sums |= {group_name(name, label): total for name, total in of_group.items()}

@@ -83,6 +83,8 @@ KINDS = {
     ),
     "stages": Kind("rayfed.channel", "rayfed.channel.base:Stage"),
     "memories": Kind("rayfed.channel.memory", "rayfed.channel.base:Memory"),
+    "aggregators": Kind("rayfed.channel.aggregators", "rayfed.channel.aggregators.base:Aggregator"),
+    "mixers": Kind("rayfed.channel.mixers", "rayfed.channel.mixers.base:Mixer"),
     "measures": Kind("rayfed.measures", "rayfed.measures.base:Measure"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),

@@ -1,4 +1,4 @@
-"""Tables from a user's CSV or Parquet files."""
+"""Tables from a user's CSV, Parquet or LIBSVM files."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import read_frame
 from rayfed.datasets.base import Table
+from rayfed.datasets.libsvm import LABEL, read_libsvm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,8 @@ Task: TypeAlias = Literal["regression", "binary", "multiclass"]
 
 CLIENT = "client"
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
+"""Of tables with named columns."""
+LIBSVM = (".libsvm", ".svm")
 
 
 def is_file(dataset: str) -> bool:
@@ -38,18 +41,18 @@ def is_file(dataset: str) -> bool:
     >>> is_file("data/houses.csv.gz"), is_file("mnist")
     (True, False)
     """
-    return dataset.endswith(SUFFIXES)
+    return dataset.endswith(SUFFIXES + LIBSVM)
 
 
 def load_file(path: Path, target: str | None, task: Task, like: Table | None = None) -> Table:
-    """Read a CSV or Parquet file.
+    """Read a CSV, Parquet or LIBSVM file.
 
     Parameters
     ----------
     path : Path
-        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``, or in ``.libsvm`` or ``.svm``.
     target : str, optional
-        The column to predict; ``y`` if None.
+        The column to predict; ``y`` if None, which is what labels of LIBSVM files are called.
     task : "regression", "binary" or "multiclass"
         Task of the problem. Classes, numbers or text, are numbered in sorted order.
     like : Table, optional
@@ -68,8 +71,8 @@ def load_file(path: Path, target: str | None, task: Task, like: Table | None = N
         If there is no such file, it cannot be read or has no rows, the target or a feature is
         missing, a cell is text, empty or infinite, or the target does not fit the task.
     """
-    reader = _Reader(path, read_frame(path))
-    column = "y" if target is None else target
+    reader = _Reader(path, _frame(path, () if like is None else like.names))
+    column = LABEL if target is None else target
     y, labels = reader.target(column, task, like)
     names = reader.features(column) if like is None else like.names
     called, client = reader.clients() if like is None else ((), None)
@@ -77,6 +80,11 @@ def load_file(path: Path, target: str | None, task: Task, like: Table | None = N
     return Table(
         X, y, classes=len(labels), names=names, client=client, labels=labels, client_names=called
     )
+
+
+def _frame(path: Path, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return the cells of a file; of a LIBSVM file these features too, be they all 0."""
+    return read_libsvm(path, names) if path.suffix in LIBSVM else read_frame(path)
 
 
 def client_names(values: Sequence[Any]) -> tuple[str, ...]:

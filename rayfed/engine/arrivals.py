@@ -122,7 +122,7 @@ class ArrivalLoop(Loop):
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
         if self.policy is None or self.policy.line is not line:
-            ask = self.algorithm.ask(before.state)
+            ask = self.exchange.rule.asked(self.algorithm.ask(before.state))
             self.policy, self.ahead = ArrivalPolicy(self.run, self.exchange, ask, line), {}
             self.begun = 0
             self.works_ahead = (
@@ -185,6 +185,7 @@ class ArrivalLoop(Loop):
             reply, stats.channel = self.exchange.channel.received(
                 reply, answers, stats.channel, line.version
             )
+        reply, stats.channel = self.exchange.rule.received(reply, answers, ask, stats.channel)
         return reply, losses
 
     def _table(self, rows: Sequence[Work]) -> Works:

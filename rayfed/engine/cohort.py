@@ -233,6 +233,7 @@ class RoundPolicy:
         begun, status, close_s, goes_on = self._waited(cohort, stays)
         works, numbers = replace(begun, status=status), stats.ask + begun.attempt
         used, newest = works.used(), stats.round - 1
+        asked = self._grouped(asked, works, stats)
         when = f"round {stats.round}, time {stats.time_s:.6g} s"
         fresh, losses = None, np.full(len(works), np.nan)
         if len(used):
@@ -270,7 +271,15 @@ class RoundPolicy:
             channel.check(ask, stats.remembered)
             ask, stats.channel = channel.sent(ask, stats.channel, stats.round, stats.ask)
             stats.remembered = True
-        return Asked(ask, owner)
+        return Asked(self.exchange.rule.asked(ask) if owner == "algorithm" else ask, owner)
+
+    def _grouped(self, asked: Asked, works: Works, stats: RoundStats) -> Asked:
+        """Return what was asked, with the groups that the clients were put into."""
+        if asked.owner != "algorithm":
+            return asked
+        ids = np.unique(works.client)
+        labels = self.exchange.rule.labels(ids, stats.round, stats.ask)
+        return asked if labels is None else replace(asked, groups=(ids, labels))
 
     # -- waiting ---------------------------------------------------------------------------
 
@@ -424,4 +433,8 @@ class RoundPolicy:
         if asked.coded and self.exchange.channel.codes:
             channel = self.exchange.channel
             reply, stats.channel = channel.received(reply, answers, stats.channel, stats.round - 1)
+        if asked.coded:
+            reply, stats.channel = self.exchange.rule.received(
+                reply, answers, asked.ask, stats.channel
+            )
         return reply

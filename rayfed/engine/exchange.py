@@ -21,6 +21,7 @@ from rayfed.engine.channel import ServerEnd
 from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer
+from rayfed.engine.rule import ServerRule
 from rayfed.engine.run import Run
 from rayfed.engine.state import Events, RoundStats
 from rayfed.engine.step_counter import StepCounter
@@ -40,15 +41,23 @@ class Asked:
     ----------
     ask : Ask
     owner : "algorithm" or "selection"
+    groups : pair of (K,) arrays of int, optional
+        The clients that are asked, ascending, and the group of each, where the server wants sums
+        by group.
     """
 
     ask: Ask
     owner: Asker
+    groups: tuple[Ints, Ints] | None = None
 
     @property
     def coded(self) -> bool:
         """Whether it goes through the channel."""
         return self.owner == "algorithm"
+
+    def labels(self, ids: Ints) -> Ints | None:
+        """Return the group (K,) of some of the clients that are asked; None if they have none."""
+        return None if self.groups is None else self.groups[1][self.groups[0].searchsorted(ids)]
 
 
 class Exchange:
@@ -69,6 +78,7 @@ class Exchange:
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
         self.channel = ServerEnd(run, self.correction)
+        self.rule = ServerRule(run)
         self.listens = run.participation.select.listens or self.counter.listens
         owners: Mapping[Asker, Any]
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
@@ -130,6 +140,7 @@ class Exchange:
             sleep_s=self.sleep_s(works), plain=ask.plain, draw=draw,
             shares=self.channel.shares(works.client) if asked.coded else None,
             first=self.channel.first(ask, up_bytes) if asked.coded else None,
+            labels=asked.labels(works.client),
         )  # fmt: skip
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:

@@ -31,6 +31,8 @@ class WorkAnswer:
     gathered : Gathered
     round : int
         The round, from 1, by whose schedules they worked.
+    labels : (K,) array of int, optional
+        The groups by which vectors were also added up, if the server chose them.
     """
 
     ids: Ints
@@ -41,6 +43,7 @@ class WorkAnswer:
     seconds: Floats
     gathered: Gathered
     round: int
+    labels: Ints | None = None
 
     @classmethod
     def to(
@@ -51,6 +54,7 @@ class WorkAnswer:
         return cls(
             request.ids, request.steps, _NONE if staleness is None else staleness, request.weights,
             request.weights, np.empty(0) if seconds is None else seconds, gathered, request.round,
+            request.labels,
         )  # fmt: skip
 
     @property

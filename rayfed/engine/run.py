@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.staleness import Polynomial, Staleness
+from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
 from rayfed.channel.layout import Layout
@@ -245,10 +246,13 @@ class Channel:
     ----------
     uplink, downlink : tuple of Stage
         At the client, and at the server, in this order; nothing if empty.
+    aggregate : Aggregator, optional
+        What takes the place of means of vectors.
     """
 
     uplink: tuple[Stage, ...] = ()
     downlink: tuple[Stage, ...] = ()
+    aggregate: Aggregator | None = None
 
 
 @dataclass(frozen=True)

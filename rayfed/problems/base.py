@@ -31,7 +31,7 @@ RowsLoss: TypeAlias = Callable[[Array, slice], tuple[Array, Array]]
 
 The second argument says which of the batch's K clients they are of: some of them, or all.
 """
-Start: TypeAlias = Literal["zeros", "normal", "uniform", "torch"]
+Start: TypeAlias = Literal["zeros", "ones", "normal", "uniform", "torch"]
 STARTS: tuple[Start, ...] = get_args(Start)
 """Initial models that need no file."""
 
@@ -166,7 +166,7 @@ class Problem:
     libraries: ClassVar[tuple[str, ...]] = ()
     """Packages whose arrays it computes with; none for NumPy's own."""
     default_init: ClassVar[Start] = "zeros"
-    starts: ClassVar[tuple[Start, ...]] = ("zeros", "normal", "uniform")
+    starts: ClassVar[tuple[Start, ...]] = ("zeros", "ones", "normal", "uniform")
     named_losses: ClassVar[Mapping[str, str]] = {}
     """What is predicted under each value of the setting ``loss``, if the problem has one."""
 
@@ -181,6 +181,11 @@ class Problem:
     def exact(self) -> str:
         """What a run promises of its numbers, for ``run.json``."""
         return "the same bytes under every placement"
+
+    @property
+    def has_optimum(self) -> bool:
+        """Whether the minimiser of F can be found: F is convex."""
+        return self.convex
 
     @property
     def has_hvp(self) -> bool:
@@ -214,6 +219,18 @@ class Problem:
             If the problem does not fit the rows.
         """
         return self
+
+    def pooled(self, l2: float, weight: float) -> Problem:
+        """Return the problem of one client that has all rows.
+
+        Parameters
+        ----------
+        l2 : float
+            Its l2 coefficient.
+        weight : float
+            Sum of the weights w_i of the clients in F.
+        """
+        return replace(self, l2=l2, l2_per="client")
 
     def on_device(self, device: str) -> Problem:
         """Return the problem on a device, "cpu" or what its library calls it.
@@ -435,12 +452,12 @@ class Problem:
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
         """Return the initial model (p,).
 
-        Zeros, or independent draws: normal with standard deviation `spread`, or uniform on
+        Zeros, ones, or independent draws: normal with standard deviation `spread`, or uniform on
         ``[-reach, reach]``.
         """
         p = self.size(features, classes)
-        if kind == "zeros":
-            return np.zeros(p)
+        if kind in ("zeros", "ones"):
+            return np.full(p, float(kind == "ones"))
         if kind == "uniform":
             return np.asarray((2 * key.uniforms([0], p)[0] - 1) * self.reach(features, p))
         return np.asarray(key.normals([0], p)[0] * self.spread(features, p))

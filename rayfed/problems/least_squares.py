@@ -77,7 +77,8 @@ class LeastSquares(LinearModel):
         With few columns, one product with the Hessian, which is cached across rounds, replaces two
         products with the rows.
         """
-        return _Expansion(self, x0, batch) if _tall(batch) else super().near(x0, batch)
+        quadratic = _tall(batch) and not self.nonconvex
+        return _Expansion(self, x0, batch) if quadratic else super().near(x0, batch)
 
     def data_hessian(self, x: Array, batch: Batch) -> Array:
         """Return ``sum_b w_b a_b a_b'`` (K, p, p), or twice that, exactly symmetric."""

@@ -8,12 +8,13 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.numerics.power import largest_eigenvalues
-from rayfed.problems.base import Batch, Problem, gram
+from rayfed.problems.base import Batch, gram
 from rayfed.problems.layers import Layer
+from rayfed.problems.nonconvex import Regularised
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearModel(Problem):
+class LinearModel(Regularised):
     """Base of losses of a score ``z = a'x``; subclasses implement `losses` and `curvatures`.
 
     The coordinates of x (p = d) are the columns of X; with an intercept, the last is the intercept.
@@ -46,9 +47,9 @@ class LinearModel(Problem):
         """Return the last coordinate if there is an intercept."""
         return np.arange(features - 1 if self.intercept else features, features)
 
-    def linear_scores(self, classes: int) -> int:
-        """Return 1."""
-        return 1
+    def linear_scores(self, classes: int) -> int | None:
+        """Return 1; None with a nonconvex term, whose slope is no combination of rows."""
+        return None if self.nonconvex else 1
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
         """Return ``sum_b w_b loss_b`` (K,) and its derivatives (1, K, B) by scores (1, K, B)."""

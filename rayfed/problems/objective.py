@@ -140,7 +140,7 @@ class Objective:
                 "'centralised' cannot do; leave it out or use weighting 'size'",
             )
         l2 = 0.0 if self.problem.l2 == 0 else float(weights @ self._l2(sizes))
-        problem = replace(self.problem, l2=l2, l2_per="client")
+        problem = self.problem.pooled(l2, float(weights.sum()))
         return replace(self, problem=problem, row=float(rows[0]))
 
     def _l2(self, sizes: Ints) -> Floats:

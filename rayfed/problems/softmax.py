@@ -9,7 +9,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.numerics.power import largest_eigenvalues
-from rayfed.problems.base import Batch, Problem, gram
+from rayfed.problems.base import Batch, gram
 from rayfed.problems.crossentropy import (
     cross_entropy,
     cross_entropy_by_class,
@@ -17,10 +17,11 @@ from rayfed.problems.crossentropy import (
     sample_losses,
 )
 from rayfed.problems.layers import Layer
+from rayfed.problems.nonconvex import Regularised
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxRegression(Problem):
+class SoftmaxRegression(Regularised):
     """Softmax regression: the loss of a row (a, y) is ``log sum_c e^{z_c} - z_y``, z_c = a'x_c.
 
     With default settings F_i is the mean over the client's n_i rows of the cross-entropy (natural
@@ -52,9 +53,9 @@ class SoftmaxRegression(Problem):
         """Return the last coordinate of each class if there are intercepts."""
         return np.arange(features - 1, p, features) if self.intercept else np.arange(0)
 
-    def linear_scores(self, classes: int) -> int:
-        """Return c."""
-        return classes
+    def linear_scores(self, classes: int) -> int | None:
+        """Return c; None with a nonconvex term, whose slope is no combination of rows."""
+        return None if self.nonconvex else classes
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:
         """Return ``sum_b w_b loss_b`` (K,) and its derivatives (c, K, B) by scores (c, K, B)."""

@@ -2,6 +2,7 @@
 
 from rayfed.datasets.partitions.base import Partition, by_class
 from rayfed.datasets.partitions.column import Column
+from rayfed.datasets.partitions.contiguous import Contiguous
 from rayfed.datasets.partitions.dirichlet import Dirichlet
 from rayfed.datasets.partitions.dirichlet_equal import DirichletEqual
 from rayfed.datasets.partitions.iid import IID
@@ -13,6 +14,7 @@ from rayfed.datasets.partitions.writers import Writers
 __all__ = [
     "IID",
     "Column",
+    "Contiguous",
     "Dirichlet",
     "DirichletEqual",
     "LabelShards",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
@@ -36,6 +37,9 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
     ):
         if stages and (text := why(run, stages, ask)):
             raise ScenarioError(key if own == "study" else f"algorithms.{index}.{key}", text)
+    if run.channel.aggregate is not None and (text := _rule(run, run.channel.aggregate, ask)):
+        whole = algorithm.aggregate == "study"
+        raise ScenarioError("aggregate" if whole else f"algorithms.{index}.aggregate", text)
 
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
@@ -69,6 +73,30 @@ def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
         return f"makes one mean, and '{run.label}' needs one of each group"
     if memory.at_server and shards.moves_sizes:
         return "goes by the sizes of clients, which drift changes; leave the memory out"
+    return ""
+
+
+def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
+    """Return why a robust rule cannot take the place of the mean; empty if it can."""
+    algorithm, participation, name = run.training.algorithm, run.participation, rule.name
+    if not algorithm.takes_estimates:
+        return f"'{run.label}' needs the mean itself, not what '{name}' makes of the vectors"
+    if ask is not None and (GROUP in ask.up or ask.vectors):
+        return f"'{run.label}' needs the vectors in its own way; leave '{name}' out for it"
+    if run.training.weights != "uniform":
+        return f"'{name}' counts every client once; give '{run.label}' weights: uniform"
+    if participation.correct is not None:
+        return f"'{name}' counts every client once; leave participation.correct out"
+    memory = next((s.memory for s in run.channel.uplink if isinstance(s, Codec)), None)
+    if memory is not None and memory.at_server:
+        return f"'{memory.name}' adds up what all clients sent, which '{name}' does not"
+    buckets = rule.before is not None and not rule.sees_vectors
+    if buckets and (algorithm.asynchronous or participation.late == "stale"):
+        return "buckets are of one cohort, whose replies come in one round; take another mixer"
+    cohort = participation.cohort or run.federation.population.count
+    seen = cohort if rule.before is None else rule.before.count(cohort)
+    if seen < rule.least() and not algorithm.asynchronous:
+        return f"'{name}' needs {rule.least()} vectors and gets {seen}; give a smaller f"
     return ""
 
 

@@ -97,11 +97,11 @@ class Optima:
             If the problem is not convex, or not all clients are evaluated.
         """
         problem = run.training.problem
-        if not problem.convex or len(run.measuring.evaluated) < run.federation.clients.count:
+        if not problem.has_optimum or len(run.measuring.evaluated) < run.federation.clients.count:
             if place is None:
                 return None
             unknown = f"the optimum of '{problem.name}' is unknown; leave it out"
-            text = "needs `evaluate.clients: all`" if problem.convex else unknown
+            text = "needs `evaluate.clients: all`" if problem.has_optimum else unknown
             raise ScenarioError(place, text)
         key = identity((run.federation.views.evaluation, run.training.x0))
         x0 = run.training.x0.astype(np.float64)

@@ -267,7 +267,8 @@ class _Seed:
             whole if stages == "study" else stages or ()
             for stages, whole in zip(own, (study.uplink, study.downlink), strict=True)
         )
-        return Channel(up, down)
+        rule = study.aggregate if algorithm.aggregate == "study" else algorithm.aggregate
+        return Channel(up, down, rule)
 
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""

@@ -39,7 +39,7 @@ from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail
 
 Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
-_TABLE = re.compile(r"\.(csv|parquet)(\.gz)?$", re.IGNORECASE)
+_TABLE = re.compile(r"\.((csv|parquet)(\.gz)?|libsvm|svm)$", re.IGNORECASE)
 
 
 class Evaluate(Settings):
@@ -404,7 +404,7 @@ class ProblemSection(Settings):
     kernels : Problem
         The problem.
     dataset : name, mapping or path
-        A name, a name with settings, or the path of a CSV or Parquet file.
+        A name, a name with settings, or the path of a CSV, Parquet or LIBSVM file.
     target : str, optional
         Column of the user's file that is predicted; "y" if null.
     test : float or path, optional
@@ -412,8 +412,8 @@ class ProblemSection(Settings):
     validation : float, optional
         Fraction of each client's rows that is held out besides, to choose settings by; none if
         null.
-    init : "zeros", "normal", "uniform", "torch" or path, optional
-        First model: zeros, normal or uniform noise that the problem scales, a network's own
+    init : "zeros", "ones", "normal", "uniform", "torch" or path, optional
+        First model: zeros, ones, normal or uniform noise that the problem scales, a network's own
         initialisation, or the path of a model.
     """
 
@@ -451,7 +451,10 @@ class ProblemSection(Settings):
         if not isinstance(given, str):
             return given
         if not _TABLE.search(given):
-            fail(f"found '{given}'; give a fraction, or a path ending in .csv or .parquet", given)
+            fail(
+                f"found '{given}'; give a fraction, or a path ending in .csv, .parquet or .libsvm",
+                given,
+            )
         return fields.absolute(given, info)
 
     @field_validator("init", mode="after")

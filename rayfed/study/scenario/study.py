@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.clients.solvers import Solver, override
 from rayfed.core.columns import names
@@ -108,6 +109,8 @@ class Study(Settings):
         What vectors go through at clients before they are sent: a codec, and other stages.
     downlink : list of names or mappings
         A codec of what the server sends, once for all who download.
+    aggregate : name or mapping, optional
+        The robust rule that takes the place of means of vectors.
     topology : name or mapping, optional
         Who is linked with whom, for methods that walk from client to client.
     algorithms : list
@@ -140,6 +143,7 @@ class Study(Settings):
     participation: Annotated[Participation, SettingsOf(Participation)] = Participation()
     uplink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
     downlink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
+    aggregate: Annotated[Aggregator, Plugin("aggregators")] | None = None
     topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
     executor: ExecutorSection = ExecutorSection()

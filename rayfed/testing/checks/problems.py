@@ -164,7 +164,7 @@ def check_start(cls: type[Problem], folder: Path) -> None:
         if "zeros" in cls.starts:
             zeros = problem.initial("zeros", 40, classes, Key(0, "init"))
             require(zeros.shape == (p,) and not zeros.any(), f"{problem}: 'zeros' is not p zeros")
-        for kind in (kind for kind in cls.starts if kind != "zeros"):
+        for kind in (kind for kind in cls.starts if kind not in ("zeros", "ones")):
             first, again, other = (
                 problem.initial(kind, 40, classes, Key(seed, "init")) for seed in (0, 0, 1)
             )

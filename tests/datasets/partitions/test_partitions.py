@@ -11,6 +11,7 @@ from rayfed.datasets.mnist import FashionMNIST
 from rayfed.datasets.partitions import (
     IID,
     Column,
+    Contiguous,
     Dirichlet,
     DirichletEqual,
     Labels,
@@ -34,6 +35,7 @@ def sizes(owner, clients):
 
 ANY = st.one_of(
     st.builds(IID),
+    st.builds(Contiguous),
     st.builds(Dirichlet, alpha=st.floats(0.5, 100), balance=st.booleans(), min_size=st.just(0)),
     st.builds(DirichletEqual, alpha=st.floats(0.05, 100), legacy=st.booleans()),
     st.builds(LabelShards, per_client=st.integers(1, 3)),
@@ -113,6 +115,19 @@ def test_shards_of_numbers_and_too_many_of_them():
     ]  # fmt: skip
     with pytest.raises(ScenarioError, match="5 clients with 2 shards each cannot share 9 rows"):
         LabelShards().assign(table(9), 5, 0)
+
+
+def test_contiguous_blocks_keep_the_order_and_the_last_has_the_rest():
+    data = table(11)
+    assert Contiguous().assign(data, 4, 0).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3]
+    assert Contiguous().assign(data, 11, 0).tolist() == list(range(11))
+    listed = Contiguous(rows=(1, 7, 3))
+    assert listed.count(data) == 3
+    assert listed.assign(data, 3, 0).tolist() == [0] + [1] * 7 + [2] * 3
+    found = split(data, listed, 3, seed=5, test=0.0).train  # in the order of the data at a client
+    assert found.rows.tolist() == list(range(11))
+    with pytest.raises(ScenarioError, match=r"partition\.rows: add up to 8 but the data has 11"):
+        Contiguous(rows=(1, 7)).assign(data, 2, 0)
 
 
 def test_iid_sizes_differ_by_one_row_at_most():

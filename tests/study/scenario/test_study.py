@@ -187,7 +187,8 @@ class TestPaths:
 
     def test_a_test_set_must_be_a_table(self):
         assert wrong("problem.test=rows.txt") == (
-            "problem.test: found 'rows.txt'; give a fraction, or a path ending in .csv or .parquet"
+            "problem.test: found 'rows.txt'; give a fraction, or a path ending in .csv, .parquet "
+            "or .libsvm"
         )
 
 

@@ -1,0 +1,5 @@
+"""Robust rules: what the server makes of vectors in place of their mean; one per file."""
+
+from rayfed.channel.aggregators.base import Aggregator
+
+__all__ = ["Aggregator"]

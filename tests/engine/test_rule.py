@@ -1,0 +1,186 @@
+"""Robust rules in runs: the algorithm gets what the rule makes of the vectors, and nothing else."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.algorithms.base import Algorithm
+from rayfed.channel.mixers.buckets import Buckets
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.engine.rounds import RoundLoop
+from rayfed.executors.serial import SerialExecutor
+from rayfed.messages import Ask, Upload
+from rayfed.testing import tiny_run
+from rayfed.testing.toy import toy_scenario
+
+FEDAVG = {"name": "fedavg", "weights": "uniform"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Algorithm):
+    """Clients send what their number makes; the server keeps what it gets."""
+
+    name: ClassVar[str] = "told"
+    takes_estimates: ClassVar[bool] = True
+
+    def init(self, x0):
+        return {"x": x0, "got": np.zeros(3), "peeked": np.zeros(1)}
+
+    def number(self, clients, x):
+        i = clients.ids[:, None].astype(float)
+        ones = np.concatenate([i, i**2], axis=1)
+        if self.evaluate_last == 2:
+            ones[clients.ids == 3] = np.nan
+        return Upload({"one": ones, "two": 10.0 * i, "scalar": i[:, 0]})
+
+    def round(self, state):
+        up = {"one": 2, "two": 1, "scalar": 1}
+        reply = yield Ask("number", send={"x": state["x"]}, up=up)
+        got = np.concatenate([reply.mean["one"], reply.mean["two"]])
+        peeked = np.array([float(any(rows.ndim > 1 for rows in reply.each.values()))])
+        return {"x": state["x"], "got": got, "peeked": peeked}, {}
+
+
+def after(rounds=1, **changes):
+    algorithm = changes.pop("algorithm", Told(weights="uniform"))
+    scenario = toy_scenario(algorithm, **{"participation": {"cohort": 8}, **changes})
+    plan = api.prepare(api.read(scenario))
+    executor = SerialExecutor(plan.tables)
+    executor.open(plan.runs[0].folder, plan.runs[0].setup())
+    loop = RoundLoop(plan.runs[0], executor)
+    state, _ = loop.start()
+    for _ in range(rounds):
+        state, _, _ = loop.step(state)
+    return state
+
+
+def test_the_rule_takes_the_place_of_the_mean_for_all_vectors_together():
+    # clients 0..7: (i, i^2, 10 i)
+    found = after(aggregate="median").state
+    np.testing.assert_array_equal(found["got"], [3.5, 12.5, 35])
+    assert found["peeked"] == 0  # the algorithm sees no vectors
+    np.testing.assert_allclose(after(aggregate=None).state["got"], [3.5, 17.5, 35])
+    trimmed = after(aggregate={"name": "trimmed-mean", "f": 3}).state["got"]
+    np.testing.assert_array_equal(trimmed, [3.5, 12.5, 35])
+    # the same client for each: 3 has the nearest neighbours, as 4, 2 and 1 are near
+    chosen = after(aggregate={"name": "krum", "f": 3}).state["got"]
+    assert chosen.tolist() in [[i, i**2, 10 * i] for i in range(8)]
+
+
+def test_the_state_of_a_rule_goes_from_round_to_round():
+    rule = {"name": "centred-clipping", "radius": 2.0}
+    found = after(aggregate=rule).channel["rule.number.centre"]
+    v = np.array([[i, i**2, 10 * i] for i in range(8)], float)
+    centre = np.zeros(3)
+    for _ in range(2):
+        d = v - centre
+        norms = np.sqrt((d**2).sum(1))
+        share = np.array([min(1, 2 / n) if n else 1 for n in norms])
+        centre = centre + (d * share[:, None]).mean(0)
+        if _ == 0:
+            np.testing.assert_allclose(found, centre, rtol=1e-13)
+    again = after(rounds=2, aggregate=rule)
+    np.testing.assert_allclose(again.channel["rule.number.centre"], centre, rtol=1e-13)
+    np.testing.assert_allclose(again.state["got"], centre, rtol=1e-13)
+
+
+def test_a_vector_of_nan_reaches_the_rule_and_does_not_count():
+    algorithm = Told(weights="uniform", evaluate_last=2)
+    found = after(aggregate="median", algorithm=algorithm).state["got"]
+    np.testing.assert_array_equal(found, [4, 16, 40])  # of 0, 1, 2, 4, 5, 6, 7
+    assert np.isnan(after(algorithm=algorithm).state["got"][:2]).all()
+
+
+def test_buckets_are_means_of_their_clients_from_sums_alone():
+    rule = {"name": "median", "before": {"name": "buckets", "size": 3}}
+    found = after(aggregate=rule).state["got"]
+    labels = Buckets(size=3).labels(np.arange(8), Key(0, "buckets").sub("1/0"))
+    v = np.array([[i, i**2, 10 * i] for i in range(8)], float)
+    means = np.array([v[labels == b].mean(0) for b in range(3)])
+    np.testing.assert_allclose(found, np.median(means, axis=0), rtol=1e-14)
+    assert np.bincount(labels).tolist() == [3, 3, 2]
+
+
+def test_buckets_that_nobody_answers_of_are_none():
+    slow = {"ids": [0, 1, 2, 3, 4], "delay": {"name": "constant", "mean_s": 9.0}}
+    delays = {"count": 8, "delay": {"name": "constant", "mean_s": 1.0}, "groups": [slow]}
+    rule = {"name": "mean", "before": {"name": "buckets", "size": 2}}
+    settings = {"cohort": 8, "deadline_s": 20.0}
+    found = after(aggregate=rule, clients=delays, participation=settings).state["got"]
+    labels = Buckets(size=2).labels(np.arange(8), Key(0, "buckets").sub("1/0"))
+    v = np.array([[i, i**2, 10 * i] for i in range(8)], float)
+    there = np.array([5, 6, 7])
+    means = [v[there[labels[there] == b]].mean(0) for b in np.unique(labels[there])]
+    np.testing.assert_allclose(found, np.mean(means, axis=0), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["median", {"name": "krum", "f": 1}, {"name": "centred-clipping", "radius": 0.1},
+     {"name": "median", "before": "buckets"},
+     {"name": "median", "before": {"name": "nearest-neighbours", "f": 1}}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("algorithm", [FEDAVG, {**FEDAVG, "name": "fedadam"}], ids=str)
+def test_losses_fall_under_every_rule(tmp_path, rule, algorithm):
+    found = tiny_run(tmp_path, algorithm, aggregate=rule, rounds=20)
+    assert found.rounds.loss.iloc[-1] < found.rounds.loss.iloc[0]
+
+
+def test_an_algorithm_may_have_a_rule_of_its_own_or_none(tmp_path):
+    algorithms = [
+        {**FEDAVG, "label": "study"}, {**FEDAVG, "label": "none", "aggregate": None},
+        {**FEDAVG, "label": "own", "aggregate": {"name": "krum", "f": 1}},
+    ]  # fmt: skip
+    found = tiny_run(tmp_path, *algorithms, aggregate="median").rounds
+    last = found.groupby("label").loss.last()
+    assert len(set(last)) == 3
+    plain = tiny_run(tmp_path / "plain", FEDAVG).rounds
+    assert plain.loss.iloc[-1] == last["none"]
+
+
+def test_arrivals_go_by_the_rule_too(tmp_path):
+    buffered = {"name": "fedbuff", "buffer": 3, "weights": "uniform"}
+    clients = {"count": 8, "delay": {"name": "exponential", "mean_s": 1.0}}
+    changes = {"clients": clients, "participation": {}, "rounds": 20}
+    plain = tiny_run(tmp_path / "plain", buffered, **changes).rounds
+    found = tiny_run(tmp_path / "rule", buffered, aggregate="median", **changes).rounds
+    assert found.loss.iloc[-1] < found.loss.iloc[0]
+    assert found.loss.iloc[-1] != plain.loss.iloc[-1]
+    assert found.time_s.tolist() == plain.time_s.tolist()
+
+
+KRUM = {"name": "krum", "f": 2}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "message"),
+    [
+        ("fedavg", {"aggregate": "median"},
+         "aggregate: 'median' counts every client once; give 'fedavg' weights: uniform"),
+        ({"name": "scaffold", "weights": "uniform"}, {"aggregate": KRUM},
+         "aggregate: 'scaffold' needs the mean itself, not what 'krum' makes of the vectors"),
+        ({**FEDAVG, "aggregate": KRUM}, {},
+         "algorithms.0.aggregate: 'krum' needs 5 vectors and gets 4; give a smaller f"),
+        (FEDAVG, {"aggregate": {**KRUM, "f": 1, "before": {"name": "buckets", "size": 2}}},
+         "aggregate: 'krum' needs 3 vectors and gets 2; give a smaller f"),
+        (FEDAVG, {"aggregate": {"name": "median", "before": "buckets"},
+                  "participation": {"cohort": 4, "late": "stale", "deadline_s": 1.0}},
+         "aggregate: buckets are of one cohort, whose replies come in one round"),
+        ({"name": "fedbuff", "weights": "uniform"},
+         {"aggregate": {"name": "median", "before": "buckets"}, "participation": {}},
+         "aggregate: buckets are of one cohort"),
+        (FEDAVG, {"aggregate": "median",
+                  "uplink": [{"name": "top-k", "k": 1, "memory": "ef21"}]},
+         "aggregate: 'ef21' adds up what all clients sent, which 'median' does not"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_a_rule_is_one_line(algorithm, changes, message):
+    with pytest.raises(ScenarioError) as error:
+        api.prepare(api.read(toy_scenario(algorithm, **changes)))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
