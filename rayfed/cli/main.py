@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -33,6 +34,7 @@ from rayfed.cli.arguments import (
     OwnPanels,
     ScenarioFile,
     ScenarioFiles,
+    local,
     returned,
 )
 from rayfed.cli.completion import LISTED
@@ -266,11 +268,27 @@ def report(
             help="What costs are compared at and the page shows first, for example loss=0.05.",
         ),
     ] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Write what this address of rayfed dashboard DIR shows instead, as one page that "
+            "opens as it stood.",
+        ),
+    ] = None,
+    out_: Annotated[
+        Path, typer.Option("--out", metavar="PAGE", help="With --view: the page.", parser=local)
+    ] = Path("view.html"),
 ) -> None:
     """Write report.html and summary.csv of a result folder anew.
 
     Nothing that the folder names is imported; a panel that you name here is.
     """
+    if view is not None:
+        from rayfed.dashboard.views import save
+
+        say(f"page: {save(view, folder, out_, panel)}")
+        return
     from rayfed.api import load
     from rayfed.report.best import Aim
     from rayfed.report.read.results import Results

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
 from rayfed.report.page.report import content, page_of
-from rayfed.report.panels.base import PageSource, Panel, Section
+from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.read.compared import differing, own_facts, scenario_facts
 from rayfed.report.read.compared import shown as text
+from rayfed.report.read.files import replace
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results
 from rayfed.report.searched import Searched
@@ -143,6 +144,42 @@ def saved(view: str, results: Results, kinds: Sequence[type[Panel]], opening: st
         The reader's choices, as in the address after the #.
     """
     return page_of(PageSource.of(results), panels_of(view, kinds), opening)
+
+
+def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]] = ()) -> Path:
+    """Write what the address of a view shows as a page in one file; no server is asked.
+
+    Parameters
+    ----------
+    address : str
+        Of a dashboard over `folder`.
+    folder, out : Path
+        A folder with results below it, and the page.
+    own : sequence of str or type
+        Panels of the user's, as `panels.base.find` takes them.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    ScenarioError
+        If the address is that of no view, or names no run here.
+    RayfedError
+        If the page cannot be written.
+    """
+    parts = urlsplit(address)
+    view, query = parts.path.strip("/"), parse_qs(parts.query)
+    if view not in VIEWS:
+        text = f"is the address of no view that can be saved; {nearest(view, VIEWS)}"
+        raise ScenarioError(clipped(address, 120), text)
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    chosen = Chosen(tuple(query.get("study", ())), tuple(query.get("run", ())))
+    replace(out, saved(view, results_of(chosen.found(catalogue)), find(own), parts.fragment))
+    return out
 
 
 def frame_of(view: str, results: Results) -> pd.DataFrame:

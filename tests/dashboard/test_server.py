@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -160,3 +161,31 @@ def test_nobody_looks_at_the_folders_while_nobody_listens(folder, monkeypatch):
 
     assert asyncio.run(unheard()) == 0
     assert looks
+
+
+def test_a_study_that_is_deleted_meanwhile_is_a_line(client, folder):
+    assert client.get("/compare?study=results/first").status_code == 200
+    shutil.rmtree(folder / "first")
+    answer = client.get("/compare.json?study=results/first")
+    assert answer.status_code == 404
+    assert "it may have been moved or deleted" in answer.json()["error"]
+    assert "1 study: 1 finished" in client.get("/").text
+    shutil.rmtree(folder)
+    assert "There is no study here yet" in client.get("/").text
+
+
+def test_twenty_tabs_are_told_and_forgotten(folder):
+    async def listened():
+        watch = Watch(Catalogue([folder]))
+        await watch.look()
+        streams = [watch.stream() for _ in range(20)]
+        for stream in streams:
+            await anext(stream)
+        (folder / "first").rename(folder / "moved")
+        await watch.look()
+        events = {await anext(stream) for stream in streams}
+        for stream in streams:
+            await stream.aclose()
+        return events, len(watch.listeners)
+
+    assert asyncio.run(listened()) == ({'data: ["results/first", "results/moved"]\n\n'}, 0)
