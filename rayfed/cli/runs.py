@@ -215,6 +215,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     """Run, print the comparison and the page, and return 1 if a run failed, else 0."""
     result, failed = _executed(folder, go)
     out.print(tables.comparison(result))
+    say(result.answer)
     if len(result.profile):
         out.print(tables.profile(result.profile))
     for name in failed:
