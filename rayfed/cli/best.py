@@ -73,8 +73,9 @@ def print_best(
     for run in results.damaged:
         say(f"warning: {run.folder.name}: {run.info['reason']}", err, style="yellow")
     choice = Best(results, Aim.of(results, by, at, target))
-    out.print(tables.best(choice))
-    for line in choice.says:
+    table, settings = tables.best(choice, out.width)
+    out.print(table)
+    for line in (*settings, *choice.says):
         say(line)
     for path in choice.write():
         say(f"run it by: rayfed run {shlex.quote(str(path))}")

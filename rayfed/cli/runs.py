@@ -223,6 +223,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     """Run, print the comparison and the page, and return 0 if all runs finished, else 1."""
     result, failed = _executed(folder, go)
     out.print(tables.comparison(result))
+    say(result.answer)
     if len(result.profile):
         out.print(tables.profile(result.profile))
     for name in failed:

@@ -106,18 +106,43 @@ def cases(held: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def best(choice: Any) -> Table:
-    """Return a line for the best setting of every algorithm; `choice` is a `report.best.Best`."""
+def best(choice: Any, width: int) -> tuple[Table, list[str]]:
+    """Return the best setting of every algorithm, with what it reaches.
+
+    Parameters
+    ----------
+    choice : Best
+        See `rayfed.report.best`.
+    width : int
+        Characters of a line.
+
+    Returns
+    -------
+    Table
+        A line for each algorithm; columns that say nothing are left out.
+    list of str
+        The settings, where they do not fit into the table: nothing cuts them.
+    """
+    from rayfed.report.tables import text_width
+
     frame = choice.frame().drop(columns="within_noise")  # `choice.says` tells it
-    titles = {"rounds_to_target": "rounds", "edges": "at edge"}
-    table = Table(*[titles.get(c, c) for c in frame.columns], box=None, pad_edge=False)
-    for row in frame.to_dict("records"):
-        if row["failed"] == row["tried"]:
-            row["setting"] = "every setting failed"
-        row["edges"] = ", ".join(key.rpartition(".")[2] for key in row["edges"].split())
-        cells = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()]
-        table.add_row(*[escape("never" if cell == "nan" else cell) for cell in cells])
-    return table
+    lost = frame["failed"] == frame["tried"]
+    frame["setting"] = frame["setting"].where(~lost, "every setting failed")
+    frame["edges"] = [
+        ", ".join(key.rpartition(".")[2] for key in keys.split()) for keys in frame["edges"]
+    ]
+    silent = [name for name in ("failed", "edges") if not frame[name].any()]
+    shown = frame.drop(columns=silent).map(_best_cell)
+    shown = shown.rename(columns={"rounds_to_target": "rounds", "edges": "at edge"})
+    if text_width(shown) <= width:
+        return _texts(shown), []
+    settings = zip(frame["algorithm"], frame["setting"], strict=True)
+    return _texts(shown.drop(columns="setting")), [f"{name}: {text}" for name, text in settings]
+
+
+def _best_cell(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "never" if text == "nan" else text
 
 
 def comparison(result: Any) -> Table:
@@ -127,9 +152,9 @@ def comparison(result: Any) -> Table:
 
 def compared(results: Any) -> Table:
     """Return the table that compares the algorithms of several result folders."""
-    from rayfed.report.tables import comparison
+    from rayfed.report.pivot import at_a_glance
 
-    return _texts(comparison(results))
+    return _texts(at_a_glance(results))
 
 
 def _texts(frame: Any) -> Table:

@@ -9,10 +9,13 @@ from typing import Any
 import plotly.graph_objects as go
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.report.panels.base import Draw, find
+from rayfed.report.figures.facets import side_by_side
+from rayfed.report.panels.base import Draw, FigurePanel, find
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import clocks, first_column
 
+SIDE_BY_SIDE = "convergence"
+"""The figure that shows all cases at once."""
 _KEYS = ("seed", "round", "client")
 """Numeric columns that say which row it is, not what was measured."""
 
@@ -28,8 +31,17 @@ def kinds() -> dict[str, Draw]:
     return {draw.__name__: draw for panel in find() for draw in panel.draws}
 
 
+def by_case() -> frozenset[str]:
+    """Return the figures that are drawn of each case, where a study has cases."""
+    panels = [panel for panel in find() if issubclass(panel, FigurePanel) and panel.by_case]
+    return frozenset(draw.__name__ for panel in panels for draw in panel.draws) | {SIDE_BY_SIDE}
+
+
 def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure:
     """Draw a figure of a result.
+
+    Where a study has cases, the option ``case`` says which one figures of `by_case` are of. Without
+    it "convergence" is of all cases side by side, and every other one of the first that has it.
 
     Parameters
     ----------
@@ -50,6 +62,8 @@ def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure
     """
     _check("figure", kind, kinds())
     draw = kinds()[kind]
+    if results.cases and kind in by_case():
+        return _of_cases(results, kind, dict(options))
     parameters = [*inspect.signature(draw).parameters][1:]
     for option in options:
         _check(f"option of {kind}", option, parameters)
@@ -59,6 +73,32 @@ def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure
             options = {"y": first_column(results)} | dict(options)
         return _drawn(draw, results, options)
     return _of_run(kind, results, options)
+
+
+def _of_cases(results: Results, kind: str, options: dict[str, Any]) -> go.Figure:
+    """Draw a figure of a case, or of all of them."""
+    case = options.pop("case", None)
+    if case is not None:
+        _check("case", case, results.cases)
+        return figure(results.cases[case], kind, options)
+    if kind == SIDE_BY_SIDE:
+        return side_by_side(_on_one_scale(results, {"y": first_column(results)} | options))
+    errors = []
+    for part in results.cases.values():
+        try:
+            return figure(part, kind, options)
+        except ScenarioError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _on_one_scale(results: Results, options: dict[str, Any]) -> dict[str, go.Figure]:
+    """Draw each case, all of them on a log scale where that helps one."""
+    drawn = {c: figure(part, SIDE_BY_SIDE, options) for c, part in results.cases.items()}
+    scales = {one.layout.yaxis.type for one in drawn.values()}
+    if len(scales) == 1 or "log" in options:
+        return drawn
+    return _on_one_scale(results, options | {"log": True})
 
 
 def _of_run(kind: str, results: Results, options: Mapping[str, Any]) -> go.Figure:

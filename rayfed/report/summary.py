@@ -11,10 +11,10 @@ import pandas as pd
 from rayfed.report import tables
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
-    default_target,
     first_column,
     history,
     last_values,
+    targets,
     y_columns,
 )
 from rayfed.report.read.settings import flat, tried
@@ -41,7 +41,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
     y : str, optional
         The column that the target is set for. If None: `series.first_column`.
     target : float, optional
-        If None: `series.default_target`.
+        If None: `series.targets`.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
         `usage.Usage.totals`; every other column of the rounds at its last evaluated value.
     """
     y = first_column(results) if y is None else y
-    target = default_target(results, y) if target is None else target
+    goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
     columns = [column for column in y_columns(results) if column not in COUNTS]
     grid = tried(results.scenario)
     rows = [
@@ -62,8 +62,8 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
         | _swept(run, grid)
         | {"seed": run.seed, "status": run.status}
         | _totals(run.rounds)
-        | {"target_column": y, "target": np.nan if target is None else target}
-        | tables.costs_of(history(run), results.column(y), target)
+        | {"target_column": y, "target": np.nan if goals[run.name] is None else goals[run.name]}
+        | tables.costs_of(history(run), results.column(y), goals[run.name])
         | run.usage.totals
         | {column: _last(run.rounds, column) for column in columns}
         for run in results.runs_found

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from rayfed.core import columns
+from rayfed.core.arrays import Bools
 from rayfed.report.read import units
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
     before,
     crossing,
-    default_target,
     first_column,
     history,
     keeping,
     last_values,
+    targets,
 )
 
 NEVER = units.MISSING
@@ -52,7 +55,7 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     y : str, optional
         The column that the target is set for. If None: `series.first_column`.
     target : float, optional
-        If None: `series.default_target`.
+        If None: `series.targets`.
 
     Returns
     -------
@@ -68,8 +71,8 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
         and left out if no run did.
     """
     y = first_column(results) if y is None else y
-    target = default_target(results, y) if target is None else target
-    rows = [_row(results, name, y, target) for name in results.names]
+    goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
+    rows = [_row(results, name, y, goals[name]) for name in results.names]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[c for c in frame if _is_final(str(c)) and frame[c].isna().all()])
 
@@ -176,20 +179,46 @@ class TextColumn:
 def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     """Return the `summary` of results as columns of text, the algorithms' names first.
 
+    Where a study has cases, the rows of each stand together, and the best is the best of its case.
     Of folders that solve different problems nothing is the best.
     """
-    frame, nobody = _global_only(results, frame), (False,) * len(frame)
-    names = tuple(str(name) for name in frame["name"])
-    shown = [TextColumn("algorithm", names, tuple(map(float, range(len(frame)))), nobody)]
+    frame = _global_only(results, frame)
+    made = list(_makers(results, frame))
+    cases = frame["name"].map(results.case_of).fillna("")
+    parts = [frame[cases == case] for case in results.cases or [""]]
+    shown = [_stacked([make(part) for part in parts]) for make in made]
+    nobody = (False,) * len(frame)
+    return [replace(column, best=nobody) for column in shown] if results.unlike else shown
+
+
+def _makers(
+    results: Results, frame: pd.DataFrame
+) -> Iterator[Callable[[pd.DataFrame], TextColumn]]:
+    """Yield what makes each column of some rows."""
+    yield _named
     if frame["target"].notna().any():
-        shown += [_cost(frame, *entry) for entry in _cost_titles(results, frame)]
+        for name, title, text in _cost_titles(results, frame):
+            yield partial(_cost, name=name, title=title, text=text)
     # What only a baseline has compares nothing, unless it has nothing else.
     own = frame["name"].isin(without_global(results))
     compared = frame[~frame["baseline"] | own] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
         if f"{name}_mean" in frame and compared[f"{name}_mean"].notna().any():
-            shown.append(_final(frame, results.column(name)))
-    return [replace(column, best=nobody) for column in shown] if results.unlike else shown
+            yield partial(_final, column=results.column(name))
+
+
+def _named(frame: pd.DataFrame) -> TextColumn:
+    names = tuple(str(name) for name in frame["name"])
+    return TextColumn("algorithm", names, tuple(map(float, frame.index)), (False,) * len(frame))
+
+
+def _stacked(parts: Sequence[TextColumn]) -> TextColumn:
+    """Return the rows of several columns of one title as one column."""
+    texts, values, best = (
+        tuple(chain.from_iterable(getattr(part, what) for part in parts))
+        for what in ("texts", "values", "best")
+    )
+    return replace(parts[0], texts=texts, values=values, best=best)
 
 
 def _global_only(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
@@ -216,7 +245,8 @@ def _cost_titles(
     results: Results, frame: pd.DataFrame
 ) -> list[tuple[str, str, Callable[[float], str]]]:
     title = results.column(frame["target_column"].iloc[0]).title
-    goal = f"{title} {units.target(frame['target'].iloc[0])}"
+    several = results.cases  # which have targets of their own
+    goal = "the target" if several else f"{title} {units.target(frame['target'].iloc[0])}"
     return [
         ("rounds_to_target", f"rounds to {goal}", units.count),
         ("rounds_to_keep", "kept from round", units.count),
@@ -300,21 +330,30 @@ def _best(
     spreads: Sequence[float],
     better: columns.Better | None,
 ) -> tuple[bool, ...]:
-    """Return which value is better than those of all other rivals by more than noise.
+    """Return which value is better than those of all other rivals by more than noise."""
+    level = level_with_best(~frame["baseline"].to_numpy(bool), values, spreads, better)
+    return tuple(level) if sum(level) == 1 else (False,) * len(frame)
 
-    That is the sum of its deviation and theirs; one seed has none.
+
+def level_with_best(
+    compete: Sequence[bool] | Bools,
+    values: Sequence[float],
+    spreads: Sequence[float],
+    better: columns.Better | None,
+) -> list[bool]:
+    """Return which of the values that compete is the best one, or within noise of it.
+
+    Noise is the sum of the two deviations; one seed has none. Where neither end is best, or fewer
+    than two compete, no value is.
     """
-    compete = ~frame["baseline"].to_numpy(bool)
     sign = -1.0 if better == "higher" else 1.0
-    rivals = np.where(compete, sign * np.asarray(values, float), np.nan)
-    nobody = (False,) * len(frame)
-    if better is None or compete.sum() < 2 or not np.isfinite(rivals).any():
-        return nobody
+    rivals = np.where(np.asarray(compete, bool), sign * np.asarray(values, float), np.nan)
+    if better is None or np.sum(compete) < 2 or not np.isfinite(rivals).any():
+        return [False] * len(rivals)
     first = int(np.nanargmin(rivals))
     noise = np.nan_to_num(np.asarray(spreads, float))
     lead = rivals - rivals[first]
-    level = ~(lead > noise + noise[first]) & np.isfinite(rivals)
-    return nobody if level.sum() > 1 else tuple(place == first for place in range(len(frame)))
+    return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
 
 
 def comparison(
@@ -331,7 +370,7 @@ def comparison(
     y : str, optional
         The column that the target is set for. If None: `series.first_column`.
     target : float, optional
-        If None: `series.default_target`.
+        If None: `series.targets`.
     width : int, optional
         Characters of a line, with two between columns. Where that is too few, first the deviations
         are left out, then the bytes; then names are cut in their middle, and the time is left out.
@@ -342,7 +381,7 @@ def comparison(
         shown = _glance(results, frame, spreads)
         shown = shown.drop(columns=[*_least(frame)[:left_out]], errors="ignore")
         shown["algorithm"] = _cut(shown["algorithm"], letters)
-        if width is None or _width(shown) <= width:
+        if width is None or text_width(shown) <= width:
             break
     return shown
 
@@ -422,6 +461,7 @@ def _rounds(row: pd.Series) -> str:
     return f"{row['reached']} of {row['counted']} seeds" if several else NEVER
 
 
-def _width(shown: pd.DataFrame) -> int:
+def text_width(shown: pd.DataFrame) -> int:
+    """Return how many characters a line of a table takes, with two between columns."""
     cells = [[str(title), *map(str, shown[title])] for title in shown]
     return sum(max(map(len, column)) for column in cells) + 2 * (len(cells) - 1)

@@ -302,3 +302,32 @@ def rows() -> Callable[..., pd.DataFrame]:
 @pytest.fixture(scope="session")
 def study_writer() -> Callable[..., Path]:
     return write_study
+
+
+def write_cases(
+    study: Path, ends: dict[str, dict[str, Sequence[float]]], key: str = "partition.alpha"
+) -> Path:
+    """Write a study with a grid over `key`: of each case and algorithm the last losses of seeds.
+
+    Every run begins at loss 8 and has a half of the way behind it after its first round of two.
+    """
+    labels = list(dict.fromkeys(label for held in ends.values() for label in held))
+    text = f"name: hand-made\nseeds: [0]\ngrid:\n  {key}: [{', '.join(ends)}]\nalgorithms:\n"
+    text += "".join(f"- {{name: {label}}}\n" for label in labels)
+    study.mkdir(parents=True, exist_ok=True)
+    (study / "scenario.yaml").write_text(text, encoding="utf-8")
+    head = key.rpartition(".")[2]
+    for value, held in ends.items():
+        for label, losses in held.items():
+            for seed, end in enumerate(losses):
+                write_run(
+                    study, label, seed, round_rows([8, (8 + end) / 2, end], label, seed),
+                    folder=f"{label}-{value}-seed{seed}", setting=f"{head}={value}",
+                    scenario={"partition": {"alpha": float(value)}},
+                )  # fmt: skip
+    return study
+
+
+@pytest.fixture(scope="session")
+def case_writer() -> Callable[..., Path]:
+    return write_cases

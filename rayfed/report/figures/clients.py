@@ -10,9 +10,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
+from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import NAMED
 
 MOST_DOTS = 200  # clients beyond this are taken together
+_LETTERS, _SHORT = 18, 3  # of a name, and of one that may lie where many stand side by side
 TENTHS = [str(k) for k in range(1, 11)]
 WORDS = {
     "computing": "computing",
@@ -58,7 +60,15 @@ def clients_down(
     title = f"client, {order} at the top{unit}"
     figure.update_yaxes(title_text=title, range=[high, low], showgrid=False)
     if single and bands <= NAMED:
-        figure.update_yaxes(tickvals=np.arange(bands), ticktext=[str(name) for name in names])
+        figure.update_yaxes(named(names))
+
+
+def named(names: Sequence[int | str], across: bool = False) -> dict[str, Any]:
+    """Return the ticks of an axis on which each client has its name, with room for all of them."""
+    texts = [plain(str(name), _LETTERS) for name in names]
+    turned = across and max(map(len, texts), default=0) > _SHORT
+    ticks = {"tickvals": list(range(len(texts))), "ticktext": texts, "automargin": True}
+    return ticks | ({"tickangle": -90} if turned else {})
 
 
 def clients_over_rounds(

@@ -25,11 +25,12 @@ _SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis
 def algorithm_styles(results: Results) -> dict[str, LineStyle]:
     """Return how each algorithm of a study is drawn, the same in every figure and table.
 
-    Where many settings were swept, those of one algorithm are drawn alike.
+    Where many settings were swept, and in all cases, those of one algorithm are drawn alike.
     """
     families = results.families or {name: name for name in results.names}
     grey = {families[name] for name in results.baselines}
-    styles = line_styles(dict.fromkeys(families[name] for name in results.names), grey)
+    every = (*results.order, *(families[name] for name in results.names))
+    styles = line_styles(dict.fromkeys(every), grey)
     return {name: styles[families[name]] for name in results.names}
 
 

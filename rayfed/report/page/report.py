@@ -14,12 +14,11 @@ from markupsafe import Markup, escape
 
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
-from rayfed.report.figures.labels import DIRECT, plain
+from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.read.files import replace
-from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import clocks
 from rayfed.report.tables import summary
@@ -171,39 +170,28 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
         What all panels share (``names`` of the algorithms, the ``runs`` to choose from, the
         ``view`` that is shown first, colours) and what each of the ``panels`` needs, by its name.
     """
-    results, own = source.results, without_global(source.results)
+    results = source.results
+    every = [about for part in (source, *source.cases.values()) for about in part.about]
+    names = {about["name"]: about for about in reversed(every)}
     return {
         "file": "".join(c if c.isalnum() or c in "-_" else "-" for c in results.study),
         "unlike": bool(results.unlike),
-        "labelled": len(set(results.families.values()) or results.names) <= DIRECT,
+        "labelled": len(set(results.families.values()) or results.names) <= DIRECT
+        and not source.cases,
         "dark": to_dark(source.styles),
-        "names": [
-            _name(results, name, style) | {"own": name in own}
-            for name, style in source.styles.items()
-        ],
+        "names": [names[name] for name in source.styles],
+        "cases": [*source.cases],
         "runs": [{"name": run.name, "seed": run.seed} for run in source.runs],
         "view": {
             "x": next(iter(clocks(results))),
             "y": source.y,
             "log": None,
-            "target": source.target,
+            "targets": [part.target for part in source.parts],
+            "case": 0,
             "only": None,
             "run": source.first_run,
         },
         "panels": {panel.name: panel.payload for panel in panels},
-    }
-
-
-def _name(results: Results, name: str, style: LineStyle) -> dict[str, Any]:
-    return {
-        "name": name,
-        "short": plain(name),
-        "family": results.families.get(name, name),
-        "light": style.light,
-        "dash": style.dash,
-        "baseline": name in results.baselines,
-        "rival": name in results.rivals,
-        "failed": name in results.failed,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -43,7 +43,7 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
     -------
     Figure
         A line an algorithm, means over seeds of both columns at the rounds in which every seed has
-        both; a dot at its last round.
+        both; a dot at its last one. See `seed_means`.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
 def _add_path(figure: go.Figure, name: str, values: pd.DataFrame, style: LineStyle) -> None:
     """Add the line of an algorithm, and a dot at its end."""
     x, y = values["x"].to_numpy(), values["y"].to_numpy()
-    hover = f"{plain(name)}, round %{{customdata}}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+    hover = f"{plain(name)}, {values.index.name} %{{customdata}}<br>%{{x:.4~g}}, %{{y:.4~g}}"
     about = {"customdata": values.index.to_numpy(), "name": plain(name)}
     marks.lines(figure, "path", x, y, line(style), hover, of=name, **about)
     marks.dots(figure, "end", x[-1:], y[-1:], {"size": 9, "color": style.light}, of=name)
@@ -89,25 +89,41 @@ def first_pair(results: Results) -> tuple[str, str]:
 
 def path(results: Results, name: str, x: str, y: str) -> pd.DataFrame:
     """Return the means over seeds of two columns, ``x`` and ``y``, at the rounds that have both."""
-    means = round_means(results, name, (x, y))
-    both = means.reindex(columns=[x, y]).set_axis(["x", "y"], axis=1).dropna()
+    both = (
+        seed_means(results, name, (x, y))
+        .reindex(columns=[x, y])
+        .set_axis(["x", "y"], axis=1)
+        .dropna()
+    )
     return both.iloc[thin(np.arange(len(both)), _MOST)]
 
 
-def round_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataFrame:
+def seed_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataFrame:
     """Return means over seeds of columns of `series.history`, by round.
 
-    NaN where a seed that has the column has no value.
+    NaN where a seed that has the column has no value. Where seeds are evaluated in different
+    rounds, as by simulated time, their evaluations come together by number: the index is then that
+    number, from 0, and has the name "evaluation".
     """
     frames = [history(run).set_index("round", drop=False) for run in results.usable(name)]
     if not frames:
         return pd.DataFrame()
+    index = "round" if _in_step(frames) else "evaluation"
+    if index == "evaluation":
+        frames = [frame[frame["loss"].notna()].reset_index(drop=True) for frame in frames]
     wanted = list(dict.fromkeys(columns))
     known = [frame.reindex(columns=wanted).astype(float) for frame in frames]
     known = [frame.where(np.isfinite(frame)) for frame in known]
-    every = pd.concat(known).rename_axis("at").groupby(level=0)
+    every = pd.concat(known).rename_axis(index).groupby(level=0)
     having = pd.DataFrame([frame.notna().any() for frame in known]).sum()
     return every.mean().where(every.count() == having)
+
+
+def _in_step(frames: Sequence[pd.DataFrame]) -> bool:
+    """Whether seeds are evaluated in the same rounds, before the first of them ends."""
+    end = min(int(frame.index[-1]) for frame in frames)
+    known = [frame.index[frame["loss"].notna()] for frame in frames if "loss" in frame]
+    return len({tuple(rounds[rounds < end]) for rounds in known}) <= 1
 
 
 def _stored(means: pd.DataFrame) -> dict[str, list[float | None]]:
@@ -148,13 +164,13 @@ class AgainstPanel(FigurePanel):
         return title(self.results, *first_pair(self.results))
 
     @cached_property
-    def payload(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The figure, the columns that it shows, and the ``means`` of all columns by round."""
         columns = [x for x, _ in self.xs if x != "round"]
-        means = {name: round_means(self.results, name, columns) for name in self.results.names}
-        return super().payload | {
+        found = {name: seed_means(self.results, name, columns) for name in self.results.names}
+        return super().content | {
             "first": dict(zip("xy", first_pair(self.results), strict=True)),
-            "means": {name: _stored(frame) for name, frame in means.items()},
+            "means": {name: _stored(frame) for name, frame in found.items()},
         }
 
     @property

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -17,10 +18,13 @@ from markupsafe import Markup
 
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
+from rayfed.report.panels.answers import headline
+from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import default_target, first_column, leaders
 from rayfed.report.searched import Searched
@@ -45,12 +49,15 @@ class PageSource:
         Its value to be reached. If None: `series.default_target`.
     searched : Searched, optional
         All trials of a search.
+    whole : PageSource, optional
+        What the page is made from, if these are the results of a case.
     """
 
     results: Results
     column: str | None = None
     goal: float | None = None
     searched: Searched | None = None
+    whole: PageSource | None = None
 
     @classmethod
     def of(
@@ -60,6 +67,17 @@ class PageSource:
         searched = Searched.of(results)
         shown = results if searched is None else searched.winners
         return cls(shown, column, goal, searched)
+
+    @cached_property
+    def cases(self) -> dict[str, PageSource]:
+        """What is made of each case of a study that has some, see `Results.cases`."""
+        parts = self.results.cases.items()
+        return {case: PageSource(part, self.y, self.goal, whole=self) for case, part in parts}
+
+    @property
+    def parts(self) -> tuple[PageSource, ...]:
+        """In what algorithms are compared: each of the cases, or the whole."""
+        return tuple(self.cases.values()) or (self,)
 
     @cached_property
     def y(self) -> str:
@@ -74,12 +92,23 @@ class PageSource:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """A row for each algorithm, see `tables.summary`."""
-        return summary(self.results, self.y, self.target)
+        return summary(self.results, self.y, self.goal)
+
+    @cached_property
+    def answer(self) -> str:
+        """Who won, see `answers.headline`."""
+        return headline(self.results, self.summary)
 
     @cached_property
     def styles(self) -> dict[str, LineStyle]:
-        """How each algorithm is drawn, the same in every figure and table."""
-        return algorithm_styles(self.results)
+        """How each algorithm is drawn, the same in every figure and table.
+
+        Where there are cases, names in a case come after those of all runs.
+        """
+        if self.whole is not None:
+            return self.whole.styles
+        inside = [algorithm_styles(part) for part in self.results.cases.values()]
+        return reduce(or_, [*inside[::-1], algorithm_styles(self.results)])
 
     @cached_property
     def seeds(self) -> int:
@@ -129,11 +158,31 @@ class PageSource:
         An entry is an algorithm, where many settings were swept with all its settings.
         """
         families, seen = self.results.families, set()
+        wanted = self.results.names if names is None else names
         for place, (name, style) in enumerate(self.styles.items()):
             text = families.get(name, name)
-            if (names is None or name in names) and text not in seen:
+            if name in wanted and text not in seen:
                 seen.add(text)
                 yield place, style, text
+
+    @cached_property
+    def about(self) -> list[dict[str, Any]]:
+        """What scripts know of each algorithm: how it is drawn, and whether it is ranked."""
+        results, own = self.results, without_global(self.results)
+        return [
+            {
+                "name": name,
+                "short": plain(name),
+                "family": results.families.get(name, name),
+                "light": self.styles[name].light,
+                "dash": self.styles[name].dash,
+                "baseline": name in results.baselines,
+                "rival": name in results.rivals,
+                "failed": name in results.failed,
+                "own": name in own,
+            }
+            for name in results.names
+        ]
 
     def colour_place(self, name: str) -> int:
         """Return which of the style variables ``--a0``, ``--a1``, ... has an algorithm's colour."""
@@ -216,7 +265,8 @@ class Panel:
 
     def render(self) -> str:
         """Return its HTML as `markupsafe.Markup`; another text is escaped."""
-        return Markup(panel_template(self.name).render(panel=self, source=self.source))
+        template = panel_template(self.name)
+        return Markup(template.render(panel=self, source=self.source, cases=()))
 
 
 def _unwritten(*_: Any) -> Any:
@@ -256,7 +306,7 @@ class TemplatedFigure(Panel):
     @property
     def names(self) -> Collection[str]:
         """The algorithms in the key."""
-        return self.source.styles.keys()
+        return self.source.results.names
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -265,7 +315,15 @@ class TemplatedFigure(Panel):
 
 
 class FigurePanel(TemplatedFigure):
-    """One figure of the whole study: a `title` and a `figure`."""
+    """One figure of the whole study: a `title` and a `figure`.
+
+    Attributes
+    ----------
+    by_case : bool
+        Whether a study with cases has one for each of them, of which the reader chooses.
+    """
+
+    by_case: ClassVar[bool] = True
 
     @property
     def applies(self) -> bool:
@@ -284,15 +342,37 @@ class FigurePanel(TemplatedFigure):
         return figure if self.labelled else figure.update_layout(showlegend=False)
 
     @cached_property
-    def payload(self) -> dict[str, Any]:
-        """The title and the figure."""
+    def parts(self) -> dict[str, FigurePanel]:
+        """The panel of each case that it applies to; itself where there are no cases."""
+        cases = self.source.cases if self.by_case else {}
+        made = {case: type(self)(source) for case, source in cases.items()}
+        return {case: part for case, part in made.items() if part.applies} or {"": self}
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """The title and the figure, of one case or where there are none."""
         figure = figure_json(self.figure())  # first: it knows whether there is anything to show
         return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """The `content`, or that of each case, None where it does not apply."""
+        if "" in self.parts:
+            return self.content
+        shown = {case: part.content for case, part in self.parts.items()}
+        return {"cases": [shown.get(case) for case in self.source.cases], "keyed": self.keyed}
 
     @property
     def shown(self) -> dict[str, Any]:
         """The title and the figure."""
-        return self.payload
+        return self.content
+
+    def render(self) -> str:
+        """Return the HTML, of the first case with a choice of the others."""
+        first = next(iter(self.parts.values()))
+        cases = [] if "" in self.parts else [*self.source.cases]
+        template = panel_template(self.name)
+        return Markup(template.render(panel=first, source=first.source, cases=cases))
 
 
 class RunPanel(TemplatedFigure):

@@ -26,7 +26,7 @@ from rayfed.report.figures.style import (
     spans_decades,
     x_scales,
 )
-from rayfed.report.panels.base import Panel, Section, Unique, figure_json
+from rayfed.report.panels.base import PageSource, Panel, Section, Unique, figure_json
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
     X_AXES,
@@ -43,7 +43,7 @@ from rayfed.report.read.series import (
 )
 from rayfed.report.read.units import short_number
 
-HEIGHT = 440
+HEIGHT, FACET = 440, 300
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 _FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
 MOST_NUMBERS = 400_000  # of all runs and columns together
@@ -227,7 +227,9 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
         figure.add_shape(shape, y0=target, y1=target)
 
 
-def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
+def curve_data(
+    results: Results, numbers: int = MOST_NUMBERS, whole: Results | None = None
+) -> dict[str, Any]:
     """Return what the script needs to draw any clock against any column, and to move the target.
 
     Parameters
@@ -237,6 +239,8 @@ def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
     numbers : int
         About how many numbers may be stored of the means and of the runs; long runs are thinned to
         200 to 2,000 rows each, means to 100 to 600 points.
+    whole : Results, optional
+        If these are the results of a case, all of the study, which has all columns and clocks.
 
     Returns
     -------
@@ -246,12 +250,12 @@ def curve_data(results: Results, numbers: int = MOST_NUMBERS) -> dict[str, Any]:
         ends of its band; ``runs`` with the columns of each run, by which a target is moved; and
         ``thinned``: to how many rounds the longest run was thinned, None if none was.
     """
-    columns = y_columns(results)
+    columns, drawn = y_columns(whole or results), x_scales(whole or results)
     histories = {n: [(run, history(run)) for run in results.usable(n)] for n in results.names}
     runs = [pair for pairs in histories.values() for pair in pairs]
     share = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(share, 200, 2000))
-    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in x_scales(results).items()}
+    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in drawn.items()}
     longest = max((len(frame) for _, frame in runs), default=0)
     lines = 3 * max(1, len(histories) * len(columns) * len(scales))
     most, grids = int(np.clip(numbers // lines, 100, 600)), Unique()
@@ -315,13 +319,27 @@ class ConvergencePanel(Panel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The figure, and the `curve_data` from which it can be drawn for any other choice."""
+        """For each case, or the whole, a figure, and what it is drawn from for any other choice."""
+        return {"parts": [self._part(source) for source in self.source.parts]}
+
+    def _part(self, source: PageSource) -> dict[str, Any]:
         x = next(iter(clocks(self.results)))
-        figure = figure_json(convergence(self.results, x=x, y=self.source.y))
-        curves = curve_data(self.results)
-        if self.source.y in curves["columns"]:
-            curves["columns"][self.source.y]["target"] = self.source.target
-        return {"figure": figure, "curves": curves}
+        figure = convergence(source.results, x=x, y=source.y, target=source.target)
+        numbers = MOST_NUMBERS // len(self.source.parts)
+        curves = curve_data(source.results, numbers, self.results)
+        if source.y in curves["columns"]:
+            curves["columns"][source.y]["target"] = source.target
+        if source.whole is not None:
+            figure.update_layout(height=FACET)
+        return {"figure": figure_json(figure), "curves": curves, "names": source.about}
+
+    @property
+    def facets(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Each case with its answer and its figure; the whole without words, which it has above."""
+        cases = self.source.cases.items()
+        words = [(case, source.answer) for case, source in cases] or [("", "")]
+        drawn = zip(words, self.payload["parts"], strict=True)
+        return [(case, text, part["figure"]) for (case, text), part in drawn]
 
     @property
     def clocks(self) -> list[tuple[str, str]]:
@@ -331,13 +349,13 @@ class ConvergencePanel(Panel):
     @property
     def columns(self) -> list[tuple[str, str]]:
         """The choices of a y axis: columns with their titles."""
-        entries: Mapping[str, Any] = self.payload["curves"]["columns"]
+        entries: Mapping[str, Any] = self.payload["parts"][0]["curves"]["columns"]
         return [(column, entry["title"]) for column, entry in entries.items()]
 
     @property
     def scale(self) -> str:
         """The scale of the y axis that is drawn first, "linear" or "log"."""
-        return str(self.payload["figure"]["layout"]["yaxis"]["type"])
+        return str(self.payload["parts"][0]["figure"]["layout"]["yaxis"]["type"])
 
     @property
     def lines(self) -> str:
@@ -346,7 +364,7 @@ class ConvergencePanel(Panel):
 
     @property
     def _swept(self) -> str:
-        if not self.results.families:
+        if not any(source.results.families for source in self.source.parts):
             return ""
         return (
             "The best setting of each algorithm at the end has its colour, all others are grey; "
@@ -358,14 +376,15 @@ class ConvergencePanel(Panel):
     def _seeds(self) -> str:
         if self.source.seeds < 2:
             return ""
-        faint = "; faint lines are single seeds." if shows_seeds(self.results) else "."
+        faint = any(shows_seeds(source.results) for source in self.source.parts)
+        seeds = "; faint lines are single seeds." if faint else "."
         return (
             f"Lines are means over {self.source.seeds} seeds, bands one standard deviation, "
-            f"no further than the seeds themselves{faint}"
+            f"no further than the seeds themselves{seeds}"
         )
 
     @property
     def thinned(self) -> str:
         """How many rounds are drawn where not all are, else empty."""
-        rounds = self.payload["curves"]["thinned"]
+        rounds = max(part["curves"]["thinned"] or 0 for part in self.payload["parts"])
         return f" Of each run at most {rounds:,} rounds are drawn." if rounds else ""

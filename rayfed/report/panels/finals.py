@@ -182,10 +182,10 @@ class FinalsPanel(FigurePanel):
         return finals(self.results, self.source.y)
 
     @cached_property
-    def payload(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The figure of the first column, and title, axis and values of each column."""
         columns = dict.fromkeys([self.source.y, *y_columns(self.results)])
-        return super().payload | {"columns": {column: self._column(column) for column in columns}}
+        return super().content | {"columns": {column: self._column(column) for column in columns}}
 
     def _column(self, column: str) -> dict[str, Any]:
         values = final_values(self.results, column, self.drawn)

@@ -343,6 +343,7 @@ class MixingPanel(FigurePanel):
     section = Section.SETTINGS
     rank = 10
     draws = (mixing,)
+    by_case = False
 
     @cached_property
     def mixing(self) -> Mixing | None:

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import clients_over_rounds
+from rayfed.report.figures.clients import clients_over_rounds, named
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     NAMED,
@@ -111,7 +111,7 @@ def _add_dots(figure: go.Figure, clients: pd.DataFrame, measure: str, style: Lin
     figure.update_xaxes(title_text="client, the worst served by its own model first")
     figure.update_xaxes(range=[-0.7, len(clients) - 0.3], showticklabels=few)
     if few:
-        figure.update_xaxes(tickvals=at.tolist(), ticktext=[str(name) for name in clients["name"]])
+        figure.update_xaxes(named(clients["name"].tolist(), across=True))
 
 
 def _hover(clients: pd.DataFrame, measure: str) -> str:

@@ -14,6 +14,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.errors import unknown
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
+from rayfed.report.figures.levels import MOST_TICKS, over_levels, powered
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -23,7 +24,6 @@ from rayfed.report.figures.style import (
     end_title,
     fade,
     fitted,
-    line,
     powers,
     spans_decades,
 )  # fmt: skip
@@ -37,7 +37,6 @@ from rayfed.report.read.sweeps import SweptPoints
 
 HEIGHT = 360
 _ROW = 44  # pixels of a row of cells
-_TEXTS = 12  # most points across whose numbers can be read
 SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
 
 
@@ -59,23 +58,9 @@ def sweep_line(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
         One line an algorithm.
     """
     (key,), (title,) = sweep.keys, sweep.titles
-    rows = sweep.values(results, column)
-    logs = spans_decades([rows[key].to_numpy()])
-    ends = rows["value"].dropna().to_numpy()
-    figure = canvas(HEIGHT, hovermode="x unified")
-    for series, style in series_styles(results, sweep).items():
-        points = rows[rows["series"] == series].sort_values(key)
-        marks.lines(
-            figure, "mean", points[key].to_numpy(), points["value"].to_numpy(), line(style),
-            mode="lines+markers", name=series, hovertemplate="%{y:.3g}",
-            marker={"size": 7, "color": style.light},
-        )  # fmt: skip
-    figure.update_xaxes(title_text=title, type="log" if logs else "linear")
-    figure.update_xaxes(unifiedhovertitle_text=f"{title} %{{x:.3~g}}")
-    tried = np.unique(rows[key])
-    if len(tried) <= _TEXTS:
-        figure.update_xaxes(tickvals=tried, ticktext=powered(tried.tolist()))
-    return figure.update_yaxes(fitted(end_title(results, column), [ends]))
+    rows = sweep.values(results, column).rename(columns={key: "level"}).assign(sd=np.nan)
+    styles = series_styles(results, sweep)
+    return over_levels(rows, styles, title, end_title(results, column), HEIGHT)
 
 
 def sweep_map(
@@ -116,7 +101,7 @@ def sweep_map(
         zmin=np.log10(low) if log else low, zmax=np.log10(high) if log else high,
         colorscale=_better_is_darker(results, style, column), xgap=2, ygap=2,
         text=_texts(z), textfont={"size": FONT_SIZE}, customdata=_texts(z),
-        texttemplate="%{text}" if cells.shape[1] <= _TEXTS else "",
+        texttemplate="%{text}" if cells.shape[1] <= MOST_TICKS else "",
         colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
     )  # fmt: skip
     _mark_failed(figure, rows, cells)
@@ -235,12 +220,6 @@ def _better_is_darker(results: Results, style: LineStyle, column: str) -> list[l
     return [[0.0, full], [1.0, pale]] if lower else fade(style)
 
 
-def powered(values: Sequence[float]) -> list[str]:
-    """Return settings as ticks, with powers raised."""
-    texts = units.settings(values)
-    return [f"2<sup>{text[2:]}</sup>" if text.startswith("2^") else text for text in texts]
-
-
 def _texts(z: Floats) -> list[list[str]]:
     """Return numbers that tell the cells apart."""
     texts = iter(units.telling(z.ravel().tolist()))
@@ -315,8 +294,9 @@ class SweepPanel(Panel):
 
     @property
     def applies(self) -> bool:
-        """Whether anything was swept; a search has panels of its own."""
-        return self.source.searched is None and self.sweep is not None
+        """Whether anything was swept; a search, and cases by one number, have their own panels."""
+        levels = self.results.cases and self.sweep is not None and len(self.sweep.keys) == 1
+        return self.source.searched is None and self.sweep is not None and not levels
 
     @cached_property
     def payload(self) -> dict[str, Any]:

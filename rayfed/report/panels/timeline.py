@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.summary.grid import Grid
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import WORDS
+from rayfed.report.figures.clients import WORDS, named
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
+from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import parts, units
@@ -358,15 +358,12 @@ def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.F
 
 
 def _set_rows(figure: go.Figure, clients: list[int | str]) -> None:
-    few = len(clients) <= 30
+    named_ones = any(isinstance(client, str) for client in clients)  # for whom rows have room
+    few = len(clients) <= NAMED or named_ones
     figure.layout.yaxis.update(
-        title_text="client, fastest at the top",
-        range=[len(clients) - 0.4, -0.6],
-        tickvals=list(range(len(clients))) if few else None,
-        ticktext=[str(client) for client in clients] if few else None,
-        showticklabels=few,
-        showgrid=False,
-    )
+        title_text="client, fastest at the top", range=[len(clients) - 0.4, -0.6],
+        showticklabels=few, showgrid=False, **(named(clients) if few else {}),
+    )  # fmt: skip
 
 
 def _last_round(run: RunRecord, events: pd.DataFrame, clients: pd.Index, most: int) -> int:

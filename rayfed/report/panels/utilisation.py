@@ -9,11 +9,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import WORDS, tenths
+from rayfed.report.figures.clients import WORDS, named, tenths
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import algorithm_styles, canvas
+from rayfed.report.figures.style import NAMED, algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
 from rayfed.report.read import units
@@ -98,12 +98,12 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
     figure = canvas(max(200, height), barmode="stack", bargap=0.22)
     rows = np.arange(len(shares))
     colours = [algorithm_styles(results)[name].light] * len(shares)
-    _stack(figure, rows, shares, colours, None if many else shares.index.to_numpy())
+    _stack(figure, rows, shares, colours, None if many else run.called(shares.index))
     figure.update_yaxes(title_text="client, fastest at the top", showgrid=False)
-    figure.update_yaxes(range=[len(shares) - 0.4, -0.6], showticklabels=many or len(shares) <= 30)
-    labels = _TENTHS if many else [str(client) for client in shares.index]
-    if many or len(shares) <= 30:
-        figure.update_yaxes(tickvals=rows, ticktext=labels)
+    few = many or len(shares) <= NAMED or bool(run.client_names)  # rows have room for names
+    figure.update_yaxes(range=[len(shares) - 0.4, -0.6], showticklabels=few)
+    if few:
+        figure.update_yaxes(named(_TENTHS if many else run.called(shares.index)))
     if many:
         figure.update_yaxes(title_text="", automargin=True)
     figure.update_layout(meta={"note": note})
@@ -170,7 +170,7 @@ def clients_title(run: RunRecord) -> str:
     if seconds is None:
         return f"What the clients of {quoted(run.name)} did is not compared"
     order = [client for client in run.clients_by_speed.index if client in seconds.index]
-    seconds = seconds.loc[order]
+    seconds, called = seconds.loc[order], [quoted(name) for name in run.called(order)]
     start = f"With {quoted(run.name)} "
     if len(seconds) > MOST_ROWS:
         bands = tenths(seconds)
@@ -181,10 +181,10 @@ def clients_title(run: RunRecord) -> str:
         )
     shares = (seconds["computing"] / seconds.sum(axis=1)).to_numpy(float)
     low, high = int(shares.argmin()), int(shares.argmax())
-    text = f"{start}client {order[high]} computed {units.share(shares[high])} of the time"
+    text = f"{start}client {called[high]} computed {units.share(shares[high])} of the time"
     if shares[high] == shares[low]:
         return text if len(shares) == 1 else f"{start}all clients computed equally long"
-    return f"{text}, most of all, and client {order[low]} least, {units.share(shares[low])}"
+    return f"{text}, most of all, and client {called[low]} least, {units.share(shares[low])}"
 
 
 class UtilisationPanel(FigurePanel):

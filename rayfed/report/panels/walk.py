@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.report.figures import marks
+from rayfed.report.figures.clients import named
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
@@ -310,7 +311,7 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     figure.update_xaxes(title_text="client, the likeliest in the long run first", showgrid=False)
     figure.update_xaxes(range=[-0.6, len(shown) - 0.4], showticklabels=few)
     if few:
-        figure.update_xaxes(tickvals=at, ticktext=[str(c) for c in run.called(shown.index)])
+        figure.update_xaxes(named(run.called(shown.index), across=True))
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
     left_out = len(counts) - len(shown)
     note = f"Drawn: {len(shown):,} of {len(counts):,} clients." if left_out else ""

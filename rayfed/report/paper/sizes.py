@@ -13,6 +13,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from rayfed.report.figures.facets import ACROSS, arrange
 from rayfed.report.figures.labels import drop_labels, end_labels, place_labels
 from rayfed.report.figures.style import FONT_SIZE, POWER_SIZE
 
@@ -71,6 +72,7 @@ def laid_out(figure: go.Figure, size: str) -> Sheet:
     if sheet.layout.uniformtext.mode:  # texts that do not fit are left out, not made smaller
         sheet.update_layout(uniformtext_minsize=FONT_SIZE)
     width = WIDTHS_IN[size] * PX_PER_IN / SCALE
+    arrange(sheet, ACROSS if size == "full" else 1)
     legend = _LEGEND_ROW * _add_legend(sheet, width)
     height = _height(sheet, width, _ASPECT[size]) + legend
     height = math.ceil(round(height * SCALE / _STEP, 6)) * _STEP / SCALE
@@ -120,7 +122,7 @@ def _drawn(trace: Any) -> bool:
 def _height(figure: go.Figure, width: float, aspect: float) -> float:
     """Return the height of a figure without a legend, in pixels of the page."""
     drawn = float(figure.layout.height)
-    if _has_rows(figure):
+    if _has_rows(figure) or (figure.layout.meta or {}).get("facets"):
         return drawn
     if any(axis.scaleanchor for axis in figure.select_yaxes()):
         return min(drawn, width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,19 @@ from typing import Any
 import yaml
 
 from rayfed.core.errors import RayfedError, ScenarioError, unknown
-from rayfed.report.gallery import figure, kinds
+from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
 from rayfed.report.paper import images
 from rayfed.report.paper.latex import tabular
 from rayfed.report.paper.sizes import WIDTHS_IN, Sheet, laid_out
+from rayfed.report.pivot import pivot
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results
+from rayfed.report.read.series import first_column
 from rayfed.report.tables import TextColumn, summary, text_columns
 from rayfed.study.scenario.yamlfile import parse_yaml
 
-TABLES = ("table-costs", "table-finals")
-"""What it took to reach the target, and the final values; each with the algorithms' names."""
+TABLES = ("table-costs", "table-finals", "table-cases")
+"""What it took to reach the target, the final values, and these of algorithms by cases."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
         If a library or a browser is missing, or files cannot be written.
     """
     asked = [PaperItem.parse(text) for text in what]
-    wanted = asked or [PaperItem(kind, {}) for kind in (*TABLES, *kinds())]
+    wanted = asked or [*_every(results)]
     tables: dict[Path, str] = {}
     sheets: list[tuple[Sheet, Path]] = []
     for each in wanted:
@@ -121,6 +123,17 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     return [*tables, *(path for _, path in sheets)]
 
 
+def _every(results: Results) -> Iterator[PaperItem]:
+    """Yield all tables and figures, those of a case for each of them."""
+    of_case = by_case() - {SIDE_BY_SIDE} if results.cases else frozenset()
+    for kind in (*TABLES, *kinds()):
+        yield from (
+            (PaperItem(kind, {"case": case}) for case in results.cases)
+            if kind in of_case
+            else [PaperItem(kind, {})]
+        )
+
+
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,6 +148,10 @@ def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
     known = list(map(str, results.rounds.select_dtypes("number")))
     if y is not None and y not in known:
         raise ScenarioError("", unknown("column", str(y), known))
+    if wanted.kind == "table-cases":
+        if not results.cases:
+            raise ScenarioError("", "this study has no cases for the table 'table-cases'")
+        return pivot(results, y or first_column(results))
     names, *others = text_columns(results, summary(results, y, target))
     kept = [column for column in others if bool(column.clock) == (wanted.kind == "table-costs")]
     if not kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import read_json
+from rayfed.report.read.cases import Placed, placed
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.recorded import UNREADABLE, Fit, LabelCounts, Recorded, retried
 from rayfed.report.read.settings import has_cases, short_names, tried
@@ -25,7 +26,7 @@ from rayfed.report.read.walked import Walked
 from rayfed.study.scenario.yamlfile import read_text
 
 MANY = 8
-"""Names beyond which settings of one algorithm are drawn as one family."""
+"""Names beyond which settings of one algorithm are drawn as one family, in a case or without."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
@@ -164,12 +165,15 @@ class Results:
         The text of ``scenario.yaml``, empty if there is none.
     compared : Compared, optional
         What differs, where these are the runs of several folders (`joined.joined`).
+    order : tuple of str
+        Of a case the names in all cases, by which an algorithm has its colour in each of them.
     """
 
     folder: Path
     runs_found: tuple[RunRecord, ...]
     scenario: str = ""
     compared: Compared | None = None
+    order: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: str | Path, only: Collection[str] | None = None) -> Results:
@@ -236,11 +240,65 @@ class Results:
 
     @cached_property
     def families(self) -> dict[str, str]:
-        """The algorithm that each name is a setting of, where a study swept many; else empty."""
+        """The algorithm that each name is a setting or a case of; empty where few were swept."""
         labels = {run.name: run.label for run in self.runs_found}
         swept = len(labels) > MANY and len(set(labels.values())) < len(labels)
         # The same label in several folders is what these are compared by.
-        return labels if swept and self.compared is None else {}
+        return labels if (swept and self.compared is None) or self.cases else {}
+
+    @cached_property
+    def case_of(self) -> dict[str, str]:
+        """The case of each name, by the rule of `cases`; empty unless cases compare algorithms.
+
+        Where each case has one algorithm alone, the cases themselves are what is compared.
+        """
+        found = {run.name: self._placed(run).case for run in self.runs_found}
+        labels = {(found[run.name], run.label) for run in self.runs_found}
+        several = len(set(found.values())) > 1
+        return found if several and len(labels) > len(set(found.values())) else {}
+
+    @cached_property
+    def cases(self) -> dict[str, Results]:
+        """The runs of each case, in the order of the scenario; empty where `case_of` is."""
+        found = dict.fromkeys(self.case_of.values())
+        every = dict.fromkeys(part.case for part in self._settings.values())
+        parts = {case: self._case(case) for case in every | found if case in found}
+        names = [(part, name) for part in parts.values() for name in part.names]
+        order = {part.families.get(n, n): None for part, n in names if n not in part.baselines}
+        return {case: replace(part, order=tuple(order)) for case, part in parts.items()}
+
+    def _case(self, case: str) -> Results:
+        """Return the runs of a case by their names in it."""
+        runs = [run for run in self.runs_found if self.case_of[run.name] == case]
+        renamed = tuple(replace(run, name=self.within[run.name]) for run in runs)
+        return Results(self.folder, renamed)
+
+    @cached_property
+    def within(self) -> dict[str, str]:
+        """What each name is called in its case: its label, and its own setting if it has others."""
+        own: dict[tuple[str, str], set[str]] = {}
+        for run in self.runs_found:
+            held = own.setdefault((self.case_of.get(run.name, ""), run.label), set())
+            held.add(self._placed(run).own)
+        return {
+            run.name: run.name
+            if not self.case_of
+            else f"{run.label} ({self._placed(run).own})"
+            if len(own[self.case_of[run.name], run.label]) > 1
+            else run.label
+            for run in self.runs_found
+        }
+
+    def _placed(self, run: RunRecord) -> Placed:
+        return self._settings.get(run.setting, Placed("", run.setting))
+
+    @cached_property
+    def _settings(self) -> dict[str, Placed]:
+        """The parts of each setting; none of a sweep, whose settings are trials."""
+        if any("trial" in run.info for run in self.runs_found):
+            return {}
+        recorded = [run.info.get("scenario") or {} for run in self.runs_found]
+        return placed(self.scenario, recorded)
 
     def of(self, name: str) -> list[RunRecord]:
         """Return the runs of an algorithm by seed."""

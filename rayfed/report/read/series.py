@@ -271,17 +271,25 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     return next((value for value in rounded if sign * value > start), None)
 
 
+def targets(results: Results, y: str) -> dict[str, float | None]:
+    """Return the `default_target` of each name: where a study has cases, that of its case."""
+    held = {case: default_target(part, y) for case, part in results.cases.items()}
+    whole = None if held else default_target(results, y)
+    return {n: held[results.case_of[n]] if held else whole for n in results.names}
+
+
 def leaders(results: Results, y: str) -> tuple[str, ...]:
-    """Return the names with the best last value among the settings of each algorithm.
+    """Return the names with the best last value among the settings of each algorithm in its case.
 
     The value is the mean over seeds; of an algorithm that has none, or always failed, it is the
     first name. These are all names, unless many settings were swept (`Results.families`).
     """
-    best: dict[str, str] = {}
+    best: dict[tuple[str, str], str] = {}
     values = {name: _end(results, name, y) for name in results.families}
     for name, family in results.families.items():
-        if family not in best or values[name] < values[best[family]]:
-            best[family] = name
+        place = results.case_of.get(name, ""), family
+        if place not in best or values[name] < values[best[place]]:
+            best[place] = name
     return tuple(best.values()) or results.names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import yaml
@@ -48,6 +49,29 @@ def labels(scenario: str, info: Mapping[str, Any]) -> list[str]:
 def has_cases(scenario: str) -> bool:
     """Return whether a scenario names its settings itself."""
     return bool(_read(scenario).get("cases"))
+
+
+def case_values(scenario: str) -> dict[str, dict[str, Any]]:
+    """Return what each of the ``cases`` of a scenario sets, by its name."""
+    return {name: _told(values) for name, values, _ in _cases(_read(scenario))}
+
+
+def planned(scenario: str) -> int:
+    """Return how many runs a scenario plans; 0 where that is not known, as of a sweep."""
+    held = _read(scenario)
+    if held.get("search"):
+        return 0
+    cases = [case for _, _, case in _cases(held)] or [held]
+    return sum(
+        len(case.get("seeds") or ()) * _combinations(case) * _combinations(algorithm)
+        for case in cases
+        for algorithm in case.get("algorithms") or ()
+    )
+
+
+def _combinations(held: Any) -> int:
+    grid = held.get("grid") if isinstance(held, Mapping) else None
+    return prod(len(values) for values in (grid or {}).values())
 
 
 def _cases(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], Mapping[str, Any]]]:

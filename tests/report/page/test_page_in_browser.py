@@ -362,7 +362,7 @@ def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
 @pytest.mark.parametrize("kind", ["markdown", "csv", "latex"])
 def test_the_table_is_copied(page, kind):
     press(page, f"[data-copy={kind}]")
-    assert wait(page, "document.getElementById('copied').textContent").startswith("Copied as ")
+    assert wait(page, "document.querySelector('.copied').textContent").startswith("Copied as ")
     assert "fedavg" in page.execute_script("return page.panel('costs').text(arguments[0])", kind)
 
 

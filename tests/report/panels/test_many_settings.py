@@ -4,9 +4,9 @@ import pytest
 
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
+from rayfed.report.panels.answers import headline
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.convergence import convergence
-from rayfed.report.panels.headline import headline
 from rayfed.report.panels.spread import RoundTimesPanel
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import default_target, leaders

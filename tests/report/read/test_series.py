@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.core.columns import Column
-from rayfed.report.panels.headline import headline
+from rayfed.report.panels.answers import headline
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
     X_AXES,

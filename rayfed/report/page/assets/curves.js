@@ -174,21 +174,34 @@ const curves = (() => {
     Object.assign(trace, { line: { ...trace.line, ...(leads ? own : others) }, zorder: leads ? 0 : -1 });
   }
 
-  // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.
-  function build(figure, data, names, view) {
-    const made = structuredClone(figure);
-    const clock = data.clocks[view.x];
+  // The lines that set the scales of a case: an algorithm of which every run failed has left any.
+  function scaling({ curves: data, names }, view) {
     const visible = names.filter((about) => !view.hidden.has(about.name));
-    const lines = new Map(names.map(({ name }) => [name, mean(data, view, name)]));
-    const drawn = visible.map(({ name }) => lines.get(name)).filter((c) => c.x.length);
-    const end = Math.max(...drawn.map((c) => c.x.at(-1)), 0) / clock.worth || 1;
-    // An algorithm of which every run failed has left any scale, so it sets none.
-    const sound = visible.filter((about) => !about.failed).map(({ name }) => lines.get(name));
-    const scaled = sound.some((c) => c.x.length) ? sound : drawn;
+    const lines = (some) => some.map(({ name }) => mean(data, view, name)).filter((c) => c.x.length);
+    const drawn = lines(visible);
+    const sound = lines(visible.filter((about) => !about.failed));
+    return { drawn, scaled: sound.length ? sound : drawn };
+  }
+
+  // The axes that all cases have in common: range and scale of y, the end of x.
+  function common(parts, view) {
+    const found = parts.map((part) => scaling(part, view));
+    const scaled = found.flatMap((one) => one.scaled);
+    const ends = found.flatMap((one) => one.drawn.map((c) => c.x.at(-1)));
     // An accuracy is read between 0 and 1.
     const helps = !view.y.includes("accuracy") && spansDecades(scaled);
     const log = positive(scaled) && (view.log ?? helps);
     const range = extent(scaled, log);
+    const end = Math.max(...ends, 0) / parts[0].curves.clocks[view.x].worth || 1;
+    return { log, range: range ?? [0, 1], known: Boolean(range), end, canLog: positive(scaled) };
+  }
+
+  // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.
+  function build(figure, data, names, view, { log, range, known, end }) {
+    const made = structuredClone(figure);
+    const clock = data.clocks[view.x];
+    const visible = names.filter((about) => !view.hidden.has(about.name));
+    const lines = new Map(names.map(({ name }) => [name, mean(data, view, name)]));
     const at = crossings(data, view);
     const leading = leaders(data, view);
     const { others } = figure.layout.meta;
@@ -211,12 +224,11 @@ const curves = (() => {
     xaxis.dtick = view.x === "round" && end <= FEW_ROUNDS ? 1 : undefined;
     xaxis.unifiedhovertitle = { text: `${clock.plain} %{x:.4~g} ${clock.unit}`.trim() };
     yaxis.title = { ...yaxis.title, text: data.columns[view.y].label };
-    const { size, ...marks } = ticks(range, log);
-    Object.assign(yaxis, { type: log ? "log" : "linear", range: range ?? [0, 1] }, marks);
+    const { size, ...marks } = ticks(known ? range : null, log);
+    Object.assign(yaxis, { type: log ? "log" : "linear", range }, marks);
     yaxis.tickfont = { ...yaxis.tickfont, size };
-    made.layout.annotations = range ? labels(visible.filter(({ name }) => leading.has(name)), lines, range, log, made.layout.height) : [];
+    made.layout.annotations = known ? labels(visible.filter(({ name }) => leading.has(name)), lines, range, log, made.layout.height) : [];
     made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
-    made.axis = { log, range: range ?? [0, 1], canLog: positive(scaled) };
     return made;
   }
 
@@ -224,5 +236,5 @@ const curves = (() => {
     return { ...figure.layout.meta.target, y0: target, y1: target };
   }
 
-  return { build, reading, scale, spread };
+  return { build, common, reading, scale, spread };
 })();

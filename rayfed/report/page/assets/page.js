@@ -3,11 +3,17 @@
 // A script of a panel calls page.add(name, make). make(payload) returns an object with draw(), and
 // where needed choices {kind: (value) => ...} of its buttons, listen(), and changed(what), which is
 // called when something shared has changed: "view" (axes, target), "run" (the chosen run) or
-// "hidden" (algorithms that are not drawn) or "client" (the one that is told of). What it adds to the page's address is state(), an object
+// "hidden" (algorithms that are not drawn), "case" (that the figures of a case show) or "client" (the one that is told of). What it adds to the page's address is state(), an object
 // of texts, which restore(given) takes back from URLSearchParams. Panels without a script are `plain`.
 const page = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const view = { ...data.view, hidden: new Set() };
+  const view = {
+    ...data.view,
+    targets: [...data.view.targets], // of each case, or the only one
+    hidden: new Set(),
+    get target() { return this.targets[0]; },
+    set target(value) { this.targets[0] = value; },
+  };
   const makers = new Map();
   const panels = new Map();
 
@@ -20,6 +26,12 @@ const page = (() => {
     if (place) place.textContent = text ?? "";
   }
 
+  // What a payload holds of the case that is chosen, where it is one for each case.
+  const ofCase = (payload) => (payload?.cases ? payload.cases[view.case] : payload);
+
+  // What the convergence figure draws, for each case or of the whole.
+  const parts = () => data.panels.convergence?.parts ?? [];
+
   // Writes the view into the address.
   const keep = () => address.write(data, view, [...panels.values()].map((one) => one.state?.() ?? {}));
 
@@ -31,7 +43,7 @@ const page = (() => {
   // ---- panels without a script: one figure, or one of the chosen run ------------------------
 
   function plain(name, payload) {
-    const shown = () => payload.runs?.[view.run] ?? payload;
+    const shown = () => payload.runs?.[view.run] ?? ofCase(payload) ?? {};
     const follows = payload?.runs ? "run" : payload?.keyed ? "hidden" : null;
 
     function draw() {
@@ -52,7 +64,8 @@ const page = (() => {
       });
     }
 
-    return { draw, listen, changed: (what) => (what === follows ? draw() : undefined) };
+    const moves = (what) => what === follows || (what === "case" && payload?.cases);
+    return { draw, listen, changed: (what) => (moves(what) ? draw() : undefined) };
   }
 
   // ---- buttons ------------------------------------------------------------------------------
@@ -103,6 +116,7 @@ const page = (() => {
     for (const one of panels.values()) one.restore?.(given);
     press("x", view.x);
     press("y", view.y);
+    press("case", data.cases[view.case]);
     press("name", data.runs[view.run]?.name);
     press("seed", data.runs[view.run]?.seed);
     pressHidden();
@@ -137,9 +151,11 @@ const page = (() => {
       one.listen?.();
       listenChoices(one.choices ?? {});
     }
+    listenChoices({ case: (name) => ((view.case = data.cases.indexOf(name)), changed("case")) });
     $$("button[data-hide]").forEach((button) =>
       button.addEventListener("click", () => toggle(button.dataset.hide)),
     );
+    $$("button[data-copy]").forEach((button) => button.addEventListener("click", () => tables.copy(button)));
     figures.listenSaves();
   }
 
@@ -164,5 +180,5 @@ const page = (() => {
     listen();
   }
 
-  return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, view, data };
+  return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, ofCase, parts, view, data };
 })();

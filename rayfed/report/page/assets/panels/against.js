@@ -1,11 +1,14 @@
 // Two columns against each other: lines and style come from rayfed/report/panels/against.py.
-page.add("against", ({ figure, first, means }) => {
-  const { data, view } = page;
-  const all = data.panels.convergence.curves;
+page.add("against", (payload) => {
+  const { view } = page;
+  const all = page.parts()[0].curves;
+  const held = () => page.ofCase(payload);
+  const first = (payload.cases?.find(Boolean) ?? payload).first;
   const chosen = { ...first };
 
   // The means of both columns at the rounds that have both.
   function path(name, worth) {
+    const { means } = held();
     const [rounds, xs, ys] = ["round", chosen.x, chosen.y].map((column) => means[name][column] ?? []);
     const kept = [...rounds.keys()].filter((i) => (xs[i] ?? null) !== null && (ys[i] ?? null) !== null);
     return { rounds: kept.map((i) => rounds[i]), x: kept.map((i) => xs[i] / worth), y: kept.map((i) => ys[i]) };
@@ -14,7 +17,8 @@ page.add("against", ({ figure, first, means }) => {
   const title = (column) => (all.clocks[column]?.plain ?? all.columns[column].title);
 
   function draw() {
-    const made = structuredClone(figure);
+    if (!held()) return Promise.resolve();
+    const made = structuredClone(held().figure);
     const clock = all.clocks[chosen.x];
     const names = [...new Set(made.data.map((trace) => trace.meta.name))];
     const paths = new Map(names.map((name) => [name, path(name, clock?.worth ?? 1)]));
@@ -53,5 +57,5 @@ page.add("against", ({ figure, first, means }) => {
     chosen.y = known(all.columns, y) ? y : first.y;
   }
 
-  return { draw, choices, state, restore, changed: (what) => (what === "hidden" ? draw() : undefined) };
+  return { draw, choices, state, restore, changed: (what) => (what === "hidden" || what === "case" ? draw() : undefined) };
 });

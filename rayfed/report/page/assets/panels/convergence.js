@@ -2,23 +2,31 @@
 page.add("convergence", (payload) => {
   const $ = (selector) => document.querySelector(selector);
   const { data, view } = page;
-  let axis = null; // range and scale of the y axis as it is drawn
+  const { parts } = payload;
+  const place = (part) => (part ? `convergence-${part}` : "convergence");
+  const several = parts.length > 1;
+  let axis = null; // range and scale of the y axis as it is drawn, the same in all cases
 
-  function draw() {
-    const made = curves.build(payload.figure, payload.curves, data.names, view);
-    axis = made.axis;
-    showReading();
+  // The view of a case, with the target of its own.
+  const viewOf = (part) => ({ ...view, target: view.targets[part] });
+
+  async function draw() {
+    axis = curves.common(parts, view);
+    for (const [part, { figure, curves: held, names }] of parts.entries()) {
+      showReading(part);
+      const made = curves.build(figure, held, names, viewOf(part), axis);
+      await figures.draw(place(part), made, { shapePosition: true });
+    }
     showTarget();
     page.press("scale", axis.log ? "log" : "linear");
     $('[data-scale="log"]').disabled = !axis.canLog;
-    return figures.draw("convergence", made, { shapePosition: true });
   }
 
-  // The answer on top tells of the first view, so only another one needs words of its own.
-  function showReading() {
-    const first = ["x", "y", "target", "only"].every((key) => view[key] === data.view[key]);
-    const text = first ? "" : curves.reading(payload.curves, data.names, view);
-    $("#reading").textContent = text;
+  // The answer tells of the first view, so only another one needs words of its own.
+  function showReading(part) {
+    const held = document.getElementById(part ? `reading-${part}` : "reading");
+    const first = ["x", "y", "only"].every((key) => view[key] === data.view[key]) && view.targets[part] === data.view.targets[part];
+    held.textContent = first ? held.dataset.first : curves.reading(parts[part].curves, parts[part].names, viewOf(part));
   }
 
   // Target on the slider's scale of 0 to 1000, from the lower to the upper end of the y axis.
@@ -33,7 +41,7 @@ page.add("convergence", (payload) => {
   };
 
   function showTarget() {
-    const has = view.target !== null;
+    const has = view.target !== null && !several;
     $("#target").hidden = !has;
     if (!has) return;
     $("#target-value").value = units.target(view.target).replaceAll(",", "");
@@ -41,8 +49,8 @@ page.add("convergence", (payload) => {
     $("#target-slider").setAttribute("aria-valuetext", units.target(view.target));
   }
 
-  function setTarget(value) {
-    if (Number.isFinite(value)) view.target = value;
+  function setTarget(value, part = 0) {
+    if (Number.isFinite(value)) view.targets[part] = value;
     return page.changed("view");
   }
 
@@ -51,17 +59,20 @@ page.add("convergence", (payload) => {
     slider.addEventListener("input", () => setTarget(fromSlider(Number(slider.value))));
     const field = $("#target-value");
     field.addEventListener("change", () => setTarget(Number.parseFloat(field.value)));
-    if (payload.figure.layout.meta.others) {
-      $("#convergence").on("plotly_click", ({ points }) => {
-        const { name } = points[0].data.meta;
-        set({ only: view.only === name ? null : name });
+    for (const [part, { figure }] of parts.entries()) {
+      const plot = document.getElementById(place(part));
+      if (figure.layout.meta.others) {
+        plot.on("plotly_click", ({ points }) => {
+          const { name } = points[0].data.meta;
+          set({ only: view.only === name ? null : name });
+        });
+      }
+      plot.on("plotly_relayout", (change) => {
+        const ends = [change["shapes[0].y0"], change["shapes[0].y1"]];
+        if (ends.some((end) => end === undefined)) return;
+        setTarget(Number(Math.max(...ends.map(Number)).toPrecision(3)), part);
       });
     }
-    $("#convergence").on("plotly_relayout", (change) => {
-      const ends = [change["shapes[0].y0"], change["shapes[0].y1"]];
-      if (ends.some((end) => end === undefined)) return;
-      setTarget(Number(Math.max(...ends.map(Number)).toPrecision(3)));
-    });
   }
 
   function set(changes) {
@@ -71,7 +82,7 @@ page.add("convergence", (payload) => {
 
   const choices = {
     x: (x) => set({ x }),
-    y: (y) => set({ y, log: null, target: payload.curves.columns[y].target }),
+    y: (y) => set({ y, log: null, targets: parts.map(({ curves: held }) => held.columns[y].target) }),
     scale: (scale) => set({ log: scale === "log" }),
   };
 

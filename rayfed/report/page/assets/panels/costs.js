@@ -1,11 +1,10 @@
-// The table of results: sorted, copied, and kept at the target that the reader has set.
+// The table of results: sorted, unfolded, and kept at the targets that the reader has set.
 page.add("costs", () => {
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const { data, view } = page;
-  const curveData = () => data.panels.convergence.curves;
-  const rows = () => $$("#results tbody tr");
-  const heads = () => $$("#results th");
+  const rows = () => $$("#results tbody tr:not(.case)");
+  const heads = () => $$("#results thead th");
 
   // ---- sorting --------------------------------------------------------------------------------
 
@@ -17,7 +16,7 @@ page.add("costs", () => {
       if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
       return sign * (x - y);
     };
-    $("#results tbody").append(...rows().sort(order));
+    for (const body of $$("#results tbody")) body.append(...$$("tr:not(.case)", body).sort(order));
   }
 
   function press(head) {
@@ -39,9 +38,9 @@ page.add("costs", () => {
   let opening = null; // what the page came with, at full precision
 
   function remember() {
-    const cells = $$("#results [data-clock], #results td").map((cell) => [
+    const cells = $$("#results [data-clock], #results td, #results .case th").map((cell) => [
       cell,
-      cell.matches("th") ? $("button", cell).textContent : null,
+      cell.matches("thead th") ? $("button", cell).textContent : null,
       cell.innerHTML,
       cell.dataset.value,
       cell.className,
@@ -49,18 +48,20 @@ page.add("costs", () => {
     opening = () => {
       for (const [cell, title, inside, value, name] of cells) {
         if (title !== null) $("button", cell).textContent = title;
-        else Object.assign(cell, { innerHTML: inside, className: name }).dataset.value = value;
+        else Object.assign(Object.assign(cell, { innerHTML: inside, className: name }).dataset, value && { value });
       }
     };
   }
 
   // Means over seeds of the clocks at the first row as good as the target, as rayfed/report/tables.py.
-  function cost(about, clock) {
-    const runs = curveData().runs.filter((run) => run.name === about.name);
-    const { better } = curveData().columns[view.y];
+  function cost(about, part, clock) {
+    const { curves } = page.parts()[part];
+    const target = view.targets[part];
+    const runs = target === null ? [] : curves.runs.filter((run) => run.name === about.name);
+    const { better } = curves.columns[view.y];
     const kept = clock === "kept";
     const find = kept ? series.keeping : series.crossing;
-    const at = runs.map((run) => find(run, kept ? "round" : clock, view.y, view.target, better));
+    const at = runs.map((run) => find(run, kept ? "round" : clock, view.y, target, better));
     const reached = at.filter((place) => place !== null);
     const every = reached.length > 0 && reached.length === runs.length;
     const value = every ? series.mean(reached) : NaN;
@@ -76,7 +77,7 @@ page.add("costs", () => {
   }
 
   // A part of a cell's text, which is not broken; the next one may stand on the next line.
-  function part(text) {
+  function piece(text) {
     const made = document.createElement("span");
     made.textContent = text.trim();
     return text.startsWith(" ") ? [" ", made] : [made];
@@ -91,103 +92,47 @@ page.add("costs", () => {
     return known.every(clear) ? first : null;
   }
 
-  function fill(head) {
-    const about = (row) => data.names.find(({ name }) => name === row.dataset.row);
-    const found = rows().map((row) => [row, cost(about(row), head.dataset.clock)]);
+  const fill = (head) => page.parts().forEach((_, part) => fillPart(head, part));
+
+  function fillPart(head, part) {
+    const { names, curves } = page.parts()[part];
+    const about = (row) => names.find(({ name }) => name === row.dataset.row);
+    const mine = rows().filter((row) => row.dataset.part === String(part));
+    const found = mine.map((row) => [row, cost(about(row), part, head.dataset.clock)]);
     const rivals = found.filter(([row]) => !about(row).baseline);
     const free = data.unlike || found.some(([, { value }]) => value === 0);
     const best = winner(rivals.map(([, cost]) => cost), free);
     for (const [row, cost] of found) {
       const { value, texts } = cost;
       const cell = row.cells[head.cellIndex];
-      cell.replaceChildren(...texts.flatMap(part));
+      cell.replaceChildren(...texts.flatMap(piece));
       cell.dataset.value = value;
       cell.className = [cost === best ? "best" : "", texts.length > 1 ? "spread" : ""].join(" ").trim();
     }
     if (head.dataset.clock !== "round") return;
-    const goal = `${curveData().columns[view.y].title} ${units.target(view.target)}`;
-    $("button", head).textContent = `rounds to ${goal}`;
+    const { title } = curves.columns[view.y];
+    if (!data.cases.length) $("button", head).textContent = `rounds to ${title} ${units.target(view.target)}`;
+    const goal = view.targets[part] === null ? "" : `, target: ${title} ${units.target(view.targets[part])}`;
+    const heading = $(`#results tbody:nth-of-type(${part + 1}) tr.case th`);
+    if (heading) heading.textContent = `${data.cases[part]}${goal}`;
   }
 
   // A column without a target leaves the table where it was.
   function follow() {
-    if (view.target === null) return;
+    if (view.targets.every((target) => target === null)) return;
     if (!opening) remember();
-    if (view.y === data.view.y && view.target === data.view.target) opening();
+    const first = view.targets.every((target, part) => target === data.view.targets[part]);
+    if (view.y === data.view.y && first) opening();
     else $$("#results th[data-clock]").forEach(fill);
     const sorted = $("#results th[aria-sort]");
     if (sorted) sort(sorted);
   }
 
-  // ---- copies ---------------------------------------------------------------------------------
-
-  const SIGNS = {
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "<": "\\textless{}",
-    ">": "\\textgreater{}",
-    "±": "$\\pm$",
-    "∞": "$\\infty$",
-  };
-
-  const formats = {
-    markdown({ titles, cells }) {
-      const safe = (text) => text.replace(/[\\|*_`<>]/g, "\\$&").replace(/\s+/g, " ");
-      const line = (texts) => `| ${texts.join(" | ")} |\n`;
-      const rule = titles.map((_, place) => (place ? "---:" : "---"));
-      const shown = ({ text, best }) => (best ? `**${safe(text)}**` : safe(text));
-      return [titles.map(safe), rule, ...cells.map((row) => row.map(shown))].map(line).join("");
-    },
-    csv({ titles, cells }) {
-      const safe = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-      const texts = [titles, ...cells.map((row) => row.map(({ text }) => text))];
-      return texts.map((row) => `${row.map(safe).join(",")}\n`).join("");
-    },
-    latex({ titles, cells }) {
-      const safe = (text) => text.replace(/[\\~^<>±∞&%$#_{}]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
-      const shown = ({ text, best }) => (best ? `\\textbf{${safe(text)}}` : safe(text));
-      const line = (texts) => `${texts.join(" & ")} \\\\`;
-      return [
-        `\\begin{tabular}{l${"r".repeat(titles.length - 1)}}`,
-        "\\toprule",
-        line(titles.map(safe)),
-        "\\midrule",
-        ...cells.map((row) => line(row.map(shown))),
-        "\\bottomrule",
-        "\\end{tabular}",
-        "",
-      ].join("\n");
-    },
-  };
-
-  // The table as it stands, in a format: Markdown, CSV, or LaTeX with the booktabs package.
-  function text(format) {
-    const titles = heads().map((head) => $("button", head).textContent);
-    const cells = rows().map((row) =>
-      [...row.cells].map((cell) => ({ text: cell.textContent, best: cell.matches(".best") })),
-    );
-    return formats[format]({ titles, cells });
-  }
-
-  async function copy(button) {
-    const copied = text(button.dataset.copy);
-    try {
-      await navigator.clipboard.writeText(copied);
-    } catch {
-      const area = document.body.appendChild(document.createElement("textarea"));
-      area.value = copied;
-      area.select();
-      document.execCommand("copy");
-      area.remove();
-    }
-    const status = $("#copied");
-    status.textContent = `Copied as ${button.textContent}.`;
-    setTimeout(() => (status.textContent = ""), 2500);
-  }
-
   heads().forEach((head) => $("button", head).addEventListener("click", () => press(head)));
-  $$("button[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
+  $("#unfold")?.addEventListener("click", ({ target }) => {
+    $("#results").classList.remove("folded");
+    target.parentElement.remove();
+  });
 
-  return { draw: follow, changed: (what) => (what === "view" ? follow() : undefined), text };
+  return { draw: follow, changed: (what) => (what === "view" ? follow() : undefined), text: (format) => tables.text("results", format) };
 });

@@ -1,7 +1,8 @@
 // Final values of the column that is chosen to be shown.
-page.add("finals", ({ figure, columns }) => {
+page.add("finals", (payload) => {
   function draw() {
-    const chosen = columns[page.view.y];
+    const { figure, columns } = page.ofCase(payload) ?? {};
+    const chosen = columns?.[page.view.y];
     if (!chosen) return Promise.resolve();
     page.say("finals-title", chosen.title);
     const made = structuredClone(figure);
@@ -15,5 +16,5 @@ page.add("finals", ({ figure, columns }) => {
     return figures.draw("finals", made);
   }
 
-  return { draw, changed: (what) => (what === "view" ? draw() : undefined) };
+  return { draw, changed: (what) => (what === "view" || what === "case" ? draw() : undefined) };
 });

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.report.panels.headline import headline
+from rayfed.report.panels.answers import headline
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary
 

@@ -1,0 +1,229 @@
+"""The answer in a sentence: which algorithm won, by how much, on which clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from rayfed.core.columns import Column
+from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
+from rayfed.report.panels.verdicts import verdict
+from rayfed.report.read import units
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import leaders, points
+from rayfed.report.read.settings import planned
+
+
+def headline(results: Results, frame: pd.DataFrame) -> str:
+    """Return who reached the target first and kept it, in rounds and in simulated time.
+
+    Where clients have models of their own, it is how good these are in the end; where a study has
+    cases, who ends best in which. Where many settings were swept, it is told of the best of each
+    algorithm.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    frame : DataFrame
+        Its `tables.summary`.
+    """
+    target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
+    if results.cases:
+        return f"{verdict(results, column)}{_progress(results)}."
+    leading = set(leaders(results, column)) & set(results.rivals)
+    rivals = frame[frame["name"].isin(leading or results.rivals)]
+    if column.startswith("personal_") and _final_values(rivals, results.column(column)):
+        return f"{_personal(results, frame, rivals, column)}{_progress(results)}."
+    if not math.isfinite(target):
+        return f"{_without_target(rivals)}{_progress(results)}."
+    aim = goal(results.column(column), target)
+    order = rivals.sort_values(["rounds_to_keep", "time_to_keep_s"], kind="stable")
+    kept = order[order["rounds_to_keep"].notna()]
+    others = order[order["rounds_to_keep"].isna()]
+    if not len(kept):
+        return f"{_nobody(results, others, aim, column)}{_progress(results)}."
+    shown = _after_time(kept, aim) if results.asynchronous else _in_rounds(kept, aim)
+    texts = [shown, *_of_others(results, others, column)]
+    texts += [] if results.asynchronous else [_in_time(kept)]
+    return f"{'; '.join(texts)}{_progress(results)}."
+
+
+def _nobody(results: Results, others: pd.DataFrame, aim: str, column: str) -> str:
+    """Return that no algorithm kept the target, and what became of those that reached it."""
+    if (others["rounds_to_target"].notna()).any():
+        return "; ".join([f"No algorithm kept {aim}", *_of_others(results, others, column)])
+    if len(_running(results, others)) == len(others):
+        return f"No algorithm has reached {aim} yet"
+    return "; ".join([f"No algorithm reached {aim}{_not_every_seed(others)}",
+                      *_worse(results, others["name"], column)])  # fmt: skip
+
+
+def _of_others(results: Results, others: pd.DataFrame, column: str) -> list[str]:
+    """Return what became of algorithms that have not kept the target, a clause each kind."""
+    still = _running(results, others)
+    ended = others[~others["name"].isin(still)]
+    lost = ended[ended["rounds_to_target"].notna()]
+    worse = _ended_worse(results, ended["name"], column)
+    never = ended[~ended["name"].isin([*lost["name"], *worse])]
+    texts = [
+        f"{quoted(row['name'])} reached it {_when(results, row)} but did not keep it"
+        + (" with every seed" if row["kept"] else "")
+        for _, row in lost.iterrows()
+    ][:MOST_NAMED]
+    if len(never):
+        names = joined([quoted(name) for name in never["name"]])
+        texts.append(f"{names} did not reach it{_not_every_seed(never)}")
+    texts += _worse(results, ended["name"], column)
+    return texts + ([f"{joined([quoted(name) for name in still])} still runs"] if still else [])
+
+
+def _when(results: Results, row: pd.Series) -> str:
+    """Return when the target was first reached."""
+    if results.asynchronous:
+        return f"after {units.duration(float(row['time_to_target_s']))}"
+    count = float(row["rounds_to_target"])
+    return f"in {units.count(count)} round{'' if count == 1 else 's'}"
+
+
+def _running(results: Results, rows: pd.DataFrame) -> list[str]:
+    """Return the algorithms of which a run goes on: what they have not reached, they may yet."""
+    states = {name: [run.status for run in results.of(name)] for name in rows["name"]}
+    return [name for name, held in states.items() if "running" in held]
+
+
+def _ended_worse(results: Results, names: Iterable[str], column: str) -> list[str]:
+    """Return the algorithms whose last value is worse than their first, means over seeds."""
+    sign = -1.0 if results.column(column).better == "higher" else 1.0
+    found = []
+    for name in names:
+        values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
+        steps = [sign * float(known[-1] - known[0]) for known in values if len(known)]
+        if sum(steps) > 0:
+            found.append(name)
+    return found
+
+
+def _worse(results: Results, names: Iterable[str], column: str) -> list[str]:
+    """Return a clause on algorithms that ended worse than they began, if there are any."""
+    found = [quoted(name) for name in _ended_worse(results, names, column)]
+    if not found:
+        return []
+    return [f"{joined(found)} ended worse than {'it' if len(found) == 1 else 'they'} began"]
+
+
+def _personal(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
+    """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
+    column, shared = results.column(name), results.column(name.removeprefix("personal_"))
+    ends = [f"{value} with {name}" for name, value in _final_values(rivals, column)[:MOST_NAMED]]
+    text = f"Clients' own models end at {column.title} {joined(ends)}"
+    for name, value in _final_values(frame[frame["baseline"]], column)[:1]:
+        text += f", the baseline {name} at {value}"
+    for name, value in _final_values(rivals, shared)[:1]:
+        text += f"; of models for everybody the best, {name}'s, has {shared.title} {value}"
+    return text
+
+
+def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
+    """Return names with their last values, the best first; without those that have none."""
+    mean = f"{column.name}_mean"
+    if mean not in rows:
+        return []
+    known = rows.dropna(subset=[mean])
+    known = known.sort_values(mean, ascending=column.better != "higher", kind="stable")
+    ends = zip(known["name"], known[mean], strict=True)
+    return [(quoted(name), units.number(float(value))) for name, value in ends]
+
+
+def _in_rounds(kept: pd.DataFrame, aim: str) -> str:
+    """Return who needed how many rounds; those who share the first place come together."""
+    least = float(kept["rounds_to_keep"].iloc[0])
+    tied = kept[kept["rounds_to_keep"] == least]
+    names = joined([quoted(name) for name in tied["name"]])
+    shown = kept.iloc[: max(MOST_NAMED, len(tied))]
+    if (shown["rounds_to_keep"] > shown["rounds_to_target"]).any():  # some lost it again
+        text = f"{names} kept {aim} from round {units.count(least)} on{_first(tied.iloc[0])}"
+        rest = [
+            f"{quoted(row['name'])} from {units.count(float(row['rounds_to_keep']))}{_first(row)}"
+            for _, row in shown.iloc[len(tied) :].iterrows()
+        ]
+    else:
+        rounds = f"{units.count(least)} round{'' if least == 1 else 's'}"
+        text = f"{names} reached {aim} in {rounds}{' each' if len(tied) > 1 else ''}"
+        rest = [
+            f"{quoted(row['name'])} in {units.count(float(row['rounds_to_keep']))}"
+            for _, row in shown.iloc[len(tied) :].iterrows()
+        ]
+    text = ", ".join([text, *rest])
+    within = kept["rounds_to_target_within"].max()
+    return f"{text} (to within {units.count(within)} rounds)" if within > 1 else text
+
+
+def _first(row: pd.Series) -> str:
+    """Return when the target was reached, if it was lost again."""
+    if not row["rounds_to_keep"] > row["rounds_to_target"]:
+        return ""
+    return f" (first there in {units.count(float(row['rounds_to_target']))})"
+
+
+def _after_time(kept: pd.DataFrame, aim: str) -> str:
+    """Return who needed how much simulated time: updates of a model are no rounds."""
+    order = kept.sort_values("time_to_keep_s", kind="stable").iloc[:MOST_NAMED]
+    names = [quoted(name) for name in order["name"]]
+    ends = [units.duration(float(seconds)) for seconds in order["time_to_keep_s"]]
+    lost = order["time_to_keep_s"] > order["time_to_target_s"]
+    first = [
+        f" (first there after {units.duration(float(seconds))})" if again else ""
+        for seconds, again in zip(order["time_to_target_s"], lost, strict=True)
+    ]
+    verb = "reached and kept" if lost.any() else "reached"
+    text = f"{names[0]} {verb} {aim} after {ends[0]} of simulated time{first[0]}"
+    rest = zip(names[1:], ends[1:], first[1:], strict=True)
+    text = ", ".join([text, *(f"{name} after {end}{before}" for name, end, before in rest)])
+    if kept["rounds_to_target_within"].max() <= 1:
+        return text
+    return f"{text} (to within {units.duration(kept['time_to_target_within_s'].max())})"
+
+
+def _not_every_seed(missing: pd.DataFrame) -> str:
+    """Return that only some seeds reached the target, if that is so."""
+    return " with every seed" if (missing["reached"] > 0).any() else ""
+
+
+def _in_time(kept: pd.DataFrame) -> str:
+    """Compare the two fastest in simulated time, or give the time where there is one alone."""
+    order = kept.sort_values("time_to_keep_s", kind="stable")
+    times = order["time_to_keep_s"].to_numpy(float)
+    if len(order) == 1 or times[0] <= 0:
+        taken = float(kept["time_to_keep_s"].iloc[0])
+        return f"it took {units.duration(taken)} of simulated time"
+    ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
+    second = quoted(order["name"].iloc[1])
+    if ratio < 1.05:
+        return "in simulated time they are level"
+    sooner = f"{units.number(ratio, 2)} times sooner"
+    alone = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
+    same = alone and winner == str(kept["name"].iloc[0])
+    than = f" than {second}" if len(order) > 2 else ""
+    return (
+        f"in simulated time {sooner}{than}"
+        if same
+        else f"in simulated time {quoted(winner)} was {sooner}{than}"
+    )
+
+
+def _without_target(rivals: pd.DataFrame) -> str:
+    known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
+    if not len(known):
+        return "No loss is recorded yet"
+    best = known.sort_values("loss_mean").iloc[0]
+    end = units.number(float(best["loss_mean"]))
+    return f"{quoted(best['name'])} ended at loss {end}; no algorithm did better than at its start"
+
+
+def _progress(results: Results) -> str:
+    ended = sum(run.status != "running" for run in results.runs_found)
+    total = max(planned(results.scenario), len(results.runs_found))
+    return f" (so far: {ended} of {total} runs have ended)" if ended < total else ""

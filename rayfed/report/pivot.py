@@ -1,0 +1,203 @@
+"""Algorithms by case: who ends best where, by how much, and whether that is beyond noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import first_column, last_values
+from rayfed.report.tables import (
+    NEVER,
+    TextColumn,
+    comparison,
+    level_with_best,
+    text_width,
+    with_spread,
+)
+
+MOST_ACROSS = 6
+"""Cases up to which each is a column of the table; of more each is a row."""
+FEWEST = 5
+"""Cases without which no ranks are compared."""
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True)
+class End:
+    """Where an algorithm ended in a case.
+
+    Parameters
+    ----------
+    mean, sd : float
+        Of the last values over the seeds that did not fail; NaN where there are none, or one.
+    runs : bool
+        Whether a run of it goes on, so that the value is that so far.
+    competes : bool
+        Whether it may be the best: no baseline, no failure, and nothing goes on.
+    """
+
+    mean: float
+    sd: float
+    runs: bool
+    competes: bool
+
+    @classmethod
+    def of(cls, results: Results, name: str, column: str) -> End:
+        """Return where an algorithm ended by a column of the rounds."""
+        failed = name in results.failed
+        values = last_values([run.rounds for run in results.usable(name) if not failed], column)
+        runs = any(run.status == "running" for run in results.of(name))
+        return cls(
+            float(values.mean()) if len(values) else np.nan,
+            float(values.std(ddof=1)) if len(values) > 1 else np.nan,
+            runs,
+            len(values) > 0 and name not in results.baselines and not runs,
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How algorithms stand in a case by their last values.
+
+    Parameters
+    ----------
+    ends : mapping of str to End
+        By name, in their order.
+    ranking : tuple of str
+        Those that compete, the best first.
+    level : tuple of str
+        The best of these and those within noise of it, see `tables.level_with_best`.
+    """
+
+    ends: Mapping[str, End]
+    ranking: tuple[str, ...]
+    level: tuple[str, ...]
+
+    @classmethod
+    def of(cls, results: Results, column: str) -> Standing:
+        """Return how algorithms stand by a column of the rounds."""
+        better = results.column(column).better
+        ends = {name: End.of(results, name, column) for name in results.names}
+        sign = -1.0 if better == "higher" else 1.0
+        compete = [name for name, end in ends.items() if end.competes]
+        ranking = sorted(compete, key=lambda name: sign * ends[name].mean)
+        held = [ends[name] for name in ranking]
+        flags = level_with_best(
+            [True] * len(held), [end.mean for end in held], [end.sd for end in held], better
+        )
+        level = (name for name, flag in zip(ranking, flags, strict=True) if flag)
+        return cls(ends, tuple(ranking), tuple(level))
+
+
+def standings(results: Results, column: str) -> dict[str, Standing]:
+    """Return how algorithms stand in each case in which any has a value."""
+    found = {case: Standing.of(part, column) for case, part in results.cases.items()}
+    known = {case: [end.mean for end in one.ends.values()] for case, one in found.items()}
+    return {case: one for case, one in found.items() if np.isfinite(known[case]).any()}
+
+
+def pivot(results: Results, column: str) -> list[TextColumn]:
+    """Return last values as a table of algorithms by cases; of more than 6 cases by algorithms.
+
+    The best value of a case has ``best`` where it is so beyond noise. Values of runs that go on
+    are those so far; they do not compete.
+    """
+    found = standings(results, column)
+    names = list(dict.fromkeys(name for one in found.values() for name in one.ends))
+    cells = {(name, case): _cell(one, name) for case, one in found.items() for name in names}
+    rows, heads = (names, list(found)) if len(found) <= MOST_ACROSS else (list(found), names)
+    across, title = rows is names, f"final {results.column(column).title}"
+    places = tuple(map(float, range(len(rows))))
+    made = [TextColumn(title, tuple(rows), places, (False,) * len(rows))]
+    for head in heads:
+        held = [cells[(row, head) if across else (head, row)] for row in rows]
+        texts, values, best = zip(*held, strict=True)
+        made.append(TextColumn(head, texts, values, best))
+    return made
+
+
+def at_a_glance(results: Results, width: int | None = 80) -> pd.DataFrame:
+    """Return the results at a glance as text: `tables.comparison`, or of cases the `pivot`.
+
+    Where a line has fewer characters than that takes, the deviations are left out.
+    """
+    if not results.cases:
+        return comparison(results, width=width)
+    columns = pivot(results, first_column(results))
+    full = pd.DataFrame({column.title: column.texts for column in columns})
+    fits = width is None or text_width(full) <= width
+    return full if fits else full.map(lambda text: text.partition(" ± ")[0])
+
+
+def _cell(standing: Standing, name: str) -> tuple[str, float, bool]:
+    if name not in standing.ends:
+        return NEVER, np.nan, False
+    end = standing.ends[name]
+    text = with_spread(end.mean, end.sd) + (" so far" if end.runs else "")
+    return text, end.mean, standing.level == (name,)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Mean ranks of algorithms over cases, and by how much they must differ.
+
+    J. Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7 (2006),
+    section 3.2.2: Friedman's test, then Nemenyi's.
+
+    Parameters
+    ----------
+    means : mapping of str to float
+        The mean rank of each algorithm, the best (least) first; ties share their ranks.
+    cases : int
+    p : float
+        Of Friedman's test, that chance alone makes the ranks differ so much.
+    critical : float
+        The critical difference at 5 %: ranks that differ by less are level.
+    """
+
+    means: Mapping[str, float]
+    cases: int
+    p: float
+    critical: float
+
+    @classmethod
+    def of(cls, values: pd.DataFrame, higher: bool) -> Ranks:
+        """Compare values, a row for each case and a column for each of three or more algorithms."""
+        from scipy import stats  # imported late: it takes half a second
+
+        count, k = values.shape
+        means = values.rank(axis=1, ascending=not higher).mean().sort_values(kind="stable")
+        p = stats.friedmanchisquare(*(values[name] for name in values)).pvalue
+        # Demšar's q is the studentized range, of infinitely many degrees of freedom, over sqrt(2).
+        q = stats.studentized_range.ppf(1 - SIGNIFICANCE, k, np.inf) / np.sqrt(2)
+        critical = float(q * np.sqrt(k * (k + 1) / (6 * count)))
+        named = {str(name): float(rank) for name, rank in means.items()}
+        return cls(named, count, float(np.nan_to_num(p, nan=1.0)), critical)
+
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        """The largest sets of algorithms, two or more, whose ranks are level."""
+        names, ranks = list(self.means), np.array([*self.means.values()])
+        ends = np.searchsorted(ranks, ranks + self.critical, side="left")
+        starts = [0, *(k for k, (one, other) in enumerate(pairwise(ends), 1) if other > one)]
+        return [tuple(names[k : ends[k]]) for k in starts if ends[k] - k > 1]
+
+
+def ranks(results: Results, column: str) -> Ranks | None:
+    """Return the ranks of the algorithms that every case has; None where these say nothing.
+
+    They do where there are five cases and three algorithms, and a column of which one end is best.
+    """
+    found = standings(results, column)
+    competing = [{n: one.ends[n].mean for n in one.ranking} for one in found.values()]
+    if len(found) < FEWEST or results.column(column).better is None:
+        return None
+    values = pd.DataFrame(competing).dropna(axis=1)
+    if values.shape[1] < 3:
+        return None
+    return Ranks.of(values, results.column(column).better == "higher")
