@@ -24,6 +24,7 @@ from rayfed.report.read.usage import Usage
 from rayfed.report.read.walked import Walked
 from rayfed.study.scenario.yamlfile import read_text
 
+COMMUNICATIONS = "communications"
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
@@ -136,6 +137,20 @@ class RunRecord:
     def baseline(self) -> bool:
         """Whether it is a reference that is not ranked."""
         return bool(self.info.get("baseline", False))
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The rounds with the clocks as totals; see `series.history`."""
+        frame = self.rounds.copy()
+        if {"bytes_down", "bytes_up"} <= set(frame):
+            frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
+        if COMMUNICATIONS not in frame and "bytes_up" in frame:
+            frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
+        totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
+        for source, total in totals:
+            if source in frame:
+                frame[total] = frame[source].fillna(0).cumsum()
+        return frame
 
     @cached_property
     def usage(self) -> Usage:
