@@ -20,7 +20,7 @@ from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.read.files import replace
 from rayfed.report.read.personal import without_global
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, Tell
 from rayfed.report.read.series import clocks
 from rayfed.report.tables import summary
 
@@ -33,6 +33,7 @@ def write(
     y: str | None = None,
     target: float | None = None,
     panels: Sequence[str | type[Panel]] = (),
+    tell: Tell | None = None,
 ) -> Path:
     """Write ``report.html`` and ``summary.csv`` into a result folder.
 
@@ -46,6 +47,8 @@ def write(
         If None: `series.default_target`.
     panels : sequence of str or type, optional
         Panels of the user's, as `panels.base.find` takes them.
+    tell : callable, optional
+        Is told how far the page is; see `Tell`.
 
     Returns
     -------
@@ -58,12 +61,12 @@ def write(
         If there is no run in the folder, or a panel of the user's cannot be found or drawn.
     """
     kinds = find(panels)
-    results = Results.read(folder)
+    results = Results.read(folder, tell)
     source = PageSource.of(results, y, target)
     whole = source.summary if source.results is results else summary(results, y, target)
     replace(results.folder / "summary.csv", whole.to_csv(index=False))
     report = results.folder / "report.html"
-    replace(report, page_of(source, kinds))
+    replace(report, page_of(source, kinds, tell))
     return report
 
 
@@ -77,9 +80,14 @@ def page(
     return page_of(PageSource.of(results, y, target), find(panels))
 
 
-def page_of(source: PageSource, kinds: Sequence[type[Panel]]) -> str:
-    """Return a page with some panels, of those that apply."""
-    shown = [each for each in (_shown(kind, source) for kind in kinds) if each is not None]
+def page_of(source: PageSource, kinds: Sequence[type[Panel]], tell: Tell | None = None) -> str:
+    """Return a page with some panels, of those that apply; `tell` is told how far it is."""
+    shown = []
+    for done, kind in enumerate(kinds):
+        if tell is not None:
+            tell(done, len(kinds), f"drawing {kind.name}")
+        if (made := _shown(kind, source)) is not None:
+            shown.append(made)
     _check_ids(shown)
     return (
         environment()

@@ -30,6 +30,10 @@ MANY = 8
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
+Tell = Callable[[int, int, str], object]
+"""Is told how many steps are done, of how many, and what is done."""
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """One run: an algorithm under one seed.
@@ -187,8 +191,15 @@ class Results:
     compared: Compared | None = None
 
     @classmethod
-    def read(cls, folder: str | Path) -> Results:
+    def read(cls, folder: str | Path, tell: Tell | None = None) -> Results:
         """Read a result folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The result folder of a study.
+        tell : callable, optional
+            Is told how many runs are read, of how many, and that they are.
 
         Raises
         ------
@@ -203,9 +214,11 @@ class Results:
         text = place / "scenario.yaml"
         scenario = read_text(text) if text.exists() else ""
         names = _names([info for _, info in infos], scenario)
-        runs = [
-            _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
-        ]
+        runs = []
+        for (path, info), name in zip(infos, names, strict=True):
+            runs.append(_read_run(path, info, name))
+            if tell is not None:
+                tell(len(runs), len(infos), "reading runs")
         order = _order(runs)
         last = len(order)
         runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))
