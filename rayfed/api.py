@@ -790,7 +790,8 @@ def execute(
                         complete(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
         if page:
-            result.report()
+            with watch:
+                result.report(tell=watch.page)
     return result
 
 
@@ -818,7 +819,8 @@ def _conduct(
     with _started(plan, folder, watch, debug) as backend:
         outcome = conduct(plan, folder, backend.execute, resume, watch, accept_changes)
     result = Result(folder, outcome)
-    result.report()
+    with watch:
+        result.report(tell=watch.page)
     return result
 
 

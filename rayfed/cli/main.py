@@ -292,12 +292,14 @@ def report(
     from rayfed.api import load
     from rayfed.report.best import Aim
     from rayfed.report.read.results import Results
+    from rayfed.runs.progress import watch
 
     result = load(folder)
     aim = None if target is None else Aim.of(Results.read(folder), None, None, target)
     with returned(folder):
         column, value = (None, None) if aim is None else (aim.column, aim.target)
-        page = result.report(column, value, panel)
+        with watch(len(result.outcome), err) as display:
+            page = result.report(column, value, panel, tell=display.page)
     say(f"page: {page}")
     for line in damaged(folder, result.outcome):
         say(f"warning: {line}; rayfed resume mends it", err, style="yellow")

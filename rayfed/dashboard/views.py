@@ -111,7 +111,7 @@ def results_of(chosen: Sequence[tuple[StudyLine, set[str]]]) -> Results:
     """
     parts = []
     for study, runs in chosen:
-        results = Results.read(study.folder, runs)
+        results = Results.read(study.folder, only=runs)
         searched = Searched.of(results) if len(chosen) > 1 else None
         parts.append(results if searched is None else searched.winners)
     return parts[0] if len(parts) == 1 else joined(parts)
@@ -143,7 +143,7 @@ def saved(view: str, results: Results, kinds: Sequence[type[Panel]], opening: st
     opening : str
         The reader's choices, as in the address after the #.
     """
-    return page_of(PageSource.of(results), panels_of(view, kinds), opening)
+    return page_of(PageSource.of(results), panels_of(view, kinds), opening=opening)
 
 
 def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]] = ()) -> Path:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from rayfed.report.panels.base import Panel
-    from rayfed.report.read.results import Results
+    from rayfed.report.read.results import Results, Tell
 
 _MOST_LINES = 8  # below the table of a result
 
@@ -310,6 +310,7 @@ class RecordedResult:
         y: str | None = None,
         target: float | None = None,
         panels: Sequence[str | type[Panel]] = (),
+        tell: Tell | None = None,
     ) -> Path:
         """Write ``report.html`` and ``summary.csv`` and return the path of the page.
 
@@ -320,6 +321,8 @@ class RecordedResult:
         panels : sequence of str or type, optional
             Panels of your own besides: subclasses of `rayfed.report.panels.base.Panel`, or their
             names such as ``"mine:Panel"``, whose modules are imported.
+        tell : callable, optional
+            Is called with how many steps are done, of how many, and what is done.
 
         Raises
         ------
@@ -329,7 +332,7 @@ class RecordedResult:
         from rayfed.report.page.report import write
 
         self._check_column(y)
-        return write(self.folder, y, target, panels)
+        return write(self.folder, y, target, panels, tell)
 
     def __repr__(self) -> str:
         if not self.outcome:

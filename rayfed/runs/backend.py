@@ -70,6 +70,10 @@ class ProgressDisplay(Protocol):
         """Show the best trials of a sweep so far."""
         ...
 
+    def page(self, done: int, total: int, text: str) -> None:
+        """Show how far the page is, and what is done for it."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -93,6 +97,9 @@ class Silent:
         """Show nothing."""
 
     def best(self, text: str) -> None:
+        """Show nothing."""
+
+    def page(self, done: int, total: int, text: str) -> None:
         """Show nothing."""
 
     def __enter__(self) -> Self:

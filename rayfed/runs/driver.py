@@ -27,7 +27,7 @@ from rayfed.runs.bands import bands_of
 from rayfed.runs.files import stops
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
-from rayfed.runs.files.summaries import Summaries
+from rayfed.runs.files.summaries import Summaries, finish
 from rayfed.runs.identity import digests_of
 from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
@@ -309,6 +309,7 @@ class Driver:
         """Keep what was recorded, as far as the disk takes it, and say why the run ended."""
         for keep in (
             self.records.flush,
+            lambda: finish(self.records.folder, self.run.record),
             lambda: self.records.log(f"failed: {reason}\n{trace}"),
             lambda: self._write_record(
                 "failed", reason=reason, trace=trace, retry=retry, files=self._files()

@@ -38,6 +38,7 @@ class Bars(Silent):
         )  # fmt: skip
         self.study: TaskID | None = None
         self.start: TaskID | None = None
+        self.sheet: TaskID | None = None
         self.lead = ""
         self.tasks: dict[str, TaskID] = {}
 
@@ -70,6 +71,14 @@ class Bars(Silent):
     def best(self, text: str) -> None:
         """Take the best trials of a sweep to the bar of the study."""
         self.lead = escape(f"; {text}")
+
+    def page(self, done: int, total: int, text: str) -> None:
+        """Move the bar of the page, which takes the place of the others."""
+        if self.sheet is None:
+            for task in self.bars.task_ids:
+                self.bars.remove_task(task)
+            self.sheet = self.bars.add_task("page", text="")
+        self.bars.update(self.sheet, completed=done, total=total, text=text)
 
     def __enter__(self) -> Self:
         self.bars.start()
@@ -116,6 +125,12 @@ class LogLines(Silent):
     def best(self, text: str) -> None:
         """Take the best trials of a sweep into the next line."""
         self.lead = f"; {text}"
+
+    def page(self, done: int, total: int, text: str) -> None:
+        """Print what is done for the page, if the last line is long ago."""
+        if time.monotonic() - self.last >= _EVERY_S:
+            self.last = time.monotonic()
+            self.note(f"page: {text}, {done}/{total}")
 
 
 def watch(total: int, console: Console, *, bars: bool = True) -> ProgressDisplay:

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-TABLES = ("rounds", "events", "clients", "away", "personal")
+TABLES = ("rounds", "events", "clients", "away", "personal", "usage", "density")
 ARRAYS = ("model", "walk", "fit", "labels")
 
 

@@ -179,6 +179,8 @@ class Sums:
 
     def _settle(self, slot: Ints, works: Mapping[str, Array], following: Floats) -> None:
         """Add the seconds of works until their clients were done with them or left them."""
+        if not len(slot):
+            return
         start, end, compute, codes, closes = (works[name] for name in _OPEN)
         status = codes.astype(np.int64)
         following = np.minimum(following, self.time_s)

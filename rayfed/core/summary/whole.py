@@ -52,6 +52,8 @@ def summarised(
     network : mapping, optional
         ``clients.network`` of the scenario.
     """
+    if not len(events.get("client", ())):
+        events = {name: np.empty(0, np.int64) for name in NEEDED["events"]}
     ids, band = _bands(events, clients)
     sums = Sums(lambda some: band[np.searchsorted(ids, some)], network, Absence(away))
     pieces = _pieces(rounds, events)

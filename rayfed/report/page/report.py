@@ -19,7 +19,7 @@ from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.read.files import replace
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, Tell
 from rayfed.report.read.series import clocks
 from rayfed.report.tables import summary
 
@@ -32,6 +32,7 @@ def write(
     y: str | None = None,
     target: float | None = None,
     panels: Sequence[str | type[Panel]] = (),
+    tell: Tell | None = None,
 ) -> Path:
     """Write ``report.html`` and ``summary.csv`` into a result folder.
 
@@ -45,6 +46,8 @@ def write(
         If None: `series.default_target`.
     panels : sequence of str or type, optional
         Panels of the user's, as `panels.base.find` takes them.
+    tell : callable, optional
+        Is told how far the page is; see `Tell`.
 
     Returns
     -------
@@ -57,12 +60,12 @@ def write(
         If there is no run in the folder, or a panel of the user's cannot be found or drawn.
     """
     kinds = find(panels)
-    results = Results.read(folder)
+    results = Results.read(folder, tell)
     source = PageSource.of(results, y, target)
     whole = source.summary if source.results is results else summary(results, y, target)
     replace(results.folder / "summary.csv", whole.to_csv(index=False))
     report = results.folder / "report.html"
-    replace(report, page_of(source, kinds))
+    replace(report, page_of(source, kinds, tell))
     return report
 
 
@@ -76,12 +79,17 @@ def page(
     return page_of(PageSource.of(results, y, target), find(panels))
 
 
-def page_of(source: PageSource, kinds: Sequence[type[Panel]], opening: str = "") -> str:
-    """Return a page with some panels, of those that apply.
+def page_of(
+    source: PageSource,
+    kinds: Sequence[type[Panel]],
+    tell: Tell | None = None,
+    opening: str = "",
+) -> str:
+    """Return a page with some panels, of those that apply; `tell` is told how far it is.
 
     `opening` is what the address of the page says of the reader's choices, where it says nothing.
     """
-    made = content(source, kinds)
+    made = content(source, kinds, tell)
     made["payload"] |= {"opening": opening}
     return (
         environment()
@@ -95,7 +103,9 @@ def page_of(source: PageSource, kinds: Sequence[type[Panel]], opening: str = "")
     )
 
 
-def content(source: PageSource, kinds: Sequence[type[Panel]]) -> dict[str, Any]:
+def content(
+    source: PageSource, kinds: Sequence[type[Panel]], tell: Tell | None = None
+) -> dict[str, Any]:
     """Return what a page with some panels shows, for its templates.
 
     Returns
@@ -104,7 +114,12 @@ def content(source: PageSource, kinds: Sequence[type[Panel]]) -> dict[str, Any]:
         The ``results``, the ``sections`` of the panels that apply, the ``payload`` of the scripts
         and the ``colours`` as style sheet.
     """
-    shown = [each for each in (_shown(kind, source) for kind in kinds) if each is not None]
+    shown = []
+    for done, kind in enumerate(kinds):
+        if tell is not None:
+            tell(done, len(kinds), f"drawing {kind.name}")
+        if (made := _shown(kind, source)) is not None:
+            shown.append(made)
     _check_ids(shown)
     return {
         "results": source.results,

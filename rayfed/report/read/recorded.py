@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
 from rayfed.core.entries import Damaged
-from rayfed.core.parquet import columns_in, read_first, read_parts
+from rayfed.core.parquet import columns_in, read, read_first, read_parts
 from rayfed.core.summary import network_of
 from rayfed.report.read.summaries import FILES, Summed, summed
 from rayfed.report.read.walked import Walked, arrays
@@ -156,7 +156,7 @@ class Recorded:
         """What its clients did; None if it has no events."""
         written = [self.folder / name for name in FILES if self._is_whole(name)]
         if len(written) == len(FILES):
-            return Summed(*(pq.read_table(path).to_pandas() for path in written))
+            return Summed(*(_frame(read(path), ()) for path in written))
         return summed(self.rounds, self.events, self.clients, self.away, network_of(self.info))
 
     def read(self) -> None:
@@ -170,7 +170,7 @@ class Recorded:
         return parts_of(self.folder, _TABLES, self.info)
 
     def _parts(self, table: str, most: int | None = None) -> pa.Table | None:
-        def read() -> pa.Table | None:
+        def once() -> pa.Table | None:
             try:
                 parts = self._paths[table]
                 if not parts:
@@ -180,7 +180,7 @@ class Recorded:
                 self.__dict__.pop("_paths", None)
                 raise
 
-        return retried(read)
+        return retried(once)
 
     def _is_whole(self, name: str) -> bool:
         """Return whether a summary is there: of a run that ended it is among its files."""
@@ -194,7 +194,7 @@ class Recorded:
 
     def _output(self, name: str) -> pa.Table | None:
         path = self._path(name)
-        return pq.read_table(path) if path.is_file() else None
+        return read(path) if path.is_file() else None
 
     def _values(self, name: str, kind: type[_T], what: str) -> _T | None:
         path = self._path(name)

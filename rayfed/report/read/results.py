@@ -25,9 +25,14 @@ from rayfed.report.read.usage import Usage
 from rayfed.report.read.walked import Walked
 from rayfed.study.scenario.yamlfile import read_text
 
+COMMUNICATIONS = "communications"
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family, in a case or without."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+
+
+Tell = Callable[[int, int, str], object]
+"""Is told how many steps are done, of how many, and what is done."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,20 @@ class RunRecord:
         return bool(self.info.get("baseline", False))
 
     @cached_property
+    def history(self) -> pd.DataFrame:
+        """The rounds with the clocks as totals; see `series.history`."""
+        frame = self.rounds.copy()
+        if {"bytes_down", "bytes_up"} <= set(frame):
+            frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
+        if COMMUNICATIONS not in frame and "bytes_up" in frame:
+            frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
+        totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
+        for source, total in totals:
+            if source in frame:
+                frame[total] = frame[source].fillna(0).cumsum()
+        return frame
+
+    @cached_property
     def usage(self) -> Usage:
         """What its clients' time, computing and traffic went into."""
         summed = None if self.files is None else self.files.summed
@@ -176,12 +195,17 @@ class Results:
     order: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, folder: str | Path, only: Collection[str] | None = None) -> Results:
+    def read(
+        cls, folder: str | Path, tell: Tell | None = None, only: Collection[str] | None = None
+    ) -> Results:
         """Read a result folder.
 
         Parameters
         ----------
-        folder : path
+        folder : str or Path
+            The result folder of a study.
+        tell : callable, optional
+            Is told how many runs are read, of how many, and that they are.
         only : collection of str, optional
             Names of the run folders that are read; all if None.
 
@@ -198,9 +222,11 @@ class Results:
         text = place / "scenario.yaml"
         scenario = read_text(text) if text.exists() else ""
         names = _names([info for _, info in infos], scenario)
-        runs = [
-            _read_run(path, info, name) for (path, info), name in zip(infos, names, strict=True)
-        ]
+        runs = []
+        for (path, info), name in zip(infos, names, strict=True):
+            runs.append(_read_run(path, info, name))
+            if tell is not None:
+                tell(len(runs), len(infos), "reading runs")
         order = _order(runs)
         last = len(order)
         runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))

@@ -13,7 +13,7 @@ import pandas as pd
 from rayfed.core.arrays import Bools, Floats
 from rayfed.core.columns import Column
 from rayfed.report.read.parts import LAYER_DRIFT
-from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.results import COMMUNICATIONS, Results, RunRecord
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -45,7 +45,6 @@ class Axis:
 _TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
 _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 
-COMMUNICATIONS = "communications"
 X_AXES = {
     "round": Axis("round", "round"),
     "time_s": Axis("time_s", "simulated time", _TIMES),
@@ -67,18 +66,9 @@ def history(run: RunRecord) -> pd.DataFrame:
         ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``bytes`` (down and up), ``updates``
         (replies used) and ``communications`` (exchanges with the cohort: one a round in which
         something was uploaded, unless the run recorded how many) are totals; all other columns are
-        as recorded.
+        as recorded. It is made once for each run, so nobody writes into it.
     """
-    frame = run.rounds.copy()
-    if {"bytes_down", "bytes_up"} <= set(frame):
-        frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
-    if COMMUNICATIONS not in frame and "bytes_up" in frame:
-        frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
-    totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
-    for source, total in totals:
-        if source in frame:
-            frame[total] = frame[source].fillna(0).cumsum()
-    return frame
+    return run.history
 
 
 def clocks(results: Results) -> dict[str, Axis]:
@@ -125,8 +115,7 @@ def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
     """Return the evaluated points of one run: clock and value, without rows that lack a value."""
     if x not in frame or y not in frame:
         return np.empty(0), np.empty(0)
-    xs = frame[x].to_numpy(dtype=float, na_value=np.nan)
-    ys = frame[y].to_numpy(dtype=float, na_value=np.nan)
+    xs, ys = (np.asarray(frame[column].array, dtype=np.float64) for column in (x, y))
     kept = np.isfinite(xs) & np.isfinite(ys)
     return xs[kept], ys[kept]
 

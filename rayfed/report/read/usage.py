@@ -131,18 +131,15 @@ class Usage:
         span = float(asked["time_s"].iloc[0]) - float(self.rounds["time_s"].iloc[0])
         if not span > 0:
             return None
-        known = asked["away_s"].notna()
-        asked = asked[known] if known.any() else asked
-        seconds = pd.DataFrame(
-            {
-                "computing": asked[[f"{status}_s" for status in ("used", *FAILED)]].sum(axis=1),
-                "communicating": asked["communicating_s"],
-                "finished": asked["finished_s"],
-                "away": asked["away_s"],
-            }
-        ).set_index(asked["client"].to_numpy())
-        seconds["idle"] = (span - seconds.sum(axis=1)).clip(lower=0.0)  # rounding
-        return seconds.rename_axis("client")[list(STATES)]
+        away = asked["away_s"].to_numpy()
+        known = np.isfinite(away)
+        asked, away = (asked[known], away[known]) if known.any() else (asked, away)
+        computing = asked[[f"{status}_s" for status in ("used", *FAILED)]].to_numpy().sum(axis=1)
+        sent, finished = asked["communicating_s"].to_numpy(), asked["finished_s"].to_numpy()
+        rest = span - (computing + sent + finished + np.nan_to_num(away))
+        idle = np.maximum(rest, 0.0)  # rounding
+        columns = dict(zip(STATES, (computing, sent, finished, idle, away), strict=True))
+        return pd.DataFrame(columns, index=pd.Index(asked["client"].to_numpy(), name="client"))
 
     @cached_property
     def shares(self) -> pd.Series | None:
@@ -150,8 +147,8 @@ class Usage:
         seconds = self.activity
         if seconds is None:
             return None
-        sums = seconds.sum(min_count=1)
-        return sums / sums.sum()
+        sums = seconds.to_numpy().sum(axis=0)  # all of a column are known, or none
+        return pd.Series(sums / np.nansum(sums), index=list(STATES))
 
     @cached_property
     def computing(self) -> pd.Series:
@@ -172,11 +169,8 @@ class Usage:
     def _by_status(self, worth: float | Floats) -> pd.Series:
         """Return computing seconds times what each is worth (K,), summed, by status."""
         asked = self.asked
-        return pd.Series(
-            {s: float(np.nansum(asked[f"{s}_s"] * worth)) for s in ("used", *FAILED)}
-            if len(asked)
-            else dict.fromkeys(("used", *FAILED), 0.0)
-        )
+        of = {s: asked[f"{s}_s"].to_numpy() if len(asked) else np.empty(0) for s in STATUS}
+        return pd.Series({status: float(np.nansum(held * worth)) for status, held in of.items()})
 
     @cached_property
     def traffic(self) -> tuple[float, float]:
@@ -202,7 +196,10 @@ class Usage:
         """
         if self.summed is None:
             return np.empty(0)
-        counts = self._of_clock("staleness").groupby("start")["used"].sum()
+        cells = self._of_clock("staleness")
+        if not len(cells):
+            return np.empty(0)
+        counts = cells.groupby("start")["used"].sum()
         thinner = min(1.0, _MOST / max(1.0, float(counts.sum())))
         return np.repeat(counts.index.to_numpy(float), np.ceil(counts * thinner).astype(int))
 
@@ -266,7 +263,8 @@ def _traffic(usage: Usage) -> tuple[float, float]:
     if not {"bytes_down", "bytes_up"} <= set(rounds) or not len(asked):
         return np.nan, np.nan
     all_down, all_up = (float(rounds[way].sum()) for way in ("bytes_down", "bytes_up"))
-    counts = asked[["asked", "rounds", "used", *FAILED, "replied"]].sum()
+    counted = ("asked", "rounds", "used", *FAILED, "replied")
+    counts = {name: float(asked[name].to_numpy().sum()) for name in counted}
     down = all_down / counts["asked"]
     up = all_up / max(1, counts["used"] + counts["late"] + counts["replied"])
     left = down * counts["unfinished"] + up * counts["replied"]

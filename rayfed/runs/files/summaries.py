@@ -23,7 +23,7 @@ from rayfed.engine.state import Events, Row
 from rayfed.runs.files import store
 
 SUMMARIES = ("usage.parquet", "density.parquet")
-_PATIENCE = 50  # times as long as writing takes passes until they are written again
+_PATIENCE = 50.0
 
 
 class Summaries:
@@ -37,12 +37,18 @@ class Summaries:
         Returns the band (K,) of clients (K,).
     network : mapping
         ``clients.network`` of the scenario.
+
+    Attributes
+    ----------
+    patience : float
+        So many times as long as writing takes passes until they are written again.
     """
 
     def __init__(
         self, folder: Path, bands: Callable[[Ints], Ints], network: Mapping[str, Any]
     ) -> None:
         self.folder, self.bands, self.network = folder, bands, network
+        self.patience = _PATIENCE
         self.clear()
 
     def clear(self) -> None:
@@ -65,7 +71,9 @@ class Summaries:
     def again(self) -> None:
         """Begin anew with the rows that are written."""
         self.clear()
-        self.sums.add(_read(self.folder, "rounds"), _read(self.folder, "events"))
+        rounds = _read(self.folder, "rounds")
+        if rounds:
+            self.sums.add(rounds, _read(self.folder, "events"))
 
     def publish(self) -> None:
         """Write them, unless that was done a moment ago for what it takes."""
@@ -73,21 +81,23 @@ class Summaries:
         if began >= self.next and self.sums.grids:
             write(self.folder, Summary(*self.sums.tables()))
             now = time.monotonic()
-            self.next = now + _PATIENCE * (now - began)
+            self.next = now + self.patience * (now - began)
 
 
 def finish(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write both tables of a run that is over from what its folder holds.
+    """Write both tables of a run that has ended from what its folder holds.
 
     Parameters
     ----------
     folder : Path
-        Of the run, with all other tables.
+        Of the run, with all other tables; one that failed lacks those of the end.
     record : mapping
         What its ``run.json`` says.
     """
     rounds, events, clients, away = (_read(folder, name) for name in NEEDED)
-    write(folder, summarised(rounds, events, clients, away, network_of(record)))
+    if len(rounds.get("round", ())):
+        found = summarised(rounds, events, clients, away or None, network_of(record))
+        write(folder, found)
 
 
 def write(folder: Path, found: Summary) -> None:
@@ -99,11 +109,11 @@ def write(folder: Path, found: Summary) -> None:
 
 
 def _read(folder: Path, name: str) -> dict[str, Array]:
-    """Return the columns of a table that a summary is made from."""
+    """Return the columns of a table that a summary is made from; none without any part."""
     path = folder / f"{name}.parquet"
-    parts = sorted(path.iterdir()) if path.is_dir() else [path]
-    if not parts:
-        return {column: np.empty(0) for column in NEEDED[name]}
+    parts = sorted(path.glob("part-*")) if path.is_dir() else [path]
+    if not parts or not parts[0].is_file():
+        return {}
     known: pa.Schema = pq.read_schema(parts[0])
     chosen = [column for column in NEEDED[name] if column in known.names]
     held = read(path, chosen)
