@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from types import FunctionType, GenericAlias, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -52,7 +53,7 @@ from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.core.own import Untrusted
 from rayfed.study.scenario.bounds import bounded
 from rayfed.study.scenario.docstrings import described, summary
-from rayfed.study.scenario.invalid import BRANCHES, Refused, short
+from rayfed.study.scenario.invalid import BRANCHES, Refused, complaint, short
 from rayfed.study.scenario.paths import filled
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
@@ -77,7 +78,24 @@ def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
     raise ValidationError.from_exception_data("scenario", details)
 
 
-class Settings(BaseModel):
+if TYPE_CHECKING:  # mypy knows the fields of models by the metaclass of pydantic alone
+    _Made = BaseModel
+else:
+
+    class _OneLine(type(BaseModel)):
+        """Raises ScenarioError where a part is made in Python; pydantic does not call classes."""
+
+        def __call__(cls, *args: Any, **given: Any) -> Any:
+            try:
+                return super().__call__(*args, **given)
+            except ValidationError as error:
+                raise complaint(error, given) from None
+
+    class _Made(BaseModel, metaclass=_OneLine):
+        pass
+
+
+class Settings(_Made):
     """Base of all parts of a scenario: frozen, unknown keys and misplaced truth values refused."""
 
     model_config = ConfigDict(

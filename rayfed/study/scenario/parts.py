@@ -399,6 +399,8 @@ def _named(delay: Delay, names: tuple[str, ...], place: str) -> Delay:
 class ProblemSection(Settings):
     """What is learnt, from which data.
 
+    In a file the settings of the problem stand beside these keys, and its name is `name`.
+
     Parameters
     ----------
     kernels : Problem
@@ -431,6 +433,8 @@ class ProblemSection(Settings):
         beside = [key for key in cls.model_fields if key != "kernels"]
         if not isinstance(given, Mapping):
             return {"kernels": fields.build("problems", given)}
+        if isinstance(given.get("kernels"), Problem):
+            return given
         problem, settings = fields.split("problems", given)
         known = [*fields.model_of(problem).model_fields, *beside]
         settings = fields.mark_unknown(settings, known)
