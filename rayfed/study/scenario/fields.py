@@ -152,11 +152,15 @@ class Plugin:
         Where a mapping names no plug-in, it changes this one.
     base : type
         What the plug-in must extend.
+    some : bool
+        Whether a mapping that names no plug-in is kept as it is: it changes one that stands
+        elsewhere.
     """
 
     kind: str
     default: Any = None
     base: type[Any] = object
+    some: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -170,10 +174,14 @@ class Plugin:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Refer to the schema of the kind, and without a name to that of the default."""
+        if self.some:
+            return {"anyOf": [{KIND: self.kind}, {"type": "object", "not": {"required": ["name"]}}]}
         unnamed = plugins.KINDS[self.kind].unnamed if self.default is None else self.default.name
         return {KIND: self.kind} if unnamed is None else {KIND: self.kind, UNNAMED: unnamed}
 
     def _build(self, given: Any, info: ValidationInfo) -> Any:
+        if self.some and isinstance(given, Mapping) and "name" not in given:
+            return dict(given)
         value = build(self.kind, given, self.default, info.context)
         if not isinstance(value, self.base):
             fail(f"found '{plugins.name_of(value)}'; give a kind of {self.base.__name__}", given)

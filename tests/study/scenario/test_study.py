@@ -342,10 +342,44 @@ class TestGroups:
             ("local.steps=0", "clients.groups.0.local.steps: found 0; it should be at least 1"),
             ("local={steps: 1, epochs: 1}", "clients.groups.0.local: found steps and epochs"),
             ("delay=fast", "clients.groups.0.delay: unknown delay 'fast'"),
+            ("delay={mean_s: -1}", "clients.groups.0.delay.mean_s: found -1; it should be"),
+            ("delay={shape: 2}", "clients.groups.0.delay.shape: unknown key 'shape'"),
+            ("availability={p: 2}", "clients.groups.0.availability.p: unknown key 'p'"),
         ],
     )
     def test_mistakes(self, override, line):
         assert wrong(f"clients.groups.0.{override}").startswith(line)
+
+    def test_without_a_name_it_changes_what_the_population_has(self):
+        study = Study.parse(
+            scenario("clients.groups=[{ids: [3], delay: {mean_s: 5}, availability: {groups: 2}}]")
+        )
+        (group,) = study.clients.population(seed=4).groups
+        assert group.delay == Lognormal(mean_s=5.0, sigma=0.5)
+        assert group.availability == Cyclic(groups=2, rounds=1)
+        assert study.to_dict()["clients"]["groups"][0]["delay"] == {"mean_s": 5.0}
+        assert Study.parse(study.to_dict()) == study
+        grid = {"clients.delay": [{"name": "lognormal", "sigma": 1}, {"name": "constant"}]}
+        made = expand(study.given() | {"grid": grid})
+        delays = [one.clients.population(seed=4).groups[0].delay for _, one in made]
+        assert delays == [Lognormal(mean_s=5.0, sigma=1.0), Constant(mean_s=5.0)]
+
+    def test_with_a_name_it_stands_by_itself(self):
+        raw = scenario("clients.groups=[{ids: [3], delay: {name: lognormal, mean_s: 5}}]")
+        raw["clients"]["delay"]["sigma"] = 0.9
+        (group,) = Study.parse(raw).clients.population(seed=4).groups
+        assert group.delay == Lognormal(mean_s=5.0)
+
+    def test_a_path_of_a_group_is_relative_to_the_scenario(self, tmp_path):
+        text = "{rounds: 1, problem: {name: circle}, algorithms: [fedavg], clients: {count: 2, "
+        delay = (
+            "delay: {name: trace, file: all.csv}, groups: [{count: 1, delay: {file: own.csv}}]}}"
+        )
+        (tmp_path / "s.yaml").write_text(text + delay)
+        for name in ("all", "own"):
+            (tmp_path / f"{name}.csv").write_text("compute_s\n1\n")
+        (group,) = load(tmp_path / "s.yaml").clients.groups
+        assert group.delay == {"file": str(tmp_path / "own.csv")}
 
     def test_more_than_there_are(self):
         assert wrong("clients.groups=[{count: 15}, {fraction: 0.5}]") == (
