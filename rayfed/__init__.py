@@ -11,22 +11,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rayfed import algorithms as algorithms
+    from rayfed import availability as availability
+    from rayfed import datasets as datasets
+    from rayfed import delays as delays
+    from rayfed import drifts as drifts
+    from rayfed import measures as measures
+    from rayfed import mobilities as mobilities
+    from rayfed import partitions as partitions
+    from rayfed import problems as problems
+    from rayfed import schedules as schedules
+    from rayfed import selections as selections
+    from rayfed import solvers as solvers
+    from rayfed import staleness as staleness
+    from rayfed import step_counts as step_counts
+    from rayfed import study as study
+    from rayfed import topologies as topologies
+    from rayfed import walks as walks
     from rayfed.api import Result, extend, load, resume, run, stop, sweep
+    from rayfed.iteration import Iteration, Row, iterate
     from rayfed.study import Study
 
-__all__ = ["Result", "Study", "extend", "load", "resume", "run", "stop", "sweep"]
+__all__ = [
+    "Iteration",
+    "Result",
+    "Row",
+    "Study",
+    "extend",
+    "iterate",
+    "load",
+    "resume",
+    "run",
+    "stop",
+    "sweep",
+]
 
 
 def __dir__() -> list[str]:
     """Return the names of the interface, for completion in notebooks."""
-    return __all__
+    from rayfed.core.plugins import KINDS
+
+    return [*__all__, "study", *KINDS]
 
 
 def __getattr__(name: str) -> Any:
     """Import the interface on first use: client actors import the package without it."""
-    if name not in __all__:
-        raise AttributeError(f"module 'rayfed' has no attribute '{name}'")
     from importlib import import_module
 
-    home = "rayfed.study" if name == "Study" else "rayfed.api"
-    return getattr(import_module(home), name)
+    if name not in __all__:
+        from rayfed.core.plugins import KINDS
+
+        if name not in (*KINDS, "study"):
+            raise AttributeError(f"module 'rayfed' has no attribute '{name}'")
+        return import_module(f"rayfed.{name}")
+    home = "study" if name == "Study" else "api"
+    if name in ("Iteration", "Row", "iterate"):
+        home = "iteration"
+    return getattr(import_module(f"rayfed.{home}"), name)

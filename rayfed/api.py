@@ -50,6 +50,7 @@ __all__ = [
     "begin",
     "check_unchanged",
     "cluster_cpus",
+    "completed",
     "cpus",
     "default_folder",
     "execute",
@@ -57,6 +58,7 @@ __all__ = [
     "kept",
     "load",
     "local_copy",
+    "mirrored",
     "placed",
     "prepare",
     "read",
@@ -68,6 +70,7 @@ __all__ = [
     "sweep",
     "unfinished",
     "unsearched",
+    "with_failures_said",
 ]
 
 
@@ -284,7 +287,7 @@ def run(
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
         result = execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
-    return _with_failures_said(result)
+    return with_failures_said(result)
 
 
 def sweep(
@@ -486,7 +489,7 @@ def resume(
             plan, folder, resume=True, failed=failed, accept_changes=accept_changes,
             watch=display, debug=debug, page=page,
         )  # fmt: skip
-    return result if plan.study.search else _with_failures_said(result)
+    return result if plan.study.search else with_failures_said(result)
 
 
 def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
@@ -576,7 +579,7 @@ def extend(
     return plan
 
 
-def _with_failures_said(result: Result) -> Result:
+def with_failures_said(result: Result) -> Result:
     """Warn of runs that failed: who does not look at the result would not know."""
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     if failed:
@@ -767,7 +770,7 @@ def execute(
     """
     if not debug:  # all is in this process then
         plan = placed(plan)
-    with locked(folder, watch.note), _mirrored(folder, watch):
+    with locked(folder, watch.note), mirrored(folder, watch):
         stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
@@ -784,10 +787,7 @@ def execute(
         with _started(plan, folder, watch, debug) if waiting else nullcontext() as backend:
             if backend is not None:
                 outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
-            with one_thread():  # pictures of models have the same numbers on every machine
-                for run in plan.runs:
-                    if outcome.get(run.folder) == "finished":
-                        complete(run, plan.tables, folder / run.folder)
+            completed(plan, folder, outcome)
         result = Result(folder, outcome)
         if page:
             with watch:
@@ -795,7 +795,15 @@ def execute(
     return result
 
 
-def _mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
+def completed(plan: Plan, folder: Path, outcome: Mapping[str, str]) -> None:
+    """Write what follows from the final models of the runs that finished."""
+    with one_thread():  # pictures of models have the same numbers on every machine
+        for run in plan.runs:
+            if outcome.get(run.folder) == "finished":
+                complete(run, plan.tables, folder / run.folder)
+
+
+def mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
     """Upload what is recorded, if the folder is the copy of a URL."""
     if not read_note(folder):
         return nullcontext()

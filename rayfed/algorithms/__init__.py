@@ -1,1 +1,47 @@
 """Algorithms: one paper, one file."""
+
+from typing import TYPE_CHECKING
+
+from rayfed.core.plugins import exported
+
+if TYPE_CHECKING:  # for editors: `make exports` writes it
+    from rayfed.algorithms.apfl import APFL as APFL
+    from rayfed.algorithms.asyncsgd import AsyncSGD as AsyncSGD
+    from rayfed.algorithms.base import Algorithm as Algorithm
+    from rayfed.algorithms.ca2fl import CA2FL as CA2FL
+    from rayfed.algorithms.centralised import Centralised as Centralised
+    from rayfed.algorithms.clusterfedvarp.clusterfedvarp import ClusterFedVARP as ClusterFedVARP
+    from rayfed.algorithms.disco.disco import DiSCO as DiSCO
+    from rayfed.algorithms.ditto import Ditto as Ditto
+    from rayfed.algorithms.fedadagrad import FedAdagrad as FedAdagrad
+    from rayfed.algorithms.fedadam import FedAdam as FedAdam
+    from rayfed.algorithms.fedasync import FedAsync as FedAsync
+    from rayfed.algorithms.fedat import FedAT as FedAT
+    from rayfed.algorithms.fedavg import FedAvg as FedAvg
+    from rayfed.algorithms.fedavgm import FedAvgM as FedAvgM
+    from rayfed.algorithms.fedbn import FedBN as FedBN
+    from rayfed.algorithms.fedbuff import FedBuff as FedBuff
+    from rayfed.algorithms.feddrift import FedDrift as FedDrift
+    from rayfed.algorithms.feddyn import FedDyn as FedDyn
+    from rayfed.algorithms.fedexp import FedExP as FedExP
+    from rayfed.algorithms.fedhybrid.fedhybrid import FedHybrid as FedHybrid
+    from rayfed.algorithms.fednova import FedNova as FedNova
+    from rayfed.algorithms.fedper import FedPer as FedPer
+    from rayfed.algorithms.fedprox import FedProx as FedProx
+    from rayfed.algorithms.fedrep import FedRep as FedRep
+    from rayfed.algorithms.fedvarp import FedVARP as FedVARP
+    from rayfed.algorithms.fedyogi import FedYogi as FedYogi
+    from rayfed.algorithms.finetuned import FineTuned as FineTuned
+    from rayfed.algorithms.giant import GIANT as GIANT
+    from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
+    from rayfed.algorithms.local_only import LocalOnly as LocalOnly
+    from rayfed.algorithms.maxfl import MaxFL as MaxFL
+    from rayfed.algorithms.mifa import MIFA as MIFA
+    from rayfed.algorithms.moon import Moon as Moon
+    from rayfed.algorithms.overlap_sgd import OverlapSGD as OverlapSGD
+    from rayfed.algorithms.perfedavg import PerFedAvg as PerFedAvg
+    from rayfed.algorithms.pfedme import PFedMe as PFedMe
+    from rayfed.algorithms.rwsadmm.rwsadmm import RWSADMM as RWSADMM
+    from rayfed.algorithms.scaffold import Scaffold as Scaffold
+else:
+    __getattr__, __dir__ = exported("algorithms")

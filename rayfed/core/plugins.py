@@ -13,7 +13,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -116,7 +116,9 @@ OTHER_NAMES = {
     ("selections", "random"): "it is uniform",
 }
 """What the literature calls what has another name here, by kind, in letters and digits alone."""
-_DECLARED = re.compile(r'^    name: ClassVar\[str\] = "([^"]+)"', re.M)
+_DECLARED = re.compile(
+    r'^class (\w+)(?:(?!^class ).)*?^    name: ClassVar\[str\] = "([^"]+)"', re.M | re.S
+)
 _NAMELESS: dict[str, tuple[Any, ...]] = {}
 """Classes and functions that no import finds, by the names that studies have for them."""
 _LATE = {"rayfed.problems.network.kernels", "rayfed.problems.network.models"}
@@ -231,13 +233,51 @@ def declared(kind: str) -> tuple[str, ...]:
     >>> declared("availability") == tuple(find("availability"))
     True
     """
+    return tuple(sorted(name for name, _, _ in _definitions(kind)))
+
+
+@cache
+def classes(kind: str) -> dict[str, str]:
+    """Return the modules of the classes of a kind, its base class included, by the class's name.
+
+    They are read from the sources, without importing anything.
+
+    Examples
+    --------
+    >>> classes("partitions")["Dirichlet"]
+    'rayfed.datasets.partitions.dirichlet'
+    """
+    module, _, parent = ALL_KINDS[kind].base.partition(":")
+    found = {cls: home for _, cls, home in _definitions(kind)}
+    return dict(sorted({**found, parent: module}.items()))
+
+
+def exported(kind: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a module that has the classes of a kind.
+
+    What is dropped into the folder of the kind is among them. They are imported when they are asked
+    for.
+    """
+
+    def get(name: str) -> Any:
+        if name[:1].isupper() and name in classes(kind):
+            return getattr(importlib.import_module(classes(kind)[name]), name)
+        raise AttributeError(unknown(f"class of {kind}", name, classes(kind)))
+
+    return get, lambda: list(classes(kind))
+
+
+def _definitions(kind: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, class and module of the plug-ins of a kind, as their sources declare them."""
     root = Path(__file__).resolve().parents[2]
     homes = {each.home: root / each.home.replace(".", "/") for each in ALL_KINDS.values()}
     others = {root / late.replace(".", "/") for late in _LATE} | set(homes.values())
     home = homes[ALL_KINDS[kind].home]
     paths = _sources(home, others) if home.is_dir() else [home.with_suffix(".py")]
-    texts = (path.read_text(encoding="utf-8") for path in paths)
-    return tuple(sorted({name for text in texts for name in _DECLARED.findall(text)}))
+    for path in paths:
+        module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for cls, name in _DECLARED.findall(path.read_text(encoding="utf-8")):
+            yield name, cls, module
 
 
 def _sources(folder: Path, others: Set[Path]) -> Iterator[Path]:

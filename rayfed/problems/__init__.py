@@ -1,1 +1,17 @@
 """Problems: the objectives that clients minimise, one per file."""
+
+from typing import TYPE_CHECKING
+
+from rayfed.core.plugins import exported
+
+if TYPE_CHECKING:  # for editors: `make exports` writes it
+    from rayfed.problems.base import Problem as Problem
+    from rayfed.problems.circle import Circle as Circle
+    from rayfed.problems.least_squares import LeastSquares as LeastSquares
+    from rayfed.problems.logistic import LogisticRegression as LogisticRegression
+    from rayfed.problems.mlp import MLP as MLP
+    from rayfed.problems.network.network import Network as Network
+    from rayfed.problems.quadratic import Quadratic as Quadratic
+    from rayfed.problems.softmax import SoftmaxRegression as SoftmaxRegression
+else:
+    __getattr__, __dir__ = exported("problems")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +44,12 @@ class _Stopped(Exception):
     """Somebody asked this run to stop; it is checkpointed, and the others go on."""
 
 
+LOOP = "loop"
+"""What ends a run whose rows a loop of the user's gets, if that ends it."""
+
+
 @dataclass(frozen=True)
-class _Moment:
+class Moment:
     """What a run is between two rounds.
 
     Parameters
@@ -96,7 +100,7 @@ class Driver:
         self.saved = time.monotonic()
         self.looked = -math.inf
         self.progress = RunProgress(0, run.ending.rounds, 0.0, float("nan"))
-        self.stopping = False
+        self.stopping = self.ending = False
         self.profile: Profile | None = None
         if run.profiled:
             self._watch(Profile())
@@ -112,6 +116,10 @@ class Driver:
     def stop(self) -> None:
         """Ask the run to checkpoint and end after the current round."""
         self.stopping = True
+
+    def end(self) -> None:
+        """Ask the run to finish after the current round, as if a rule had ended it."""
+        self.ending = True
 
     def execute(
         self, resume: bool = False, report: Callable[[RunProgress], None] = lambda p: None
@@ -130,8 +138,28 @@ class Driver:
         Interrupted
             After `stop`, with a checkpoint written.
         """
+        moments = self.moments(resume)
+        while True:
+            try:
+                next(moments)
+            except StopIteration as end:
+                outcome: str = end.value
+                return outcome
+            if self.progress.round:
+                report(self.progress)
+
+    def moments(self, resume: bool = False) -> Generator[Moment, None, str]:
+        """Yield what the run is before its first and after every round; return as `execute` does.
+
+        Whoever closes the generator before its end leaves a checkpoint.
+
+        Raises
+        ------
+        Interrupted
+            After `stop`, with a checkpoint written.
+        """
         try:
-            rule = self._run(resume, report)
+            rule = yield from self._run(resume)
             warnings = run_warnings(self.run, self.records)
             self.records.sync()
             files = described(self.records.inventory())
@@ -154,13 +182,13 @@ class Driver:
             return self._fail(reason, traceback.format_exc(), isinstance(error, MACHINE_ERRORS))
         return "finished"
 
-    def _run(self, resume: bool, report: Callable[[RunProgress], None]) -> str:
+    def _run(self, resume: bool) -> Generator[Moment, None, str]:
         """Run to the end and return the rule that ended it."""
         if not resume:
             self.records.clear()
         self._write_record("running")
         try:
-            return self._run_and_replay(report)
+            return (yield from self._run_and_replay())
         finally:
             self._close()
             if self.profile is not None:
@@ -168,12 +196,12 @@ class Driver:
 
     # -- the loop --------------------------------------------------------------------------
 
-    def _run_and_replay(self, report: Callable[[RunProgress], None]) -> str:
+    def _run_and_replay(self) -> Generator[Moment, None, str]:
         """Run to the end; after the loss of a host go back to the checkpoint and replay."""
         losses, checkpoint = 0, None
         while True:
             try:
-                end = self._run_rounds(*self._open(), report)
+                end = yield from self._run_rounds(*self._open())
                 assert end.rule is not None
                 self._finish(end)
                 self._say(f"ended after round {end.state.round} by {end.rule}")
@@ -208,9 +236,7 @@ class Driver:
         self._checkpoint(run_state)
         return run_state, row
 
-    def _run_rounds(
-        self, run_state: RunState, row: Row, report: Callable[[RunProgress], None]
-    ) -> _Moment:
+    def _run_rounds(self, run_state: RunState, row: Row) -> Generator[Moment, None, Moment]:
         """Run round after round, and return the last moment.
 
         Raises
@@ -220,6 +246,8 @@ class Driver:
         """
         now = self._moment(run_state, row)
         self._update_progress(now)
+        if run_state.round == 0:
+            now = yield from self._shown(now)
         self._check(now)
         while now.rule is None:
             if self.stopping:
@@ -234,7 +262,7 @@ class Driver:
             self.records.add(now.closed if failed else row, events, run_state.personal)
             log_round(self.run, now.closed, events)
             self._update_progress(now)
-            report(self.progress)
+            now = yield from self._shown(now)
             self._check(now)
             if time.monotonic() - self.saved >= self.run.checkpoint_s:
                 self._checkpoint(run_state)
@@ -251,15 +279,27 @@ class Driver:
         self.looked = now
         return stops.is_asked(self.records.folder)
 
-    def _moment(self, run_state: RunState, row: Row) -> _Moment:
+    def _shown(self, now: Moment) -> Generator[Moment, None, Moment]:
+        """Yield a moment, and return it as it is for the run when whoever looked has decided."""
+        try:
+            yield now
+        except GeneratorExit:
+            self._checkpoint(now.state)
+            raise
+        if not self.ending or now.rule is not None:
+            return now
+        last, closed = self.loop.close(now.state, now.row)
+        return Moment(now.state, now.row, last, closed, LOOP)
+
+    def _moment(self, run_state: RunState, row: Row) -> Moment:
         """Return what a state and its row mean for the run."""
         rule = self._rule(run_state, row)
         if rule is None:
-            return _Moment(run_state, row, run_state, row)
+            return Moment(run_state, row, run_state, row)
         last, closed = self.loop.close(run_state, row)
-        return _Moment(run_state, row, last, closed, self._rule(last, closed))
+        return Moment(run_state, row, last, closed, self._rule(last, closed))
 
-    def _check(self, now: _Moment) -> None:
+    def _check(self, now: Moment) -> None:
         """Raise RunFailed if the run diverged."""
         reason = self.loop.failure(now.last, now.closed)
         if reason is not None:
@@ -277,7 +317,7 @@ class Driver:
             return PRUNED
         return rule
 
-    def _update_progress(self, now: _Moment) -> None:
+    def _update_progress(self, now: Moment) -> None:
         """Note how far the run is; a row without an evaluation keeps the last loss."""
         loss = now.closed["loss"] if math.isfinite(now.closed["loss"]) else self.progress.loss
         rounds, state = self.run.ending.rounds, now.state
@@ -295,7 +335,7 @@ class Driver:
 
     # -- the end ---------------------------------------------------------------------------
 
-    def _finish(self, end: _Moment) -> None:
+    def _finish(self, end: Moment) -> None:
         """Write the last checkpoint and everything that is known at the end.
 
         The checkpoint holds nothing that only the end adds, so that the run can go on from it when

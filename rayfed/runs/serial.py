@@ -60,7 +60,7 @@ class SerialStudy:
             def report_run(progress: RunProgress, folder: str = run.folder) -> None:
                 report({folder: progress}, outcome)
 
-            with one_thread(), _interruptible(driver):
+            with one_thread(), interruptible(driver):
                 try:
                     outcome[run.folder] = driver.execute(resume, report_run)
                 except Interrupted:
@@ -75,7 +75,7 @@ class SerialStudy:
 
 
 @contextmanager
-def _interruptible(driver: Driver) -> Iterator[None]:
+def interruptible(driver: Driver) -> Iterator[None]:
     """Turn the first Ctrl-C into a checkpoint after the current round; a second one interrupts."""
     if threading.current_thread() is not threading.main_thread():
         yield

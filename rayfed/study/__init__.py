@@ -1,18 +1,45 @@
-"""Studies: a scenario file, checked before anything is started.
+"""Studies: a scenario file, or its parts as Python objects, checked before anything is started.
 
 Only this folder imports pydantic. Plug-ins are plain frozen dataclasses, so that a client actor,
 which gets their values, starts without it.
 """
 
+from rayfed.engine.run import Participation
+from rayfed.engine.stopping import Stop
+from rayfed.population import Connection, Crash, Server, Stragglers
 from rayfed.study.scenario.docstrings import described, summary
 from rayfed.study.scenario.dotted import apply_overrides
 from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.fields import plain
 from rayfed.study.scenario.names import slug
+from rayfed.study.scenario.parts import (
+    CheckpointSection,
+    ClientsSection,
+    ClockSection,
+    Different,
+    Evaluate,
+    ExecutorSection,
+    ProblemSection,
+)
 from rayfed.study.scenario.study import Study, load
+from rayfed.study.scenario.sweep import Sweep
 
 __all__ = [
+    "CheckpointSection",
+    "ClientsSection",
+    "ClockSection",
+    "Connection",
+    "Crash",
+    "Different",
+    "Evaluate",
+    "ExecutorSection",
+    "Participation",
+    "ProblemSection",
+    "Server",
+    "Stop",
+    "Stragglers",
     "Study",
+    "Sweep",
     "apply_overrides",
     "described",
     "expand",

@@ -65,6 +65,13 @@ SAYS = {
         "('10', '1', '10 by=label')]].is_monotonic_increasing",
         "late.groupby('setting').loss.std().idxmax() == 'availability=cyclic groups=10 by=label'",
     ],
+    "loop": [
+        "same",
+        "table.rounds['FedAvg'] < 20",
+        "table.rounds['SCAFFOLD'] == study.rounds",
+        "table.loss_loop['FedAvg'] > 3 * table['loss at the end']['FedAvg']",
+        "min(inner['SCAFFOLD'][1:]) > 0",
+    ],
     "rwsadmm": [
         "last.personal_accuracy['RWSADMM, ours'] > last.accuracy['FedAvg'] + 0.03",
         "last.personal_accuracy['RWSADMM, ours'] > last.personal_accuracy['FedAvg, fine-tuned']",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import subprocess
 import sys
 import textwrap
 import types
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import rayfed
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.population.delay import Constant, Delay
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_kind_finds_named_frozen_dataclasses_of_its_base():
@@ -158,3 +162,57 @@ def test_a_name_that_a_module_lacks_gets_what_the_module_has(tmp_path, monkeypat
     ):
         with pytest.raises(ScenarioError, match=hint):
             plugins.resolve("algorithms", f"mine_with_hints:{name}")
+
+
+@pytest.mark.parametrize("kind", plugins.KINDS)
+def test_the_module_of_a_kind_has_its_classes(kind):
+    module = getattr(rayfed, kind)
+    found = {cls.__name__: cls for cls in plugins.find(kind).values()}
+    assert {name: getattr(module, name) for name in found} == found
+    assert set(dir(module)) == {*found, plugins.base(kind).__name__}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "told"),
+    [
+        (rayfed.partitions, "Dirchlet", "'Dirchlet'; did you mean 'Dirichlet'"),
+        (rayfed, "partition", "has no attribute 'partition'"),
+    ],
+)
+def test_a_class_that_is_not_there(module, name, told):
+    with pytest.raises(AttributeError, match=told):
+        getattr(module, name)
+
+
+def test_classes_are_imported_when_they_are_asked_for():
+    program = """if True:
+        import sys, rayfed
+        assert [name for name in sys.modules if name.startswith("rayfed")] == ["rayfed"]
+        assert "partitions" in dir(rayfed)
+        from rayfed.schedules import Cosine
+        assert "rayfed.algorithms.fedavg" not in sys.modules
+        from rayfed.algorithms import FedExP
+        assert FedExP.name == "fedexp"
+        assert "rayfed.algorithms.scaffold" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.slow
+def test_mypy_sees_classes_and_their_settings(tmp_path):
+    """As an editor does: of names that do not exist, too."""
+    file = tmp_path / "typed.py"
+    file.write_text(
+        "import rayfed\n"
+        "from rayfed.algorithms import FedAvg\n"
+        "from rayfed.solvers import SGD\n"
+        "FedAvg(local=SGD(steps=5), server_lr=1.0)\n"
+        "rayfed.partitions.Dirichlet(alpha=0.3)\n"
+        "FedAvg(serverlr=1.0)\n"
+        "rayfed.partitions.Dirchlet\n"
+        "rayfed.Study(round=3)\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
+    lines = [line.partition("typed.py:")[2] for line in told.splitlines() if ": error: " in line]
+    assert sorted({line[0] for line in lines}) == ["6", "7", "8"]

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from types import FunctionType, GenericAlias, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -52,7 +53,7 @@ from rayfed.core.errors import ScenarioError, clipped, listed, nearest
 from rayfed.core.own import Untrusted
 from rayfed.study.scenario.bounds import bounded
 from rayfed.study.scenario.docstrings import described, summary
-from rayfed.study.scenario.invalid import BRANCHES, Refused, short
+from rayfed.study.scenario.invalid import BRANCHES, Refused, complaint, short
 from rayfed.study.scenario.paths import filled
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
@@ -77,7 +78,24 @@ def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
     raise ValidationError.from_exception_data("scenario", details)
 
 
-class Settings(BaseModel):
+if TYPE_CHECKING:  # mypy knows the fields of models by the metaclass of pydantic alone
+    _Made = BaseModel
+else:
+
+    class _OneLine(type(BaseModel)):
+        """Raises ScenarioError where a part is made in Python; pydantic does not call classes."""
+
+        def __call__(cls, *args: Any, **given: Any) -> Any:
+            try:
+                return super().__call__(*args, **given)
+            except ValidationError as error:
+                raise complaint(error, given) from None
+
+    class _Made(BaseModel, metaclass=_OneLine):
+        pass
+
+
+class Settings(_Made):
     """Base of all parts of a scenario: frozen, unknown keys and misplaced truth values refused."""
 
     model_config = ConfigDict(
@@ -134,11 +152,15 @@ class Plugin:
         Where a mapping names no plug-in, it changes this one.
     base : type
         What the plug-in must extend.
+    some : bool
+        Whether a mapping that names no plug-in is kept as it is: it changes one that stands
+        elsewhere.
     """
 
     kind: str
     default: Any = None
     base: type[Any] = object
+    some: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -152,10 +174,14 @@ class Plugin:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Refer to the schema of the kind, and without a name to that of the default."""
+        if self.some:
+            return {"anyOf": [{KIND: self.kind}, {"type": "object", "not": {"required": ["name"]}}]}
         unnamed = plugins.KINDS[self.kind].unnamed if self.default is None else self.default.name
         return {KIND: self.kind} if unnamed is None else {KIND: self.kind, UNNAMED: unnamed}
 
     def _build(self, given: Any, info: ValidationInfo) -> Any:
+        if self.some and isinstance(given, Mapping) and "name" not in given:
+            return dict(given)
         value = build(self.kind, given, self.default, info.context)
         if not isinstance(value, self.base):
             fail(f"found '{plugins.name_of(value)}'; give a kind of {self.base.__name__}", given)

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Interval, Len, Lt
 from pydantic import (
     Field,
     GetJsonSchemaHandler,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -35,10 +36,13 @@ from rayfed.population.delay import Constant, Delay
 from rayfed.problems.base import STARTS, Problem
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.bounds import LARGEST, Count, Seconds, Whole
-from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail
+from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail, refuse
+from rayfed.study.scenario.invalid import complaint, errors_of
 
 Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
+_INHERITED = {"delay": "delays", "availability": "availability"}
+"""Keys of groups that change what the population has, with the kinds of their plug-ins."""
 _TABLE = re.compile(r"\.((csv|parquet)(\.gz)?|libsvm|svm)$", re.IGNORECASE)
 
 
@@ -262,8 +266,10 @@ class Different(Settings):
         How many clients, chosen by the seed.
     fraction : float, optional
         Share of all clients, chosen by the seed.
-    delay, network, availability, crash : name or mapping, optional
-        In place of those of the population.
+    delay, availability : name or mapping, optional
+        In place of that of the population. A mapping without a name changes some of its settings.
+    network, crash : mapping, optional
+        In place of that of the population.
     local : mapping
         Settings of the local solver that replace those of every algorithm.
     """
@@ -272,9 +278,11 @@ class Different(Settings):
     ids: Annotated[tuple[Whole | str, ...], Len(1)] | None = None
     count: Count | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
-    delay: Annotated[Delay, Plugin("delays")] | None = None
+    delay: Annotated[Delay | dict[str, Any], Plugin("delays", some=True)] | None = None
     network: Annotated[Connection, SettingsOf(Connection)] | None = None
-    availability: Annotated[Availability, Plugin("availability")] | None = None
+    availability: (
+        Annotated[Availability | dict[str, Any], Plugin("availability", some=True)] | None
+    ) = None
     crash: Annotated[Crash, SettingsOf(Crash)] | None = None
     local: dict[str, Any] = Field(default_factory=dict)
 
@@ -286,11 +294,33 @@ class Different(Settings):
             fail(f"found {keys}; give one of ids, count and fraction", given)
         return self
 
-    def group(self, index: int, population: int, names: tuple[str, ...] | None) -> Group:
+    def over(self, clients: ClientsSection, context: Any = None) -> dict[str, Any]:
+        """Return by key what mappings without a name make of the population's values.
+
+        Raises
+        ------
+        ScenarioError
+            If a setting is unknown or wrong; places are keys of the group.
+        """
+        made = {}
+        for key, kind in _INHERITED.items():
+            own = getattr(self, key)
+            if isinstance(own, Mapping):
+                try:
+                    made[key] = fields.build(kind, own, getattr(clients, key), context)
+                except ValidationError as error:
+                    raise complaint(error, own).under(key) from None
+        return made
+
+    def group(
+        self, index: int, clients: ClientsSection, population: int, names: tuple[str, ...] | None
+    ) -> Group:
         """Return the group of a population of so many clients.
 
         Parameters
         ----------
+        clients : ClientsSection
+            What it has in common with the others.
         names : tuple of str or None
             Of the clients in the data; None if the data are not read yet, when members that are
             given by name are left out.
@@ -303,10 +333,11 @@ class Different(Settings):
             known = None if ids is None else numbered(ids, names or ())
         except ScenarioError as error:
             raise error.under(f"clients.groups.{index}.ids") from None
-        there = self.availability
+        changed = self.over(clients)
+        there = changed.get("availability", self.availability)
         if there is not None and names is not None:
             there = there.named(names)
-        delay = self.delay
+        delay = changed.get("delay", self.delay)
         if delay is not None and names is not None:
             delay = _named(delay, names, f"clients.groups.{index}.delay")
         return Group(
@@ -371,9 +402,26 @@ class ClientsSection(Settings):
             there, delay = there.named(names), _named(delay, names, "clients.delay")
         return Population(
             count, seed, delay, self.stragglers, self.network, there,
-            tuple(part.group(i, count, names) for i, part in enumerate(self.groups)), self.crash,
-            names or (),
+            tuple(part.group(i, self, count, names) for i, part in enumerate(self.groups)),
+            self.crash, names or (),
         )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _groups_change_what_is_there(self, info: ValidationInfo) -> Self:
+        """Keep what groups change as the plug-ins hold it: paths, for one, hold from anywhere."""
+        groups = []
+        for index, group in enumerate(self.groups):
+            try:
+                made = group.over(self, info.context)
+            except ScenarioError as error:
+                refuse(errors_of(error.under(f"groups.{index}")), self)
+            changed = {
+                key: {name: getattr(value, name) for name in getattr(group, key)}
+                for key, value in made.items()
+            }
+            groups.append(group.model_copy(update=changed))
+        object.__setattr__(self, "groups", tuple(groups))
+        return self
 
     @model_validator(mode="after")
     def _groups_fit(self) -> Self:
@@ -398,6 +446,8 @@ def _named(delay: Delay, names: tuple[str, ...], place: str) -> Delay:
 
 class ProblemSection(Settings):
     """What is learnt, from which data.
+
+    In a file the settings of the problem stand beside these keys, and its name is `name`.
 
     Parameters
     ----------
@@ -431,6 +481,8 @@ class ProblemSection(Settings):
         beside = [key for key in cls.model_fields if key != "kernels"]
         if not isinstance(given, Mapping):
             return {"kernels": fields.build("problems", given)}
+        if isinstance(given.get("kernels"), Problem):
+            return given
         problem, settings = fields.split("problems", given)
         known = [*fields.model_of(problem).model_fields, *beside]
         settings = fields.mark_unknown(settings, known)

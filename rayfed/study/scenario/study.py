@@ -71,6 +71,9 @@ _NOT_SEARCHED = (
 class Study(Settings):
     """What a scenario file holds.
 
+    Its parts may be mappings, as in a file, or values: plug-ins of `rayfed.algorithms`,
+    `rayfed.partitions` and so on, and the parts of `rayfed.study`.
+
     Parameters
     ----------
     name : str

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from rayfed.core.errors import ScenarioError
 from rayfed.engine.stopping import Stop
 from rayfed.population import Connection, Group, Stragglers
 from rayfed.study.scenario.fields import make
@@ -40,13 +41,13 @@ def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hos
 
 def test_whether_drivers_host_clients_is_a_setting_of_ray_and_of_cpus():
     assert ExecutorSection(driver_hosts=True).name == "ray"
-    with pytest.raises(ValidationError, match="found true with device cuda"):
+    with pytest.raises(ScenarioError, match="found true with device cuda"):
         ExecutorSection(driver_hosts=True, device="cuda")
 
 
 def test_evaluation_takes_a_word_or_a_number():
     assert [Evaluate(clients=c).clients for c in ("all", "auto", 7)] == ["all", "auto", 7]
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         Evaluate(clients=0)
 
 
@@ -58,12 +59,12 @@ def test_a_rule_that_is_never_or_always_met_is_refused(rule):
 
 @pytest.mark.parametrize(("fraction", "size"), [(0.25, 2), (0.26, 3), (1.0, 10), (0.01, 0)])
 def test_a_share_is_rounded_to_whole_clients(fraction, size):
-    assert Different(fraction=fraction).group(0, 10, ()).size == size
+    assert Different(fraction=fraction).group(0, ClientsSection(), 10, ()).size == size
 
 
 def test_a_group_hands_over_what_differs():
     part = Different(ids=[4, 2], network={"up_mbps": 3}, delay="exponential")
-    group = part.group(6, 10, ())
+    group = part.group(6, ClientsSection(), 10, ())
     assert group == Group("group 6", (4, 2), 0, part.delay, Connection(up_mbps=3.0))
     assert group.availability is None
 

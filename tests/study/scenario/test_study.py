@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rayfed
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.errors import ScenarioError
@@ -15,7 +16,18 @@ from rayfed.population.availability import Cyclic
 from rayfed.population.delay import Constant, Lognormal
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.selection import Weighted
-from rayfed.study import Study, apply_overrides, expand, load, slug
+from rayfed.study import (
+    ClientsSection,
+    Different,
+    ExecutorSection,
+    Participation,
+    ProblemSection,
+    Study,
+    apply_overrides,
+    expand,
+    load,
+    slug,
+)
 from rayfed.study.scenario.study import with_lines
 
 SCENARIO = textwrap.dedent(
@@ -158,6 +170,86 @@ class TestValues:
             Study.parse(scenario()).rounds = 3
 
 
+MADE_OF = {
+    "rounds": 5,
+    "problem": {"name": "logistic-regression", "l2": 0.1, "dataset": "mushroom", "test": 0.2},
+    "partition": {"name": "dirichlet", "alpha": 0.3},
+    "clients": {
+        "count": 8,
+        "delay": {"name": "lognormal", "mean_s": 2.0},
+        "groups": [{"count": 2, "local": {"steps": 5}}],
+    },
+    "participation": {"cohort": 3, "select": "weighted"},
+    "algorithms": [
+        {"name": "fedavg", "local": {"steps": 2, "lr": 0.3}},
+        {"name": "fedexp", "participation": {"deadline_s": 4}},
+    ],
+}
+
+
+class TestObjects:
+    """A study of Python objects is that of the file, and is refused in the same words."""
+
+    @staticmethod
+    def made(**changes):
+        task = ProblemSection(
+            kernels=rayfed.problems.LogisticRegression(l2=0.1),
+            dataset=rayfed.datasets.Mushroom(),
+            test=0.2,
+        )
+        group = Different(count=2, local={"steps": 5})
+        clients = ClientsSection(count=8, delay=Lognormal(mean_s=2.0), groups=(group,))
+        algorithms = (
+            rayfed.algorithms.FedAvg(local=rayfed.solvers.SGD(steps=2, lr=0.3)),
+            rayfed.algorithms.FedExP(participation={"deadline_s": 4}),
+        )
+        return Study(
+            **{
+                "rounds": 5,
+                "problem": task,
+                "partition": rayfed.partitions.Dirichlet(alpha=0.3),
+                "clients": clients,
+                "participation": Participation(cohort=3, select=Weighted()),
+                "algorithms": algorithms,
+            }
+            | changes
+        )
+
+    def test_it_is_the_study_of_the_file(self):
+        assert self.made() == Study.parse(MADE_OF)
+        assert self.made().to_yaml() == Study.parse(MADE_OF).to_yaml()
+
+    def test_parts_may_be_mappings(self):
+        assert self.made(problem=MADE_OF["problem"], algorithms=["fedavg", "fedexp"]).labels
+
+    def test_it_records_the_same_bytes(self, tmp_path, assert_same):
+        rayfed.run(MADE_OF | {"executor": "serial"}, out=tmp_path / "file", page=False)
+        made = self.made(executor=ExecutorSection(name="serial"))
+        rayfed.run(made, out=tmp_path / "objects", page=False)
+        assert_same(tmp_path / "file", tmp_path / "objects")
+
+    @pytest.mark.parametrize(
+        ("part", "given", "line"),
+        [
+            (Study, {"problem": "logistic-regression", "algorithms": ["fedavg"]}, "rounds: is mis"),
+            (ClientsSection, {"count": 0}, "count: found 0; it should be at least 1"),
+            (ClientsSection, {"cont": 3}, "cont: unknown key 'cont'; did you mean 'count'?"),
+            (ProblemSection, {"kernels": "logistic-regression"}, "name: the name is missing"),
+        ],
+    )
+    def test_what_is_wrong_is_one_line(self, part, given, line):
+        with pytest.raises(ScenarioError) as error:
+            part(**given)
+        assert str(error.value).startswith(line)
+        assert "\n" not in str(error.value)
+
+    def test_all_mistakes_of_parts_are_said_together(self):
+        wrong = {"count": 0, "delay": {"name": "lognormal", "mean_s": -1}}
+        with pytest.raises(ScenarioError, match="3 mistakes") as error:
+            self.made(clients=wrong, rounds=0)
+        assert "clients.delay.mean_s: found -1" in str(error.value)
+
+
 class TestPaths:
     def test_they_are_relative_to_the_scenario(self, tmp_path):
         study = Study.parse(
@@ -251,10 +343,44 @@ class TestGroups:
             ("local.steps=0", "clients.groups.0.local.steps: found 0; it should be at least 1"),
             ("local={steps: 1, epochs: 1}", "clients.groups.0.local: found steps and epochs"),
             ("delay=fast", "clients.groups.0.delay: unknown delay 'fast'"),
+            ("delay={mean_s: -1}", "clients.groups.0.delay.mean_s: found -1; it should be"),
+            ("delay={shape: 2}", "clients.groups.0.delay.shape: unknown key 'shape'"),
+            ("availability={p: 2}", "clients.groups.0.availability.p: unknown key 'p'"),
         ],
     )
     def test_mistakes(self, override, line):
         assert wrong(f"clients.groups.0.{override}").startswith(line)
+
+    def test_without_a_name_it_changes_what_the_population_has(self):
+        study = Study.parse(
+            scenario("clients.groups=[{ids: [3], delay: {mean_s: 5}, availability: {groups: 2}}]")
+        )
+        (group,) = study.clients.population(seed=4).groups
+        assert group.delay == Lognormal(mean_s=5.0, sigma=0.5)
+        assert group.availability == Cyclic(groups=2, rounds=1)
+        assert study.to_dict()["clients"]["groups"][0]["delay"] == {"mean_s": 5.0}
+        assert Study.parse(study.to_dict()) == study
+        grid = {"clients.delay": [{"name": "lognormal", "sigma": 1}, {"name": "constant"}]}
+        made = expand(study.given() | {"grid": grid})
+        delays = [one.clients.population(seed=4).groups[0].delay for _, one in made]
+        assert delays == [Lognormal(mean_s=5.0, sigma=1.0), Constant(mean_s=5.0)]
+
+    def test_with_a_name_it_stands_by_itself(self):
+        raw = scenario("clients.groups=[{ids: [3], delay: {name: lognormal, mean_s: 5}}]")
+        raw["clients"]["delay"]["sigma"] = 0.9
+        (group,) = Study.parse(raw).clients.population(seed=4).groups
+        assert group.delay == Lognormal(mean_s=5.0)
+
+    def test_a_path_of_a_group_is_relative_to_the_scenario(self, tmp_path):
+        text = "{rounds: 1, problem: {name: circle}, algorithms: [fedavg], clients: {count: 2, "
+        delay = (
+            "delay: {name: trace, file: all.csv}, groups: [{count: 1, delay: {file: own.csv}}]}}"
+        )
+        (tmp_path / "s.yaml").write_text(text + delay)
+        for name in ("all", "own"):
+            (tmp_path / f"{name}.csv").write_text("compute_s\n1\n")
+        (group,) = load(tmp_path / "s.yaml").clients.groups
+        assert group.delay == {"file": str(tmp_path / "own.csv")}
 
     def test_more_than_there_are(self):
         assert wrong("clients.groups=[{count: 15}, {fraction: 0.5}]") == (

@@ -1,0 +1,106 @@
+"""Studies in a loop of the user's: ``for row in rayfed.iterate(scenario)``."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rayfed import api
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.backend import Silent
+from rayfed.runs.driver import Driver
+from rayfed.runs.files.folder import locked
+from rayfed.runs.rows import Row, rows_of
+from rayfed.study import Study
+from rayfed.study.plan.plan import Plan
+from rayfed.study.scenario.dotted import Overrides
+
+__all__ = ["Iteration", "Row", "iterate"]
+
+
+class Iteration(Iterator[Row]):
+    """The rows of a study, which runs as far as they are asked for.
+
+    Attributes
+    ----------
+    folder : Path
+        The result folder.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, page: bool) -> None:
+        self.folder = folder
+        self._rows = _rows(plan, folder, page)
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def step(self) -> Row | None:
+        """Run on to the next row and return it; None when all runs have ended."""
+        return next(self._rows, None)
+
+    def close(self) -> None:
+        """Leave the study where it is, with a checkpoint; `rayfed.resume` goes on with it."""
+        self._rows.close()
+
+    @property
+    def result(self) -> api.Result:
+        """What has been recorded so far."""
+        return api.load(self.folder)
+
+
+def iterate(
+    scenario: str | Path | Sequence[str | Path] | Mapping[str, Any] | Study,
+    *,
+    out: str | Path | None = None,
+    overrides: Overrides = (),
+    page: bool = True,
+) -> Iteration:
+    """Run a scenario in a loop of your own, which gets the rows of its runs as they are made.
+
+    The runs follow one another in this process, whatever the executor, and record what `rayfed.run`
+    records, to the byte. A loop that is left early leaves a checkpoint: `rayfed.resume` goes on.
+
+    Parameters
+    ----------
+    scenario, out, overrides, page
+        As for `rayfed.run`.
+
+    Returns
+    -------
+    Iteration
+        An iterator over rows, that of the state before the first round included. A `Row` is a
+        mapping of columns with the ``model`` that it is about, and ``stop()`` ends its run.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario or its data are wrong; nothing is started then.
+
+    Warns
+    -----
+    RuntimeWarning
+        At the end, if a run failed. The others go on, and what was recorded is kept.
+
+    Examples
+    --------
+    >>> for row in rayfed.iterate("quickstart"):  # doctest: +SKIP
+    ...     if row["loss"] < 0.3:
+    ...         row.stop()
+    """
+    plan = api.prepare(api.unsearched(api.read(scenario, overrides)))
+    return Iteration(plan, api.begin(plan, out), page)
+
+
+def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
+    """Yield the rows of all runs, then write what is known at the end."""
+    outcome: dict[str, str] = {}
+    silent = Silent()
+    with locked(folder, silent.note), api.mirrored(folder, silent):
+        for run in plan.runs:
+            executor = SerialExecutor(plan.tables, plan.executor.memory_gb)
+            outcome[run.folder] = yield from rows_of(Driver(run, folder, executor))
+        api.completed(plan, folder, outcome)
+        if page:
+            api.Result(folder, outcome).report()
+    api.with_failures_said(api.Result(folder, outcome))

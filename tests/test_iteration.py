@@ -1,0 +1,142 @@
+"""Studies in a loop of the user's record what they record without one."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import rayfed
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.rounds import RoundLoop
+from rayfed.runs.rows import Row
+
+
+@pytest.fixture
+def small():
+    """Return a scenario of two algorithms that takes no time."""
+    return {
+        "name": "small",
+        "rounds": 6,
+        "evaluate": {"every": 3},
+        "problem": {
+            "name": "least-squares",
+            "dataset": {"name": "linear", "features": 2, "samples": 5},
+            "test": 0.2,
+        },
+        "clients": {"count": 6},
+        "participation": {"cohort": 2},
+        "algorithms": ["scaffold", {"name": "fedexp", "local": {"steps": 2, "batch": 2}}],
+        "executor": "serial",
+    }
+
+
+def told(folder, run="scaffold-seed0"):
+    return json.loads((folder / run / "run.json").read_text())
+
+
+def test_a_loop_gets_every_row_and_records_the_same_bytes(small, tmp_path, assert_same):
+    result = rayfed.run(small, out=tmp_path / "run", page=False)
+    rows = list(rayfed.iterate(small, out=tmp_path / "loop", page=False))
+    assert_same(tmp_path / "run", tmp_path / "loop")
+    assert [(row["label"], row["round"]) for row in rows] == [
+        (label, number) for label in ("scaffold", "fedexp") for number in range(7)
+    ]
+    recorded = result.rounds.to_dict("records")
+    columns = ("label", "seed", "round", "time_s", "loss", "bytes_up")
+    np.testing.assert_equal(
+        [[row[name] for name in columns] for row in rows],
+        [[row[name] for name in columns] for row in recorded],
+    )
+    assert rows[6].model.tobytes() == result.model("scaffold").tobytes()
+    assert rows[0].model.tolist() == [0.0, 0.0, 0.0]  # kept rows keep their models
+
+
+def test_a_run_that_the_loop_stops_is_one_of_fewer_rounds(small, tmp_path, assert_same):
+    """The fourth row is not evaluated by the cadence, but as the last."""
+    rows = rayfed.iterate(small, out=tmp_path / "loop", page=False)
+    for row in rows:
+        if row["round"] == 4:
+            row.stop()
+    shorter = rayfed.run(small | {"rounds": 4}, out=tmp_path / "run", page=False)
+    assert rows.result.rounds.equals(shorter.rounds)
+    assert rows.result.events.equals(shorter.events)
+    assert np.isfinite(rows.result.rounds.loss.iloc[4])
+    record = told(tmp_path / "loop")
+    assert (record["status"], record["stopped_by"]) == ("finished", "loop")
+    again = rayfed.resume(tmp_path / "loop", page=False)  # it has ended: nothing goes on
+    assert again.rounds.equals(shorter.rounds)
+
+
+def test_a_loop_that_is_left_goes_on_by_resume(small, tmp_path, assert_same):
+    rayfed.run(small, out=tmp_path / "run", page=False)
+    for row in rayfed.iterate(small, out=tmp_path / "loop", page=False):
+        if row["round"] == 2:
+            break
+    assert told(tmp_path / "loop")["status"] == "running"
+    rayfed.resume(tmp_path / "loop", page=False)
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+def test_steps(small, tmp_path):
+    one = rayfed.iterate(small, out=tmp_path / "one", page=False)
+    other = rayfed.iterate(small | {"seeds": [1]}, out=tmp_path / "other", page=False)
+    pairs = [(one.step(), other.step()) for _ in range(2)]  # two studies side by side
+    assert [(a["seed"], b["seed"], a["round"], b["round"]) for a, b in pairs] == [
+        (0, 1, 0, 0), (0, 1, 1, 1),
+    ]  # fmt: skip
+    other.close()
+    while row := one.step():
+        last = row
+    assert isinstance(last, Row)
+    assert (last["label"], last["round"]) == ("fedexp", 6)
+    assert one.step() is None
+    with pytest.raises(ScenarioError, match="name one"):
+        one.result.model()
+
+
+def test_ctrl_c_in_a_round_leaves_a_checkpoint(small, tmp_path, assert_same, monkeypatch):
+    rayfed.run(small, out=tmp_path / "run", page=False)
+    rows = rayfed.iterate(small, out=tmp_path / "loop", page=False)
+    rows.step()
+    whole = RoundLoop.step
+
+    def step(loop, before):
+        os.kill(os.getpid(), signal.SIGINT)
+        return whole(loop, before)
+
+    monkeypatch.setattr(RoundLoop, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        rows.step()
+    monkeypatch.undo()
+    assert told(tmp_path / "loop")["status"] == "running"
+    rayfed.resume(tmp_path / "loop", page=False)
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+def test_a_run_that_fails_ends_its_rows_alone(small, tmp_path):
+    small["algorithms"] = [{"name": "fedavg", "local": {"lr": 1e300}}, "fedexp"]
+    with pytest.warns(RuntimeWarning, match="1 of 2 runs failed, the first fedavg-seed0: round 1"):
+        rows = list(rayfed.iterate(small, out=tmp_path / "loop", page=False))
+    assert [row["round"] for row in rows if row["label"] == "fedexp"] == list(range(7))
+    assert [row["round"] for row in rows if row["label"] == "fedavg"] == [0, 1]
+
+
+def test_what_is_wrong_is_said_before_anything_is_written(small, tmp_path):
+    with pytest.raises(ScenarioError, match="rounds"):
+        rayfed.iterate(small | {"rounds": -1}, out=tmp_path / "loop")
+    search = {"participation.cohort": {"int": [1, 3]}}
+    with pytest.raises(ScenarioError, match="is for rayfed sweep"):
+        rayfed.iterate(small | {"search": search}, out=tmp_path / "loop")
+    assert not (tmp_path / "loop").exists()
+
+
+def test_a_network_is_a_module(small, tmp_path):
+    torch = pytest.importorskip("torch")
+    model = {"name": "torch.nn:Linear", "in_features": 2, "out_features": 1}
+    task = {"name": "network", "model": model, "loss": "squared-error"}
+    small["problem"] |= task
+    first = next(rayfed.iterate(small, out=tmp_path / "loop", page=False))
+    assert isinstance(first.model, torch.nn.Linear)
+    assert first.weights.size == 3
