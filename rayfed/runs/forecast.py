@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.clients.request import Request
+from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
@@ -151,6 +151,8 @@ class _Hollow:
         each = {name: np.zeros(len(request.ids)) for name in (*request.up, "loss")}
         if request.vectors:
             each |= {name: np.zeros((len(request.ids), size)) for name, size in request.up.items()}
+        for label in () if request.labels is None else np.unique(request.labels).tolist():
+            sums |= {group_name(name, label): np.zeros(n) for name, n in request.up.items()}
         return Gathered(sums, each)
 
     def snapshot(self, key: str) -> Iterator[StateRows]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
+from rayfed.channel.faults.base import Collusion
+from rayfed.channel.faulty import Faulty
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
@@ -37,6 +39,9 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
     ):
         if stages and (text := why(run, stages, ask)):
             raise ScenarioError(key if own == "study" else f"algorithms.{index}.{key}", text)
+    for faulty in run.faults:
+        if text := _fault(run, faulty, ask):
+            raise ScenarioError(f"clients.faults.{faulty.number}", text)
     if run.channel.aggregate is not None and (text := _rule(run, run.channel.aggregate, ask)):
         whole = algorithm.aggregate == "study"
         raise ScenarioError("aggregate" if whole else f"algorithms.{index}.aggregate", text)
@@ -73,6 +78,18 @@ def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
         return f"makes one mean, and '{run.label}' needs one of each group"
     if memory.at_server and shards.moves_sizes:
         return "goes by the sizes of clients, which drift changes; leave the memory out"
+    return ""
+
+
+def _fault(run: Run, faulty: Faulty, ask: Ask | None) -> str:
+    """Return why clients cannot have a fault; empty if they can."""
+    fault, algorithm = faulty.fault, run.training.algorithm
+    collude = isinstance(fault, Collusion)
+    if algorithm.asynchronous and (collude or fault.silent):
+        return f"'{fault.name}' is of rounds, and '{run.label}' has none; leave one of them out"
+    if collude and ask is not None and (ask.plain or GROUP in ask.up):
+        text = "needs one mean of the honest, and"
+        return f"'{fault.name}' {text} '{run.label}' uploads vectors that have none"
     return ""
 
 
