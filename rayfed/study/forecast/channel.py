@@ -38,6 +38,26 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
             raise ScenarioError(key if own == "study" else f"algorithms.{index}.{key}", text)
 
 
+def said(run: Run) -> str:
+    """Return what a client of a run uploads and downloads a round through the channel, or ""."""
+    ask, up, down = run.first_ask(), run.uplink(), run.downlink()
+    parts = []
+    if ask is not None and up is not None:
+        plain = ask.bytes_up(run.training.dtype.itemsize)
+        text = f"uploads {up.bytes_up(ask):,} of {plain:,} bytes a round"
+        if up.memory is not None and up.memory.whole_first:
+            text += f", the first time {up.bytes_up(ask, first=True):,}"
+        if up.memory is not None and up.memory.sees_vectors:
+            text += f" (with '{up.memory.name}' the server sees single vectors)"
+        parts.append(text)
+    if ask is not None and down is not None:
+        text = f"downloads {down.bytes_down(ask.send, 1):,} of {ask.bytes_down:,} bytes"
+        if down.codec.memory is not None:
+            text += " for each round since its last, and never more than all of them"
+        parts.append(text)
+    return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
+
+
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
