@@ -64,8 +64,8 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     if len(codecs) > 1:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
     vectors = {} if ask is None else coded_vectors(ask)
-    if ask is not None and not vectors:
-        text = "uploads nothing that can be coded: no vectors, or only such as its clients keep"
+    if ask is not None and not vectors and any(n > 1 for n in ask.up.values()):
+        text = "uploads only vectors that its clients keep, which travel as they are"
         return f"'{run.label}' {text}; switch the uplink off for it"
     for codec in codecs:
         shapes = [s for n in vectors.values() for s in run.layout.pieces(codec, n)]
@@ -85,6 +85,8 @@ def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
         return f"makes estimates of a mean over all clients, which '{run.label}' does not take"
     if ask is None:
         return f"is for the first Ask of a round, and '{run.label}' asks nothing at first"
+    if not coded_vectors(ask):
+        return f"is for the first Ask of a round, in which '{run.label}' uploads no vectors"
     if GROUP in ask.up:
         return f"makes one mean, and '{run.label}' needs one of each group"
     if memory.at_server and shards.moves_sizes:
