@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rayfed.channel.uplink import total_name
 from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
@@ -148,6 +149,7 @@ class _Hollow:
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Return zeros of the sizes that the Ask declares."""
         sums = {name: np.zeros(size) for name, size in request.up.items()}
+        sums |= {total_name(name): total for name, total in sums.items()}
         each = {name: np.zeros(len(request.ids)) for name in (*request.up, "loss")}
         if request.vectors:
             each |= {name: np.zeros((len(request.ids), size)) for name, size in request.up.items()}

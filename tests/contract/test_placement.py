@@ -40,6 +40,16 @@ def study(tmp_path_factory):
         {"name": "fedhybrid", "label": how, "newton": count, "newton_solver": how, **steps}
         for how, count in (("cholesky", 4), ("cg", "all"))
     ]
+    top = {"name": "top-k", "k": 9}
+    diana = {"name": "diana", "alpha": 0.1}
+    found += [
+        {"name": "fedavg", "label": label, "local": LOCAL, "uplink": up, "downlink": down}
+        for label, up, down in (
+            ("feedback", [top | {"memory": "error-feedback"}], []),
+            ("ef21", [top | {"memory": "ef21"}], [top | {"memory": "ef21"}]),
+            ("diana", [{"name": "rand-k", "k": 9, "shared": True, "memory": diana}], ["natural"]),
+        )
+    ]
     made = {
         "name": "placed",
         "seeds": [0],

@@ -47,14 +47,34 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
         raise ScenarioError("aggregate" if whole else f"algorithms.{index}.aggregate", text)
 
 
+def said(run: Run) -> str:
+    """Return what a client of a run uploads and downloads a round through the channel, or ""."""
+    ask, up, down = run.first_ask(), run.uplink(), run.downlink()
+    parts = []
+    if ask is not None and up is not None:
+        plain = ask.bytes_up(run.training.dtype.itemsize)
+        text = f"uploads {up.bytes_up(ask):,} of {plain:,} bytes a round"
+        if up.memory is not None and up.memory.whole_first:
+            text += f", the first time {up.bytes_up(ask, first=True):,}"
+        if up.memory is not None and up.memory.sees_vectors:
+            text += f" (with '{up.memory.name}' the server sees single vectors)"
+        parts.append(text)
+    if ask is not None and down is not None:
+        text = f"downloads {down.bytes_down(ask.send, 1):,} of {ask.bytes_down:,} bytes"
+        if down.codec.memory is not None:
+            text += " for each round since its last, and never more than all of them"
+        parts.append(text)
+    return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
+
+
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
     if len(codecs) > 1:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
     vectors = {} if ask is None else coded_vectors(ask)
-    if ask is not None and not vectors:
-        text = "uploads nothing that can be coded: no vectors, or only such as its clients keep"
+    if ask is not None and not vectors and any(n > 1 for n in ask.up.values()):
+        text = "uploads only vectors that its clients keep, which travel as they are"
         return f"'{run.label}' {text}; switch the uplink off for it"
     for codec in codecs:
         shapes = [s for n in vectors.values() for s in run.layout.pieces(codec, n)]
@@ -74,6 +94,8 @@ def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
         return f"makes estimates of a mean over all clients, which '{run.label}' does not take"
     if ask is None:
         return f"is for the first Ask of a round, and '{run.label}' asks nothing at first"
+    if not coded_vectors(ask):
+        return f"is for the first Ask of a round, in which '{run.label}' uploads no vectors"
     if GROUP in ask.up:
         return f"makes one mean, and '{run.label}' needs one of each group"
     if memory.at_server and shards.moves_sizes:
