@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.rng import Draw, Key, Permutation
+from rayfed.core.rng import Draw, Key, Permutation, part_of
 
 Shape: TypeAlias = tuple[int, ...]
 """Of a piece of a vector that is coded by itself: of a layer, or (p,) of a whole vector."""
@@ -73,6 +73,11 @@ class Draws:
     def shared(self) -> Draws:
         """The draws (1, ...) that all clients of a round share."""
         return Draws(self.key.sub("shared"), np.zeros(1, np.int64), self.round, self.ask)
+
+    def part(self, index: Ints) -> Draws:
+        """Return the draws of some of these clients."""
+        draw = part_of(self.draw, index)
+        return Draws(self.key, self.ids[index], draw, self.ask, self.round)
 
     def sub(self, purpose: str) -> Draws:
         """Return other draws of the same clients."""

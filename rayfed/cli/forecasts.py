@@ -8,6 +8,7 @@ from typing import Any
 from rayfed.core.errors import listed
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
+from rayfed.study.forecast.channel import said
 
 
 def expected(plan: Any) -> Iterator[tuple[str, str]]:
@@ -50,6 +51,11 @@ def aims(plan: Any) -> list[str]:
         if run.record["aim"]:
             found.setdefault(run.record["aim"], {})[run.label] = None
     return [f"{listed(list(labels), 60)}: {text}" for text, labels in found.items()]
+
+
+def coded(plan: Any) -> list[str]:
+    """Return what clients upload and download, where that is coded."""
+    return list(filter(None, map(said, _one_each(plan))))
 
 
 def timed(plan: Any) -> str:

@@ -132,8 +132,8 @@ def check(
         f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
         f"{in_words(cost.up)} up {per}"
     )
-    if estimated := estimates(plan):
-        say(estimated)
+    for told in (*forecasts.coded(plan), *filter(None, [estimates(plan)])):
+        say(told)
     cost.check_disk(api.default_folder(plan.study))
     for told in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
         say(f"warning: {told}", err, style="yellow")

@@ -76,6 +76,8 @@ class Request:
         Who sends its first vectors as they are.
     labels : (K,) array of int, optional
         A group of each client, where vectors are also added up by group.
+    squares : bool
+        Whether the squares of vectors are also added up, as ``name^2``.
     """
 
     owner: Owner
@@ -99,6 +101,7 @@ class Request:
     shares: Floats | None = None
     first: Bools | None = None
     labels: Ints | None = None
+    squares: bool = False
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
@@ -112,6 +115,7 @@ class Request:
             None if self.shares is None else self.shares[index],
             None if self.first is None else self.first[index],
             None if self.labels is None else self.labels[index],
+            self.squares,
         )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:

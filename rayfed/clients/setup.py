@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayfed.channel.faulty import Faulty
 from rayfed.channel.uplink import Uplink
 from rayfed.clients.request import Owner
 from rayfed.clients.solvers import Solver
@@ -122,6 +123,8 @@ class Setup:
         Clients to a stack.
     uplink : Uplink, optional
         What the algorithm's uploads go through.
+    faults : tuple of Faulty
+        Whose uploads are wrong.
     """
 
     owners: Mapping[Owner, Any]
@@ -133,6 +136,7 @@ class Setup:
     p: int
     block: int
     uplink: Uplink | None = None
+    faults: tuple[Faulty, ...] = ()
 
     def with_tables(self, tables: Mapping[str, Any]) -> Setup:
         """Return the setup with the tables that its views travel without."""

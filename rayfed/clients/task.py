@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rayfed.channel import faulty
 from rayfed.channel.base import Draws
+from rayfed.channel.faulty import PREFIX as FAULTS
 from rayfed.channel.uplink import PREFIX, Uplink, total_name
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
@@ -19,7 +21,7 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import Store
 from rayfed.core.arrays import Array, Floats, Ints
-from rayfed.core.rng import part_of
+from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Sums, class_sums, tree_sum
 
 
@@ -69,7 +71,9 @@ class Task:
         self.view = setup.views.of(request.owner).at(round)
         self.function = ClientFunction(setup, request, send, key, prints)
         self.uplink = setup.uplink if request.owner == "algorithm" else None
-        self.own = [name for name in setup.initial if not name.startswith(PREFIX)]
+        self.faults = setup.faults if request.owner == "algorithm" else ()
+        channels = (PREFIX, FAULTS)
+        self.own = [name for name in setup.initial if not name.startswith(channels)]
         self.arrangement = arrangement(request, self.view.shards, stacks.arranged)
         self.each: dict[str, Array] = {}
 
@@ -99,6 +103,9 @@ class Task:
         if not self.request.sums:
             return {}
         sums = self._sums(ids, index, stacked, slice(None))
+        if self.request.squares:
+            squares = {f"{name}^2": rows * rows for name, rows in stacked.items()}
+            sums |= self._sums(ids, index, squares, slice(None))
         if self.request.shares is not None:
             sums |= self._totals(self.request.shares, ids, index, stacked)
         groups = self.each[GROUP] if GROUP in self.request.up else self.request.labels
@@ -162,6 +169,8 @@ class Task:
             state = {**state, **kept}
         if state:
             self.store.put(clients.ids, state)
+        if self.faults:
+            values = self._wrong(values, clients.ids, index)
         if upload.group is not None:
             values[GROUP] = upload.group
         if upload.loss is not None:
@@ -178,6 +187,21 @@ class Task:
         draws = Draws(uplink.key, ids, draw, request.ask, request.round)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
         return uplink.sent(values, kept, draws, first, request.plain)
+
+    def _wrong(self, values: Mapping[str, Array], ids: Ints, index: Ints) -> dict[str, Array]:
+        """Return what faulty clients send in place of an upload, and keep what they keep."""
+        request, out = self.request, dict(values)
+        names = [name for name in self.setup.initial if name.startswith(FAULTS)]
+        kept = self.store.get(ids, names) if names else {}
+        draw = part_of(request.round if request.draw is None else request.draw, index)
+        draws = Draws(Key(self.setup.seed, "faults"), ids, draw, request.ask, request.round)
+        for at, wrong, now in faulty.sent(self.faults, values, kept, draws, request.round):
+            for name, rows in wrong.items():
+                out[name] = out[name].copy()
+                out[name][at] = rows
+            if now:
+                self.store.put(ids[at], now)
+        return out
 
     def _clients(self, index: Ints) -> Clients:
         """Return some of the request's clients as their client function sees them."""

@@ -85,6 +85,7 @@ KINDS = {
     "memories": Kind("rayfed.channel.memory", "rayfed.channel.base:Memory"),
     "aggregators": Kind("rayfed.channel.aggregators", "rayfed.channel.aggregators.base:Aggregator"),
     "mixers": Kind("rayfed.channel.mixers", "rayfed.channel.mixers.base:Mixer"),
+    "faults": Kind("rayfed.channel.faults", "rayfed.channel.faults.base:Fault"),
     "measures": Kind("rayfed.measures", "rayfed.measures.base:Measure"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),

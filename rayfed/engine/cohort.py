@@ -239,7 +239,7 @@ class RoundPolicy:
         if len(used):
             whole = len(used) == len(works) and not works.attempt.any()
             mine = works if whole else works.part(used)
-            fresh = self.exchange.answer(asked, mine, asked.ask.send, when, newest)
+            fresh = self.exchange.answer(asked, mine, asked.ask.send, when, stats)
             losses[used] = fresh.losses
         to_cohort = owner == "algorithm" and ask.clients is None
         if to_cohort:
@@ -326,13 +326,18 @@ class RoundPolicy:
             weights = drawn * self.exchange.weights(ids)
         end_s = np.full(count, math.inf) if self.server.limited else times.end_s
         limit_s = np.full(count, math.inf if rule.timeout_s is None else now_s + rule.timeout_s)
-        status, over_s = fates(end_s, times.gone_s, limit_s)
+        gone_s = times.gone_s
+        if self.run.faults:
+            computed_s = np.nextafter(times.start_s + times.compute_s, -math.inf)
+            silent = self.exchange.silent(cohort.asked, ids, stats.round)
+            gone_s = np.where(silent, np.minimum(gone_s, computed_s), gone_s)
+        status, over_s = fates(end_s, gone_s, limit_s)
         one = np.ones(count, dtype=np.int64)
         works = Works(
             over_s, ids, serial + 1 + np.arange(count), status, stats.round * one,
             (stats.round - 1) * one, stats.ask * one, attempt * one, drawn, times.steps,
             traffic.down * one, traffic.up * one, weights, times.start_s, times.compute_s,
-            times.free_s, end_s, times.gone_s, limit_s,
+            times.free_s, end_s, gone_s, limit_s,
         )  # fmt: skip
         return works, times.away_s
 
@@ -390,7 +395,7 @@ class RoundPolicy:
             usable = np.flatnonzero((works.version == version) & (works.status == USED))
             if len(usable):
                 send = line.sends[int(version)]
-                answer = self.exchange.answer(asked, works.part(usable), send, when, newest)
+                answer = self.exchange.answer(asked, works.part(usable), send, when, stats)
                 losses[usable] = answer.losses
                 answers.append(answer)
         self.exchange.count(works, stats, losses, newest, np.full(len(rows), number))

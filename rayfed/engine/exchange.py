@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from rayfed.clients.request import Request
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
 from rayfed.engine.channel import ServerEnd
 from rayfed.engine.clock import Clock, Traffic
+from rayfed.engine.collusion import Colluders
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer
 from rayfed.engine.rule import ServerRule
@@ -79,6 +80,7 @@ class Exchange:
         self.correction = Correction(run)
         self.channel = ServerEnd(run, self.correction)
         self.rule = ServerRule(run)
+        self.colluders = Colluders(run)
         self.listens = run.participation.select.listens or self.counter.listens
         owners: Mapping[Asker, Any]
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
@@ -95,7 +97,7 @@ class Exchange:
     # -- computing -------------------------------------------------------------------------
 
     def answer(
-        self, asked: Asked, works: Works, send: Mapping[str, Array], when: str, newest: int
+        self, asked: Asked, works: Works, send: Mapping[str, Array], when: str, stats: RoundStats
     ) -> WorkAnswer:
         """Compute works of one version and Ask of rounds.
 
@@ -108,16 +110,22 @@ class Exchange:
             What they download.
         when : str
             For messages.
-        newest : int
-            Version of the model. The weights of works that began from earlier ones are discounted,
-            and the mean divides by what they make.
+        stats : RoundStats
+            The round; the model has the version before it. The weights of works that began from
+            earlier ones are discounted, and the mean divides by what they make. What colluding
+            clients remember is in its state of the channel.
         """
-        version, weights = int(works.version[0]), works.weight
+        version, weights, newest = int(works.version[0]), works.weight, stats.round - 1
         staleness = np.full(len(works), newest - version)
         if version != newest:
             weights = weights * self.run.participation.staleness.factor(staleness)
         request = self.request(asked, works, version + 1, weights)
-        gathered = self.compute(request, send, when)
+        if asked.coded and self.colluders.known:
+            gathered, stats.channel = self.colluders.answered(
+                request, lambda part: self.compute(part, send, when), stats.channel
+            )
+        else:
+            gathered = self.compute(request, send, when)
         return WorkAnswer.to(request, gathered, works.seconds, staleness)
 
     def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:
@@ -218,6 +226,14 @@ class Exchange:
         stats.events.append(events_of(self.run, works, stats.round, losses, newest, numbers))
 
     # -- what an Ask is --------------------------------------------------------------------
+
+    def silent(self, asked: Asked, ids: Ints, round: int) -> Bools:
+        """Return which clients (K,) will not send what they are asked for."""
+        silent = np.zeros(len(ids), np.bool_)
+        for faulty in self.run.faults if asked.coded else ():
+            if faulty.fault.silent:
+                silent |= faulty.among(ids, round)
+        return silent
 
     def weights(self, ids: Ints) -> Floats:
         """Return the raw weights (K,) of clients that are drawn once."""

@@ -248,6 +248,9 @@ class _View(MeasureView):
         self.algorithm: Method = run.training.algorithm
         self.population, self.data = run.federation.clients, run.federation.views.evaluation
         self.layers = measures.layers
+        self.honest = np.ones(len(self.clients), np.bool_)
+        for faulty in run.faults:
+            self.honest &= ~faulty.among(self.clients)
         self.seed, self.size = run.seed, run.participation.cohort
         if "accuracy" in each:
             self.accuracy = each["accuracy"]

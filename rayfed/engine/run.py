@@ -14,6 +14,7 @@ from rayfed.algorithms.staleness import Polynomial, Staleness
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
+from rayfed.channel.faulty import Faulty
 from rayfed.channel.layout import Layout
 from rayfed.channel.uplink import Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
@@ -248,11 +249,14 @@ class Channel:
         At the client, and at the server, in this order; nothing if empty.
     aggregate : Aggregator, optional
         What takes the place of means of vectors.
+    faults : tuple of Faulty
+        Clients that send something else than they should.
     """
 
     uplink: tuple[Stage, ...] = ()
     downlink: tuple[Stage, ...] = ()
     aggregate: Aggregator | None = None
+    faults: tuple[Faulty, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -387,7 +391,16 @@ class Run:
     def initial(self) -> Mapping[str, Array]:
         """The first row of each array of client state."""
         uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
-        return own if uplink is None else {**own, **uplink.initial}
+        whole = own if uplink is None else {**own, **uplink.initial}
+        if self.faults and (ask := self.first_ask()) is not None:
+            for faulty in self.faults:
+                whole = {**whole, **faulty.initial(ask.up, self.training.dtype)}
+        return whole
+
+    @property
+    def faults(self) -> tuple[Faulty, ...]:
+        """The clients that send something else than they should; a baseline has none."""
+        return () if self.training.algorithm.centralised else self.channel.faults
 
     def setup(self) -> Setup:
         """Return what a host needs to know."""
@@ -416,4 +429,5 @@ class Run:
             p=self.training.x0.size,
             block=self.block,
             uplink=self.uplink(),
+            faults=self.faults,
         )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 from rayfed.clients import setup
 from rayfed.clients.solvers import Solver
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.datasets.shards import Shards
 from rayfed.messages import Reply, State
@@ -92,6 +92,8 @@ class MeasureView(Protocol):
         The evaluated clients, ascending.
     accuracy : (K,) array of float
         Their accuracies under the model, NaN without rows; for measures that need them.
+    honest : (K,) array of bool
+        Which evaluated clients have no fault.
     cohort : (C,) array of int
         Whom the round asks, for measures of cohorts.
     optimum : Optimum or None
@@ -117,6 +119,7 @@ class MeasureView(Protocol):
     first: Array
     clients: Ints
     accuracy: Floats
+    honest: Bools
     cohort: Ints
     optimum: Optimum | None
     algorithm: Method

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.clients.request import Request
+from rayfed.channel.uplink import total_name
+from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
@@ -148,9 +149,12 @@ class _Hollow:
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Return zeros of the sizes that the Ask declares."""
         sums = {name: np.zeros(size) for name, size in request.up.items()}
+        sums |= {total_name(name): total for name, total in sums.items()}
         each = {name: np.zeros(len(request.ids)) for name in (*request.up, "loss")}
         if request.vectors:
             each |= {name: np.zeros((len(request.ids), size)) for name, size in request.up.items()}
+        for label in () if request.labels is None else np.unique(request.labels).tolist():
+            sums |= {group_name(name, label): np.zeros(n) for name, n in request.up.items()}
         return Gathered(sums, each)
 
     def snapshot(self, key: str) -> Iterator[StateRows]:

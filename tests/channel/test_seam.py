@@ -203,7 +203,7 @@ REFUSED = [
      "'ef21' needs a contractive codec, such as top-k, or unbiased: false"),
     ([{"name": "qsgd", "levels": 1, "memory": "ef21"}], [], "fedavg", "needs a contractive codec"),
     ([TOP | {"memory": "ef21"}], [], "scaffold", "all clients, which 'scaffold' does not take"),
-    ([TOP], [], "mifa", "'mifa' uploads nothing that can be coded"),
+    ([TOP], [], "mifa", "'mifa' uploads only vectors that its clients keep"),
     ([], [TOP | {"memory": "error-feedback"}], "fedavg",
      "downlink: 'error-feedback' is for sums over clients; give ef21"),
     ([], ["natural", "qsgd"], "fedavg", "downlink: give one codec"),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
+from rayfed.channel.faults.base import Collusion
+from rayfed.channel.faulty import Faulty
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
@@ -37,9 +39,32 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
     ):
         if stages and (text := why(run, stages, ask)):
             raise ScenarioError(key if own == "study" else f"algorithms.{index}.{key}", text)
+    for faulty in run.faults:
+        if text := _fault(run, faulty, ask):
+            raise ScenarioError(f"clients.faults.{faulty.number}", text)
     if run.channel.aggregate is not None and (text := _rule(run, run.channel.aggregate, ask)):
         whole = algorithm.aggregate == "study"
         raise ScenarioError("aggregate" if whole else f"algorithms.{index}.aggregate", text)
+
+
+def said(run: Run) -> str:
+    """Return what a client of a run uploads and downloads a round through the channel, or ""."""
+    ask, up, down = run.first_ask(), run.uplink(), run.downlink()
+    parts = []
+    if ask is not None and up is not None:
+        plain = ask.bytes_up(run.training.dtype.itemsize)
+        text = f"uploads {up.bytes_up(ask):,} of {plain:,} bytes a round"
+        if up.memory is not None and up.memory.whole_first:
+            text += f", the first time {up.bytes_up(ask, first=True):,}"
+        if up.memory is not None and up.memory.sees_vectors:
+            text += f" (with '{up.memory.name}' the server sees single vectors)"
+        parts.append(text)
+    if ask is not None and down is not None:
+        text = f"downloads {down.bytes_down(ask.send, 1):,} of {ask.bytes_down:,} bytes"
+        if down.codec.memory is not None:
+            text += " for each round since its last, and never more than all of them"
+        parts.append(text)
+    return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
 
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
@@ -48,8 +73,8 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     if len(codecs) > 1:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
     vectors = {} if ask is None else coded_vectors(ask)
-    if ask is not None and not vectors:
-        text = "uploads nothing that can be coded: no vectors, or only such as its clients keep"
+    if ask is not None and not vectors and any(n > 1 for n in ask.up.values()):
+        text = "uploads only vectors that its clients keep, which travel as they are"
         return f"'{run.label}' {text}; switch the uplink off for it"
     for codec in codecs:
         shapes = [s for n in vectors.values() for s in run.layout.pieces(codec, n)]
@@ -69,10 +94,24 @@ def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
         return f"makes estimates of a mean over all clients, which '{run.label}' does not take"
     if ask is None:
         return f"is for the first Ask of a round, and '{run.label}' asks nothing at first"
+    if not coded_vectors(ask):
+        return f"is for the first Ask of a round, in which '{run.label}' uploads no vectors"
     if GROUP in ask.up:
         return f"makes one mean, and '{run.label}' needs one of each group"
     if memory.at_server and shards.moves_sizes:
         return "goes by the sizes of clients, which drift changes; leave the memory out"
+    return ""
+
+
+def _fault(run: Run, faulty: Faulty, ask: Ask | None) -> str:
+    """Return why clients cannot have a fault; empty if they can."""
+    fault, algorithm = faulty.fault, run.training.algorithm
+    collude = isinstance(fault, Collusion)
+    if algorithm.asynchronous and (collude or fault.silent):
+        return f"'{fault.name}' is of rounds, and '{run.label}' has none; leave one of them out"
+    if collude and ask is not None and (ask.plain or GROUP in ask.up):
+        text = "needs one mean of the honest, and"
+        return f"'{fault.name}' {text} '{run.label}' uploads vectors that have none"
     return ""
 
 

@@ -20,6 +20,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
+from rayfed.messages import Ask
 from rayfed.study.forecast.processes import Processes
 from rayfed.study.scenario.parts import ExecutorSection
 
@@ -190,7 +191,7 @@ class _RunCost:
     server : float
         Of the server's state, in models.
     sent, uploads, kept : float
-        Of what a client downloads, uploads and keeps, in models.
+        Of what a client downloads, uploads and keeps, in models; codecs do not change these arrays.
     stack : int
         Clients that compute at once in a process.
     iterates : int
@@ -251,8 +252,8 @@ class _RunCost:
             iterates=training.algorithm.evaluate_last,
             flight=flight,
             state=row * min(count, wanted * run.ending.rounds),
-            down=down * per_round,
-            up=up * per_round,
+            down=_travels(run, ask)[0] * per_round,
+            up=_travels(run, ask)[1] * per_round,
             rows=rounds * (_ROW + _EVENT * most),
         )
 
@@ -288,6 +289,17 @@ class _RunCost:
         served = 2 * self.server + 2 * self.uploads + self.iterates + 2 + self.flight * self.sent
         stored = self.sent + actors * self.uploads if actors else 0.0  # in Ray's object store
         return int(self.model * (hosts * local + served + stored))
+
+
+def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
+    """Return the bytes that a client that has taken part before downloads and uploads."""
+    if ask is None:
+        return 0, 0
+    down, up = run.downlink(), run.uplink()
+    return (
+        ask.bytes_down if down is None else down.bytes_down(ask.send, 1),
+        ask.bytes_up(run.training.dtype.itemsize) if up is None else up.bytes_up(ask),
+    )
 
 
 def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.channel.faulty import faulty
 from rayfed.clients.solvers import Descent, Solver, block
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import names
@@ -45,6 +46,7 @@ from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.plan.aims import aim
 from rayfed.study.plan.changing import drifting
 from rayfed.study.plan.firstmodel import read_model
+from rayfed.study.plan.flipped import flipped
 from rayfed.study.plan.measured import BoundMeasures
 from rayfed.study.plan.optimum import Optima
 from rayfed.study.plan.subsamples import in_words, refuse_gap, subsample_of, with_some_test_rows
@@ -200,6 +202,7 @@ class _Seed:
         self.views = replace(self.views, problem=self.problem)
         self.count = self.views.shards.clients
         self.clients = self._population()
+        self.faults = faulty(study.clients.faults, self.clients)
         if study.drift is not None:
             self.views = drifting(self.views, study.drift, self.clients)
         study.check_cohort(self.count)
@@ -268,7 +271,7 @@ class _Seed:
             for stages, whole in zip(own, (study.uplink, study.downlink), strict=True)
         )
         rule = study.aggregate if algorithm.aggregate == "study" else algorithm.aggregate
-        return Channel(up, down, rule)
+        return Channel(up, down, rule, self.faults)
 
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""
@@ -287,6 +290,9 @@ class _Seed:
         if algorithm.centralised:  # one machine with an ordinary client's speed, always there
             population = Population(1, self.seed, self.clients.delay, availability=Always())
         views = self.views.of(algorithm, self.loader.tables)
+        if not algorithm.centralised:
+            wrong = flipped(views.training, self.faults, self.loader.tables)
+            views = replace(views, training=wrong)
         graphs = self.graphs if selection.needs_graphs else None
         server = Server() if algorithm.centralised else self.study.server
         return Federation(population, self.clients, views, graphs, server)

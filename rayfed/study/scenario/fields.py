@@ -495,16 +495,24 @@ def _annotated(hint: Any, default: Any) -> Any:
 
 
 def _union(parts: Iterable[Any], default: Any) -> Any:
-    """Return a union; a mapping is for its dataclass, so that no other part complains of it."""
+    """Return a union in which no other part complains of what is for one of them.
+
+    A mapping is for its dataclass, a list for the one type of lists.
+    """
     made = {part: _hint(part, default) for part in parts}
     mapped = [part for part in made if isinstance(part, type) and dataclasses.is_dataclass(part)]
+    kinds: Any = (Mapping, *mapped)
+    if not mapped:
+        mapped, kinds = [part for part in made if get_origin(part) is tuple], (list, tuple)
     others: Any = tuple(hint for part, hint in made.items() if part not in mapped)
     if len(mapped) != 1 or others in ((), (type(None),)):
         return Union[tuple(made.values())]  # noqa: UP007
     (cls,) = mapped
+    if list in kinds:  # what is neither is told of both
+        others = tuple(made.values())
 
     def which(given: Any) -> str:
-        return BRANCHES[not isinstance(given, (Mapping, cls))]
+        return BRANCHES[not isinstance(given, kinds)]
 
     first, second = map(Tag, BRANCHES)
     tagged: Any = Union[Annotated[made[cls], first], Annotated[Union[others], second]]  # noqa: UP007

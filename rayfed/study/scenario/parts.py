@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from rayfed.channel.faults.base import Fault
 from rayfed.core.errors import Missing, ScenarioError
 from rayfed.core.names import numbered
 from rayfed.core.plugins import name_of
@@ -365,6 +366,8 @@ class ClientsSection(Settings):
         Crashes of clients while they compute.
     groups : list of mappings
         Clients that differ.
+    faults : list of names or mappings
+        Clients that send something else than they should; nobody has two faults.
     """
 
     count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
@@ -374,6 +377,7 @@ class ClientsSection(Settings):
     availability: Annotated[Availability, Plugin("availability")] = Always()
     crash: Annotated[Crash, SettingsOf(Crash)] = Crash()
     groups: tuple[Different, ...] = ()
+    faults: tuple[Annotated[Fault, Plugin("faults")], ...] = ()
 
     def population(
         self, seed: int, count: int | None = None, names: tuple[str, ...] | None = None

@@ -1,0 +1,5 @@
+"""Faults: what faulty clients send in place of what they should; one per file."""
+
+from rayfed.channel.faults.base import Collusion, Fault, Knowledge, UploadFault
+
+__all__ = ["Collusion", "Fault", "Knowledge", "UploadFault"]
