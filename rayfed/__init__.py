@@ -11,18 +11,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rayfed import aggregators as aggregators
     from rayfed import algorithms as algorithms
     from rayfed import availability as availability
     from rayfed import datasets as datasets
     from rayfed import delays as delays
     from rayfed import drifts as drifts
+    from rayfed import faults as faults
     from rayfed import measures as measures
+    from rayfed import memories as memories
+    from rayfed import mixers as mixers
     from rayfed import mobilities as mobilities
     from rayfed import partitions as partitions
     from rayfed import problems as problems
     from rayfed import schedules as schedules
     from rayfed import selections as selections
     from rayfed import solvers as solvers
+    from rayfed import stages as stages
     from rayfed import staleness as staleness
     from rayfed import step_counts as step_counts
     from rayfed import study as study

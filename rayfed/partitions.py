@@ -7,6 +7,7 @@ from rayfed.core.plugins import exported
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.datasets.partitions.base import Partition as Partition
     from rayfed.datasets.partitions.column import Column as Column
+    from rayfed.datasets.partitions.contiguous import Contiguous as Contiguous
     from rayfed.datasets.partitions.dirichlet import Dirichlet as Dirichlet
     from rayfed.datasets.partitions.dirichlet_equal import DirichletEqual as DirichletEqual
     from rayfed.datasets.partitions.iid import IID as IID

@@ -1,0 +1,17 @@
+"""Rules that take the place of the mean, by the names of their classes."""
+
+from typing import TYPE_CHECKING
+
+from rayfed.core.plugins import exported
+
+if TYPE_CHECKING:  # for editors: `make exports` writes it
+    from rayfed.channel.aggregators.base import Aggregator as Aggregator
+    from rayfed.channel.aggregators.centred_clipping import CentredClipping as CentredClipping
+    from rayfed.channel.aggregators.geometric_median import GeometricMedian as GeometricMedian
+    from rayfed.channel.aggregators.krum import Krum as Krum
+    from rayfed.channel.aggregators.krum import MultiKrum as MultiKrum
+    from rayfed.channel.aggregators.mean import Mean as Mean
+    from rayfed.channel.aggregators.median import Median as Median
+    from rayfed.channel.aggregators.trimmed_mean import TrimmedMean as TrimmedMean
+else:
+    __getattr__, __dir__ = exported("aggregators")

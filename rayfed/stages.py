@@ -1,0 +1,16 @@
+"""Stages of the channel, by the names of their classes."""
+
+from typing import TYPE_CHECKING
+
+from rayfed.core.plugins import exported
+
+if TYPE_CHECKING:  # for editors: `make exports` writes it
+    from rayfed.channel.base import Stage as Stage
+    from rayfed.channel.codecs.natural import Natural as Natural
+    from rayfed.channel.codecs.power_sgd import PowerSGD as PowerSGD
+    from rayfed.channel.codecs.qsgd import QSGD as QSGD
+    from rayfed.channel.codecs.rand_k import RandK as RandK
+    from rayfed.channel.codecs.sign import Sign as Sign
+    from rayfed.channel.codecs.top_k import TopK as TopK
+else:
+    __getattr__, __dir__ = exported("stages")
