@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ class Driver:
         resume : bool
             Go on from the checkpoint in the folder, if there is one.
         report : callable
-            Called after every round.
+            Called after every round; what it raises fails the run.
 
         Raises
         ------
@@ -139,14 +140,19 @@ class Driver:
             After `stop`, with a checkpoint written.
         """
         moments = self.moments(resume)
+        go: Callable[[], object] = partial(next, moments)
         while True:
             try:
-                next(moments)
+                go()
             except StopIteration as end:
                 outcome: str = end.value
                 return outcome
-            if self.progress.round:
-                report(self.progress)
+            go = partial(next, moments)
+            try:
+                if self.progress.round:
+                    report(self.progress)
+            except Exception as error:
+                go = partial(moments.throw, error)
 
     def moments(self, resume: bool = False) -> Generator[Moment, None, str]:
         """Yield what the run is before its first and after every round; return as `execute` does.

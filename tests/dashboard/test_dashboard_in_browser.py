@@ -125,7 +125,9 @@ def test_runs_are_filtered_sorted_ticked_and_compared(page):
     assert wait(page, "document.getElementById('open').textContent") == "Compare 3 runs"
     page.find_element(By.ID, "open").click()
     ready(page)
-    assert page.execute_script("return page.data.panels.convergence.curves.runs.length") == 3
+    assert (
+        page.execute_script("return page.data.panels.convergence.parts[0].curves.runs.length") == 3
+    )
 
 
 def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
@@ -172,7 +174,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     out, process = going
     page.get(at(served, "/compare?study=results/going"))
     ready(page)
-    last = "Math.max(...page.data.panels.convergence.curves.runs.flatMap((run) => run.data.round))"
+    last = "Math.max(...page.data.panels.convergence.parts[0].curves.runs.flatMap((run) => run.data.round))"
     page.execute_script("window.same = true; window.scrollTo(0, 200);")
     page.find_element(By.CSS_SELECTOR, "[data-y=accuracy]").click()
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")

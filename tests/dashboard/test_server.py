@@ -63,13 +63,15 @@ def test_every_view_has_an_address_and_what_it_shows_now(client, view):
 def test_ticked_runs_of_several_studies_are_one_comparison(client):
     query = "run=results/first/fedavg-seed4&run=results/deep/second/fedavg-seed3"
     data = client.get(f"/compare.json?{query}").json()["data"]
-    runs = data["panels"]["convergence"]["curves"]["runs"]
+    runs = data["panels"]["convergence"]["parts"][0]["curves"]["runs"]
     assert {run["seed"] for run in runs} == {3, 4}
 
 
 def test_of_a_study_single_runs_are_shown(client):
     data = client.get("/compare.json?run=results/first/fedavg-seed4").json()["data"]
-    assert [run["seed"] for run in data["panels"]["convergence"]["curves"]["runs"]] == [4]
+    assert [run["seed"] for run in data["panels"]["convergence"]["parts"][0]["curves"]["runs"]] == [
+        4
+    ]
 
 
 def test_a_view_is_saved_as_one_page_that_opens_as_it_stood(client):

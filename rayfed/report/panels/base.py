@@ -446,7 +446,7 @@ def find(own: Sequence[str | type[Panel]] = ()) -> tuple[type[Panel], ...]:
     Examples
     --------
     >>> [panel.name for panel in find()][:3]
-    ['headline', 'convergence', 'warnings']
+    ['headline', 'cases', 'convergence']
     """
     panels = dict(plugins.find("panels"))
     for given in own:
