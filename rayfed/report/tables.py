@@ -184,7 +184,7 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     """
     frame = _global_only(results, frame)
     made = list(_makers(results, frame))
-    cases = frame["name"].map(results.case_of).fillna("")
+    cases = np.array([results.case_of.get(name, "") for name in frame["name"]])
     parts = [frame[cases == case] for case in results.cases or [""]]
     shown = [_stacked([make(part) for part in parts]) for make in made]
     nobody = (False,) * len(frame)

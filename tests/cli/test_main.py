@@ -217,8 +217,8 @@ class TestSweep:
             "small [bold]: 4 runs (trials: fedavg [x] 1, fedexp 3; 1 seeds), random in batches of "
             "3, by loss; serial"
         )
-        assert re.match(r"fedavg \[x\] +1 +\S+ +1 +0", lines[2])
-        assert re.match(r"fedexp +lr=\S+ +1 +\S+ +3 +0", lines[3])
+        assert re.match(r"fedavg \[x\] +1 +\S+ +1 *$", lines[2])
+        assert re.match(r"fedexp +lr=\S+ +1 +\S+ +3 *$", lines[3])
         assert lines[-2:] == ["trials: out/trials.csv", "page: out/report.html"]
         trials = (tmp_path / "out" / "trials.csv").read_text().splitlines()
         assert len(trials) == 5
@@ -274,7 +274,7 @@ class TestBest:
         assert (status, err) == (0, "")
         lines = out.splitlines()
         assert lines[0].split() == [
-            "algorithm", "setting", "seeds", "loss", "tried", "failed", "at", "edge",
+            "algorithm", "setting", "seeds", "loss", "tried", "failed",
         ]  # fmt: skip
         assert re.match(r"gradient-descent +lr=0\.0625 +2 +\S+ +3 +1 *$", lines[1])
         assert lines[2].startswith("ranked by loss at the end; no rows are held out")

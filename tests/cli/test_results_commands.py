@@ -1,5 +1,7 @@
 """The commands that make something of result folders: `figures`, `compare` and `export`."""
 
+import json
+
 import pytest
 
 import rayfed
@@ -25,6 +27,26 @@ def studies(tmp_path_factory):
     rayfed.run(STUDY, out=folder / "a", page=False)
     rayfed.run(STUDY, out=folder / "b", overrides={"problem.l2": 0.5}, page=False)
     return folder
+
+
+def test_the_answer_of_the_page_stands_below_the_table(studies, command, tmp_path):
+    (tmp_path / "study.yaml").write_text(json.dumps(STUDY))
+    status, out, _ = command("run", "study.yaml", "--out", "here")
+    answer = rayfed.load(tmp_path / "here").answer
+    assert status == 0
+    assert out.splitlines()[-2:] == [answer, "page: here/report.html"]
+    page = (tmp_path / "here" / "report.html").read_text("utf-8").replace("\u00a0", " ")
+    assert f'id="answer">{answer}</h2>' in page
+    assert answer in repr(rayfed.load(tmp_path / "here"))
+
+
+def test_a_study_with_cases_prints_algorithms_by_cases(command, tmp_path):
+    levels = STUDY | {"grid": {"participation.cohort": [1, 2]}}
+    (tmp_path / "study.yaml").write_text(json.dumps(levels))
+    _, out, _ = command("run", "study.yaml", "--out", "here", "--no-page")
+    heads, *rows = [line.split() for line in out.splitlines()[1:4]]
+    assert heads == ["final", "loss", "cohort", "=", "1", "cohort", "=", "2"]
+    assert [row[0] for row in rows] == ["fedavg", "fedexp"]
 
 
 def test_compare_prints_the_comparison_its_warnings_and_the_page(studies, command, tmp_path):

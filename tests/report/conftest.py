@@ -310,6 +310,7 @@ def write_cases(
     """Write a study with a grid over `key`: of each case and algorithm the last losses of seeds.
 
     Every run begins at loss 8 and has a half of the way behind it after its first round of two.
+    Accuracies are 1 / (1 + loss).
     """
     labels = list(dict.fromkeys(label for held in ends.values() for label in held))
     text = f"name: hand-made\nseeds: [0]\ngrid:\n  {key}: [{', '.join(ends)}]\nalgorithms:\n"
@@ -320,8 +321,10 @@ def write_cases(
     for value, held in ends.items():
         for label, losses in held.items():
             for seed, end in enumerate(losses):
+                losses_of = [8, (8 + end) / 2, end]
+                accuracy = [1 / (1 + loss) for loss in losses_of]
                 write_run(
-                    study, label, seed, round_rows([8, (8 + end) / 2, end], label, seed),
+                    study, label, seed, round_rows(losses_of, label, seed, accuracy=accuracy),
                     folder=f"{label}-{value}-seed{seed}", setting=f"{head}={value}",
                     scenario={"partition": {"alpha": float(value)}},
                 )  # fmt: skip

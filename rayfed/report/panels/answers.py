@@ -156,9 +156,17 @@ def _in_rounds(kept: pd.DataFrame, aim: str) -> str:
             f"{quoted(row['name'])} in {units.count(float(row['rounds_to_keep']))}"
             for _, row in shown.iloc[len(tied) :].iterrows()
         ]
-    text = ", ".join([text, *rest])
     within = kept["rounds_to_target_within"].max()
-    return f"{text} (to within {units.count(within)} rounds)" if within > 1 else text
+    return _within(", ".join([text, *rest]), f"{units.count(within)} rounds", within > 1)
+
+
+def _within(text: str, distance: str, known: bool) -> str:
+    """Return a clause with how exactly it is known, where that is not to the round."""
+    if not known:
+        return text
+    return (
+        f"{text}, to within {distance}" if text.endswith(")") else f"{text} (to within {distance})"
+    )
 
 
 def _first(row: pd.Series) -> str:
@@ -182,9 +190,8 @@ def _after_time(kept: pd.DataFrame, aim: str) -> str:
     text = f"{names[0]} {verb} {aim} after {ends[0]} of simulated time{first[0]}"
     rest = zip(names[1:], ends[1:], first[1:], strict=True)
     text = ", ".join([text, *(f"{name} after {end}{before}" for name, end, before in rest)])
-    if kept["rounds_to_target_within"].max() <= 1:
-        return text
-    return f"{text} (to within {units.duration(kept['time_to_target_within_s'].max())})"
+    distance = units.duration(kept["time_to_target_within_s"].max())
+    return _within(text, distance, kept["rounds_to_target_within"].max() > 1)
 
 
 def _not_every_seed(missing: pd.DataFrame) -> str:

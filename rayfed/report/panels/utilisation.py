@@ -59,8 +59,15 @@ def utilisation(results: Results) -> go.Figure:
 
 
 def algorithm_shares(results: Results) -> pd.DataFrame:
-    """Return the share of the clients' time in each state, a row for each algorithm that has it."""
-    shares = results.means(lambda run: run.usage.shares).T
+    """Return the share of the clients' time in each state, a row for each algorithm that has it.
+
+    Runs that go on are left out where others have ended: when clients were away is known at the
+    end.
+    """
+    ended = any(run.status != "running" for run in results.runs_found)
+    shares = results.means(
+        lambda run: None if ended and run.status == "running" else run.usage.shares
+    ).T
     return shares.reindex(columns=list(STATES)) if len(shares) else shares
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from rayfed.report.panels.convergence import convergence
 from rayfed.report.panels.finals import finals
 from rayfed.report.panels.mixing import mixing
 from rayfed.report.panels.walk import walk
+from rayfed.report.paper.latex import tabular
+from rayfed.report.pivot import pivot
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
@@ -581,6 +585,95 @@ def test_the_map_of_a_sweep_follows_the_column(swept):
     press(swept, "[data-y=accuracy]")
     wait(swept, f"{cells} === '0.33,0.083 0.2,0.071'")
     assert title(swept, "sweep").startswith("The best final accuracy, 0.333, is fedavg's with lr")
+
+
+@pytest.fixture
+def in_cases(elsewhere, tmp_path, case_writer):
+    """The page of two algorithms in three cases, in a window of its own."""
+    ends = {
+        "0.1": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
+        "1.0": {"a": [1.9, 2.1], "b": [2.1, 2.3]},
+        "10.0": {"a": [3.9, 4.1], "b": [0.9, 1.1]},
+    }
+    return elsewhere(case_writer(tmp_path, ends))
+
+
+def test_the_first_screen_answers_where_by_how_much_and_whether_it_is_noise(in_cases):
+    bottom = "document.querySelector(arguments[0]).getBoundingClientRect().bottom"
+    for part in ("#answer", "#pivot", ".note", "#levels"):
+        assert 0 < in_cases.execute_script(f"return {bottom}", part) <= 800
+
+
+def test_cases_have_the_same_axes_and_targets_of_their_own(in_cases):
+    places = ("convergence", "convergence-1", "convergence-2")
+    shown = [layout(in_cases, place) for place in places]
+    assert len({str(one["yaxis"]["range"]) for one in shown}) == 1
+    assert [one["shapes"][0]["y0"] for one in shown] == [3.1, 2.3, 4.1]
+    in_cases.execute_script("page.panel('convergence').setTarget(5, 2)")
+    wait(in_cases, "document.getElementById('convergence-2').layout.shapes[0].y0 === 5")
+    assert layout(in_cases)["shapes"][0]["y0"] == 3.1
+    heads = (
+        "return [...document.querySelectorAll('#results tr.case')].map((r) => r.textContent.trim())"
+    )
+    assert in_cases.execute_script(heads) == [
+        "alpha = 0.1, target: loss 3.1", "alpha = 1, target: loss 2.3",
+        "alpha = 10, target: loss 5",
+    ]  # fmt: skip
+    assert "target-2=5" in fragment(in_cases)
+    # From 8 half of the way to 3.9 or 4.1 is 5.95 or 6.05, and to 0.9 or 1.1 less than 5.
+    reading = "document.getElementById('reading-2').textContent.replaceAll('\\u00a0', ' ')"
+    assert in_cases.execute_script(f"return {reading}") == (
+        "loss 5 reached: b after 1 round, a after 2 rounds"
+    )
+
+
+def test_figures_below_are_of_the_chosen_case(in_cases):
+    first = title(in_cases, "finals")
+    press(in_cases, "[data-case='alpha = 10']")
+    wait(in_cases, "document.getElementById('finals-title').textContent !== arguments[0]", first)
+    assert title(in_cases, "finals").startswith("The final loss of b, 0.9 to 1.1, is better than a")
+    assert "case=alpha+%3D+10" in fragment(in_cases)
+
+
+def test_the_table_of_cases_follows_the_column_and_is_copied(in_cases):
+    markdown = in_cases.execute_script("return tables.text('pivot', 'markdown')")
+    assert markdown.splitlines()[2] == "| a | **1.00 ± 0.14** | 2.00 ± 0.14 | 4.00 ± 0.14 |"
+    latex = in_cases.execute_script("return tables.text('pivot', 'latex')")
+    assert latex == tabular(pivot(Results.read(folder_of(in_cases)), "loss"))
+    costs = in_cases.execute_script("return page.panel('costs').text('csv')")
+    assert costs.splitlines()[1].startswith("a (alpha=0.1),")
+    press(in_cases, "[data-y=accuracy]")
+    wait(in_cases, "document.querySelector('#pivot th').textContent === 'final accuracy'")
+    said = "document.getElementById('cases-title').textContent"
+    assert in_cases.execute_script(f"return {said}").startswith("a ends best at alpha = 0.1 (acc")
+
+
+def folder_of(driver):
+    return Path(unquote(urlsplit(driver.current_url).path)).parent
+
+
+def test_an_algorithm_is_hidden_in_every_case(in_cases):
+    press(in_cases, "[data-hide=a]")
+    mine = "(t) => t.visible !== false && t.meta.name === 'a'"
+    for place in ("convergence", "convergence-2", "levels"):
+        wait(in_cases, f"!document.getElementById(arguments[0]).data.some({mine})", place)
+
+
+def test_many_rows_are_folded_and_sorting_shows_the_best_by_the_column(
+    elsewhere, tmp_path, run_writer, rows
+):
+    for k in range(14):
+        run_writer(tmp_path, f"m{k:02}", 0, rows([20, 19 - k]))
+    driven = elsewhere(tmp_path)
+    seen = (
+        "[...document.querySelectorAll('#results tbody tr')].filter((r) => r.offsetParent).length"
+    )
+    assert driven.execute_script(f"return {seen}") == 12
+    driven.execute_script("document.querySelector('#results th button').click()")
+    assert driven.execute_script(f"return {seen}") == 12
+    press(driven, "#unfold")
+    assert driven.execute_script(f"return {seen}") == 14
+    assert driven.execute_script("return document.getElementById('unfold')") is None
 
 
 COLOURS = """return Object.fromEntries(document.getElementById('convergence').data

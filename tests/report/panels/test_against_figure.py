@@ -45,3 +45,14 @@ def test_it_is_drawn_by_name_for_any_two_columns(results):
 def test_columns_that_no_round_has_together_are_refused(results):
     with pytest.raises(ValueError, match="no run has test_loss and loss in the same rounds"):
         against(results, "test_loss", "loss")
+
+
+def test_seeds_that_time_evaluates_come_together_by_number(tmp_path, run_writer, rows):
+    """They have round 0 in common alone; the third evaluation of the first seed has no partner."""
+    run_writer(tmp_path, "a", 0, rows([8, 6, NAN, 4, 2], "a", accuracy=[0.1, 0.3, NAN, 0.5, 0.7]))
+    run_writer(
+        tmp_path, "a", 1, rows([6, NAN, 2, NAN, NAN], "a", 1, accuracy=[0.3, NAN, 0.7, NAN, NAN])
+    )
+    figure = against(Results.read(tmp_path), "loss", "accuracy")
+    assert line(figure) == ([0, 1], [7, 4], pytest.approx([0.2, 0.5]))
+    assert "evaluation %{customdata}" in figure.data[0].hovertemplate

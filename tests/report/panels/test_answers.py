@@ -95,3 +95,92 @@ def test_updates_of_a_model_are_no_rounds(tmp_path, run_writer, rows):
     assert answer(tmp_path, 2.0) == (
         "fedbuff reached loss 2 after 20 s of simulated time, fedavg after 1 min 40 s."
     )
+
+
+# -- a target that is lost again --------------------------------------------------------------
+
+
+def test_who_kept_the_target_first_is_first_and_the_lucky_crossing_is_said(
+    tmp_path, run_writer, rows
+):
+    """a is there in round 1 and for good in round 4, b in round 2, where it stays."""
+    run_writer(tmp_path, "a", 0, rows([8, 2, 5, 5, 1]))
+    run_writer(tmp_path, "b", 0, rows([8, 4, 2, 1, 1]))
+    assert answer(tmp_path, 2.0) == (
+        "b kept loss 2 from round 2 on, a from 4 (first there in 1); "
+        "in simulated time 2 times sooner."
+    )
+
+
+def test_one_that_lost_it_again_is_not_among_those_that_reached_it(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2, 5, 3]))
+    run_writer(tmp_path, "b", 0, rows([8, 4, 3, 1]))
+    assert answer(tmp_path, 2.0) == (
+        "b reached loss 2 in 3 rounds; a reached it in 1 round but did not keep it; "
+        "it took 6 s of simulated time."
+    )
+    run_writer(tmp_path, "a", 1, rows([8, 2, 2, 1]))
+    assert "a reached it in 1 round but did not keep it with every seed" in answer(tmp_path, 2.0)
+
+
+def test_nobody_kept_it(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2, 5]))
+    run_writer(tmp_path, "b", 0, rows([8, 7, 6]))
+    assert answer(tmp_path, 2.0) == (
+        "No algorithm kept loss 2; a reached it in 1 round but did not keep it; b did not reach it."
+    )
+
+
+def test_kept_over_seeds_is_a_mean_and_evaluated_rounds_tell_how_exactly(
+    tmp_path, run_writer, rows
+):
+    """Seeds of a are there in 2 and 2, for good in 2 and 6: the mean is 4."""
+    nan = np.nan
+    run_writer(tmp_path, "a", 0, rows([8, nan, 2, nan, 1, nan, 1]))
+    run_writer(tmp_path, "a", 1, rows([8, nan, 2, nan, 5, nan, 1]))
+    assert answer(tmp_path, 2.0) == (
+        "a kept loss 2 from round 4 on (first there in 2), to within 2 rounds; "
+        "it took 8 s of simulated time."
+    )
+
+
+def test_an_asynchronous_target_that_was_lost(tmp_path, run_writer, rows):
+    arrivals = rows([8, 2, 4, 2], time_s=[0.0, 10.0, 20.0, 30.0], in_flight=3.0)
+    run_writer(tmp_path, "fedbuff", 0, arrivals)
+    run_writer(tmp_path, "fedavg", 0, rows([8, 2], time_s=[0.0, 20.0]))
+    assert answer(tmp_path, 2.0) == (
+        "fedavg reached and kept loss 2 after 20 s of simulated time, "
+        "fedbuff after 30 s (first there after 10 s)."
+    )
+
+
+def test_who_ended_worse_than_it_began_is_said(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "b", 0, rows([8, 9]))
+    assert answer(tmp_path, 2.0) == (
+        "a reached loss 2 in 1 round; b ended worse than it began; it took 2 s of simulated time."
+    )
+    assert answer(tmp_path, 1.0) == "No algorithm reached loss 1; b ended worse than it began."
+
+
+# -- a study that runs ------------------------------------------------------------------------
+
+PLAN = "seeds: [0, 1, 2]\nalgorithms: [{name: a}, {name: b}]\n"
+
+
+def test_planned_runs_count_and_one_that_runs_is_not_behind(tmp_path, run_writer, rows):
+    (tmp_path / "scenario.yaml").write_text(PLAN)
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "b", 0, rows([8, 7]), status="running")
+    assert answer(tmp_path, 2.0) == (
+        "a reached loss 2 in 1 round; b still runs; it took 2 s of simulated time "
+        "(so far: 1 of 6 runs have ended)."
+    )
+
+
+def test_a_study_that_has_just_begun(tmp_path, run_writer, rows):
+    (tmp_path / "scenario.yaml").write_text(PLAN)
+    run_writer(tmp_path, "a", 0, rows([8, 7]), status="running")
+    assert answer(tmp_path, 2.0) == (
+        "No algorithm has reached loss 2 yet (so far: 0 of 6 runs have ended)."
+    )

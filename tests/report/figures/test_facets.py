@@ -1,0 +1,56 @@
+"""Figures of cases side by side: axes in rows, labels above them."""
+
+import pytest
+
+from rayfed.report.figures import marks
+from rayfed.report.figures.facets import arrange, side_by_side
+from rayfed.report.figures.style import canvas
+from rayfed.report.paper.sizes import laid_out
+
+
+def drawn(low, high):
+    figure = canvas(300)
+    marks.lines(figure, "mean", [0, 1], [low, high], {"color": "#000"}, of="a", name="a")
+    figure.add_shape(type="line", y0=low, y1=low, x0=0, x1=1, xref="paper")
+    return figure.update_yaxes(range=[low, high], type="linear").update_xaxes(range=[0, high])
+
+
+@pytest.fixture
+def figure():
+    return side_by_side({f"case {k}": drawn(k, k + 2) for k in range(4)})
+
+
+def test_four_cases_are_three_and_one(figure):
+    lefts = [figure.layout[f"xaxis{k}"].domain[0] for k in ("", 2, 3, 4)]
+    tops = [figure.layout[f"yaxis{k}"].domain[1] for k in ("", 2, 3, 4)]
+    assert lefts[0] == lefts[3] < lefts[1] < lefts[2]
+    assert tops[0] == tops[1] == tops[2] > tops[3]
+    assert [label.text for label in figure.layout.annotations] == [f"case {k}" for k in range(4)]
+    assert [label.y for label in figure.layout.annotations] == tops
+
+
+def test_axes_have_the_range_around_all_and_shapes_their_own(figure):
+    assert figure.layout.yaxis3.range == (0, 5)
+    assert figure.layout.xaxis.range == (0, 5)
+    assert [(shape.xref, shape.yref) for shape in figure.layout.shapes][1] == ("x2 domain", "y2")
+    assert [trace.showlegend for trace in figure.data] == [True, False, False, False]
+
+
+def test_other_scales_are_not_joined():
+    mixed = side_by_side(
+        {"x": drawn(1, 2), "y": drawn(1, 9).update_yaxes(type="log", range=[0, 1])}
+    )
+    assert mixed.layout.yaxis.range == (1, 2)
+
+
+def test_a_column_of_a_paper_has_one_below_the_other(figure):
+    sheet = laid_out(figure, "column").figure
+    assert len({sheet.layout[f"xaxis{k}"].domain for k in ("", 2, 3, 4)}) == 1
+    tops = [sheet.layout[f"yaxis{k}"].domain[1] for k in ("", 2, 3, 4)]
+    assert tops == sorted(tops, reverse=True)
+    assert sheet.layout.height > laid_out(figure, "full").figure.layout.height
+
+
+def test_a_figure_without_cases_is_left_alone():
+    alone = drawn(0, 1)
+    assert arrange(alone, 1).layout.xaxis.domain is None
