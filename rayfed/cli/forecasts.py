@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from rayfed.core.errors import listed
@@ -11,13 +12,14 @@ from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
 from rayfed.study.forecast.channel import said
 
 
-def expected(plan: Any) -> Iterator[tuple[str, str]]:
-    """Yield lines about the first rounds of every algorithm, and warnings of empty ones.
+def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield lines about the first rounds of every algorithm, and warnings of those.
 
     Yields
     ------
-    line, warning : str
-        Empty where there is none.
+    line : str
+    warnings : list of str
+        That rounds stay empty, or ask few clients.
     """
     found: dict[Forecast, list[str]] = {}
     for run in _one_each(plan):
@@ -30,18 +32,20 @@ def expected(plan: Any) -> Iterator[tuple[str, str]]:
             f"first {first.rounds} rounds ({who}): {first.participants:.3g} replies used and "
             f"{first.time_s:.3g} s simulated each"
         )
-        warning = ""
+        warnings = [f"the first {first.thin} ({who})"] * bool(first.thin)
         if first.empty:
-            warning = (
-                f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty: {WHY_EMPTY}"
-            )
-        yield line, warning
+            empty = f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty"
+            warnings = [f"{empty}: {WHY_EMPTY}", *warnings]
+        yield line, warnings
 
 
 def said_of_data(plan: Any) -> list[str]:
-    """Return what data say of themselves, such as that they are a subset; the same line once."""
-    notes = (run.record.get("data_note") for run in plan.runs)
-    return list(dict.fromkeys(filter(None, notes)))
+    """Return what readers should beware of in data and models; the same line once.
+
+    It is what data say of themselves, such as that they are a subset, and what was found in them.
+    """
+    notes = ([run.record.get("data_note"), *run.record["beware"]] for run in plan.runs)
+    return list(dict.fromkeys(filter(None, chain.from_iterable(notes))))
 
 
 def aims(plan: Any) -> list[str]:

@@ -137,10 +137,10 @@ def check(
     cost.check_disk(api.default_folder(plan.study))
     for told in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
         say(f"warning: {told}", err, style="yellow")
-    for text, warning in forecasts.expected(plan):
+    for text, warnings in forecasts.expected(plan):
         say(text)
-        if warning:
-            say(f"warning: {warning}", err, style="yellow")
+        for told in warnings:
+            say(f"warning: {told}", err, style="yellow")
     say(forecasts.timed(plan) if time_ else "with --time a round of each algorithm is timed")
     if plan.executor.name == "ray":
         say(expected(plan.executor.address))

@@ -17,7 +17,7 @@ from rayfed.channel.uplink import total_name
 from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.threads import one_thread
 from rayfed.engine.loops import loop_of
 from rayfed.engine.run import ENDLESS, Ending, Run
@@ -33,6 +33,14 @@ WHY_EMPTY = (
     "or participation.deadline_s"
 )
 """Why rounds use no reply, and what to change."""
+WHY_THIN = (
+    "few are there at a time; participation.minimum makes rounds wait for more of them, or change "
+    "clients.availability or participation.cohort"
+)
+"""Why few clients are asked, and what to change."""
+_FEW_ASKED = 0.5  # of a cohort
+_FEW_REACHED = 0.25  # of those that as many draws from all clients would reach
+_NONE: dict[str, Ints] = {"client": np.empty(0, np.int64)}
 _LONGEST_S = 2.0
 _NEVER = 10**9
 _WARM_S = 0.2  # of a round: a shorter one is run again, since the first loads what it needs
@@ -52,12 +60,15 @@ class Forecast:
         Replies that are used in a round, on average.
     time_s : float
         Simulated seconds of a round, on average.
+    thin : str
+        What `thin` says of who is asked.
     """
 
     rounds: int
     empty: int
     participants: float
     time_s: float
+    thin: str
 
 
 def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
@@ -74,12 +85,14 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     loop = loop_of(replace(run, measuring=quiet, ending=endless), _Hollow())
     end = time.monotonic() + _LONGEST_S
     counts: list[int] = []
+    asked: list[Ints] = []
     try:
         with np.errstate(all="ignore"):
             state = loop.first()
             while len(counts) < min(rounds, run.ending.rounds) and not state.nobody:
-                state, row, _ = loop.step(state)
+                state, row, events = loop.step(state)
                 counts.append(int(row["participants"]))
+                asked += [np.unique(np.concatenate([each["client"] for each in events or [_NONE]]))]
                 if time.monotonic() > end:
                     break
     except Exception:  # an algorithm may do anything with zeros
@@ -88,7 +101,41 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
         return None
     used = np.array(counts)
     mean = float(used.mean())
-    return Forecast(len(used), int((used == 0).sum()), mean, state.time_s / len(used))
+    warning = thin(run, len(used), np.concatenate(asked))
+    return Forecast(len(used), int((used == 0).sum()), mean, state.time_s / len(used), warning)
+
+
+def thin(run: Run, rounds: int, asked: Ints) -> str:
+    """Return a warning where far fewer clients are asked than the scenario wants, else nothing.
+
+    That is so if a round asks less than half its cohort on average; or if the run asks fewer
+    clients than one cohort, or less than a quarter of those that as many cohorts would reach which
+    are drawn from all clients. Selections that say themselves who takes part are not looked at.
+
+    Parameters
+    ----------
+    run : Run
+    rounds : int
+        How many there were.
+    asked : (n,) array of int
+        Whom they asked, each client once a round.
+    """
+    participation, count = run.participation, run.federation.population.count
+    if run.training.algorithm.centralised or participation.select.own_cohort or not len(asked):
+        return ""
+    cohort, distinct = participation.cohort, len(np.unique(asked))
+    mean = len(asked) / rounds
+    reached = -count * np.expm1(len(asked) * np.log1p(-min(1 / count, 1 - 1e-12)))
+    few = cohort is not None and distinct < min(cohort, count)
+    if cohort is None or run.training.algorithm.asynchronous:
+        mean_of = ""
+    else:
+        mean_of = f"{mean:.3g} of the {cohort:,} clients of a cohort on average, and "
+        few |= mean < _FEW_ASKED * min(cohort, count)
+    if not few and distinct >= _FEW_REACHED * reached:
+        return ""
+    clients = "" if mean_of else " clients"
+    return f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all: {WHY_THIN}"
 
 
 def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
@@ -24,9 +24,11 @@ from rayfed.runs.files.records import Records, write_parquet
 from rayfed.runs.files.run_json import one_line
 from rayfed.runs.files.store import publish_npz
 from rayfed.runs.files.walked import WALK, WalkPath, walked
-from rayfed.runs.forecast import WHY_EMPTY
+from rayfed.runs.forecast import WHY_EMPTY, thin
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
+_WORSE = 1.2  # times the loss of guessing: regularisers and rows that are held by few add to it
+_LOGARITHMIC = ("cross-entropy", "binary-cross-entropy")
 _FEW_EMPTY = 0.1  # of all rounds: clients that come and go leave some rounds empty
 
 
@@ -65,11 +67,13 @@ def run_warnings(run: Run, records: Records) -> list[str]:
     """Return what readers should beware of: data, weights, empty rounds, diagnostics, theory."""
     algorithm, measures = run.training.algorithm, run.measuring.measures
     diagnostics = names(algorithm.diagnostics)
-    rows = read(records.folder / "rounds.parquet", ["participants", *diagnostics])
+    rows = read(records.folder / "rounds.parquet", ["participants", "loss", *diagnostics])
     warnings = algorithm.warnings({name: values(rows, name) for name in diagnostics})
     noted = [run.record[name] for name in ("data_note", "aim") if run.record.get(name)]
+    noted += [*(run.record.get("beware") or ()), *_guessing(run, values(rows, "loss"))]
     if not algorithm.asynchronous:
         noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
+    noted += _thin(run, records, max(0, rows.num_rows - 1))
     noted += told(run.record.get("changes") or ())
     return [*noted, *warnings, *(text for each in measures.values() for text in each.warnings())]
 
@@ -80,6 +84,31 @@ def _empty(participants: Ints) -> list[str]:
     if empty <= max(_FEW_EMPTY * rounds, 1) and (empty == 0 or empty < rounds):
         return []
     return [f"{empty:,} of {rounds:,} rounds used no reply: {WHY_EMPTY}"]
+
+
+def _guessing(run: Run, losses: Floats) -> list[str]:
+    """Return a warning if the loss of classes ended worse than that of who guesses them."""
+    classes, problem = run.record["data"]["classes"], run.training.problem
+    known = losses[np.isfinite(losses)]
+    ours = type(problem).__module__.startswith("rayfed.problems.")
+    if not (ours and getattr(problem, "loss", _LOGARITHMIC[0]) in _LOGARITHMIC):
+        return []  # another loss
+    if problem.task == "regression" or not classes or not len(known):
+        return []
+    guess = float(np.log(classes))
+    if known[-1] <= _WORSE * guess:
+        return []
+    return [
+        f"the loss ended at {known[-1]:.3g}, that of guessing among {classes:,} classes is "
+        f"{guess:.3g}: are steps too long, features unscaled, or labels wrong?"
+    ]
+
+
+def _thin(run: Run, records: Records, rounds: int) -> list[str]:
+    """Return a warning if far fewer clients were asked than the scenario wants."""
+    usage = read(records.folder / "usage.parquet", ["client", "rounds"])
+    asked = np.repeat(values(usage, "client"), values(usage, "rounds"))
+    return list(filter(None, [thin(run, rounds, asked)]))
 
 
 def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:

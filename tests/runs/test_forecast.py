@@ -1,5 +1,6 @@
 """What is forecast of rounds is what then happens in them."""
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -9,7 +10,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.fedbuff import FedBuff
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.engine.loop import Loop
-from rayfed.runs.forecast import forecast, probe
+from rayfed.runs.forecast import forecast, probe, thin
 from rayfed.testing.studies import mixed, mixed_for
 
 
@@ -58,3 +59,36 @@ def test_a_probed_round_takes_time_and_one_thread_and_changes_nothing(monkeypatc
     assert threads == {1}
     assert 0 < start_s < 10
     assert 0 < round_s < 10
+
+
+def test_a_study_that_asks_the_same_client_again_and_again_says_so(tmp_path):
+    """One of twenty clients is there, the others never are."""
+    study = mixed(rounds=40, participation={"cohort": 5})
+    here = {"name": "here", "ids": [3], "availability": "always"}
+    rare = {"name": "bernoulli", "p": 1e-9}
+    study["clients"] = {"count": 20, "groups": [here], "availability": rare}
+    (run,) = api.prepare(api.read(study)).runs
+    line = forecast(run).thin
+    assert line.startswith("40 rounds asked 1 of the 5 clients of a cohort on average, and 1 of 20")
+    assert "participation.minimum" in line
+    assert line in rayfed.run(study, out=tmp_path / "out", page=False).warnings
+
+
+@pytest.mark.parametrize(
+    ("cohort", "asked", "rounds", "warned"),
+    [
+        (4, [0, 1, 2, 3] * 10, 10, True),  # of 100 clients ten cohorts would reach 33
+        (4, list(range(12)) * 4, 12, False),
+        (4, list(range(40)), 20, False),  # half a cohort
+        (4, list(range(38)), 20, True),
+        (None, list(range(20)), 10, False),
+        (None, [7] * 100, 100, True),
+        (4, [], 10, False),  # of empty rounds another warning tells
+        (200, list(range(100)), 1, False),
+    ],
+)
+def test_when_few_clients_are_few(cohort, asked, rounds, warned):
+    study = mixed(participation={"cohort": cohort} if cohort and cohort < 100 else {})
+    study["clients"] = {"count": 100}
+    (run,) = api.prepare(api.read(study)).runs
+    assert bool(thin(run, rounds, np.array(asked, dtype=np.int64))) == warned

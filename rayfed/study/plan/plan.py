@@ -44,6 +44,7 @@ from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.plan.aims import aim
+from rayfed.study.plan.beware import of_module
 from rayfed.study.plan.changing import drifting
 from rayfed.study.plan.firstmodel import read_model
 from rayfed.study.plan.flipped import flipped
@@ -212,6 +213,8 @@ class _Seed:
             self.graphs = Graphs(study.topology.named(self.clients.names), self.count, seed)
             self.graphs.check()  # refused here, not in a run
         self.x0 = self._first_model()
+        held = self.views.whole(loader.tables)
+        self.beware = (*self.views.beware, *of_module(self.problem, self.x0, held))
         self.evaluated = self._evaluated()
         rows, whole = study.evaluate.rows, self.views
         refuse_gap(study)
@@ -479,6 +482,7 @@ class _Seed:
             },
             "classes": [str(label) for label in self.views.labels],
             "data_note": self.views.note,
+            "beware": list(self.beware),
             "rows": self.rows,
         }
 

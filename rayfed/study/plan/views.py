@@ -15,6 +15,7 @@ from rayfed.clients.setup import DataView, DataViews, with_table
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import in_words
+from rayfed.datasets.arrays import Arrays
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.checked import check_shards, check_table
 from rayfed.datasets.partitions import Partition
@@ -25,6 +26,7 @@ from rayfed.datasets.tablefile import load_file
 from rayfed.engine.evaluation import Scored
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
+from rayfed.study.plan.beware import of_table
 
 MOST_POOLED = 2**30
 """Bytes of rows that are made on demand and put in one place, at most."""
@@ -84,6 +86,8 @@ class Views:
         What readers of results should know of the data.
     client_names : tuple of str
         What the data calls its clients; empty where they have no names.
+    beware : tuple of str
+        What often is not what was meant, of these rows.
     """
 
     problem: Problem
@@ -94,6 +98,7 @@ class Views:
     labels: tuple[Any, ...] = ()
     note: str = ""
     client_names: tuple[str, ...] = ()
+    beware: tuple[str, ...] = ()
 
     @property
     def scored(self) -> Scored:
@@ -178,6 +183,7 @@ class Loader:
     checked: set[Any] = field(default_factory=set)
     digests: dict[Any, dict[str, Any]] = field(default_factory=dict)
     files: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    told: dict[Any, tuple[str, ...]] = field(default_factory=dict)
 
     def views(self, wanted: Wanted, seed: int) -> Views:
         """Return the data of one seed.
@@ -205,7 +211,15 @@ class Loader:
         return Views(
             wanted.problem, with_table(shards, None), server,
             {"clients": name, "server": server_name}, table.start, table.labels, table.note, names,
+            self._beware(key, table, dataset),
         )  # fmt: skip
+
+    def _beware(self, key: Any, table: Table, dataset: Dataset | str) -> tuple[str, ...]:
+        """Return what `of_table` says of a table, which is looked at once."""
+        if key not in self.told:
+            ours = type(dataset).__module__.startswith("rayfed.")
+            self.told[key] = of_table(table, own=not ours or isinstance(dataset, Arrays))
+        return self.told[key]
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
         """Return number and digest of the rows of a data set, of a file not made from a seed.

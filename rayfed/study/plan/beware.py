@@ -1,0 +1,113 @@
+"""Data and models that often are not what their user meant, as far as it shows before a run.
+
+Labels that are wrong leave no trace in the rows, unless rows are equal and their labels are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rayfed.core.arrays import Array
+from rayfed.core.errors import clipped
+from rayfed.datasets.base import Table
+from rayfed.datasets.shards import Shards
+from rayfed.problems.base import Batch, Problem
+
+_LARGE = 20.0
+"""Root mean square of a feature beyond which steps that suit others do not suit it."""
+_COMMON = 0.8
+"""Share of the rows of one class from which accuracy says little."""
+_RIGHT = 0.98
+"""Share of the rows about which some model has to be right."""
+_NUMBERS = 4_000_000  # that are looked at
+_PROBED = 32  # rows
+
+
+def of_table(table: Table, *, own: bool = True) -> tuple[str, ...]:
+    """Return a line for each thing that readers should beware of in rows of data.
+
+    These are features that are much larger than 1, a class that most rows are of, and equal rows of
+    different labels. Of large tables evenly spaced rows are looked at.
+
+    Parameters
+    ----------
+    table : Table
+    own : bool
+        Whether the rows are the user's; features of data sets that come with rayfed are as their
+        sources have them.
+    """
+    step = -(-table.X.size // _NUMBERS)
+    X, y = table.X[::step], table.y[::step]
+    lines = [*_unscaled(table, X)] if own else []
+    if table.classes:
+        lines += [*_uneven(table, y), *_contradicting(X, y, table.classes)]
+    return tuple(lines)
+
+
+def _unscaled(table: Table, X: Array) -> Iterator[str]:
+    """Yield a line if features are much larger than 1."""
+    size = np.sqrt(np.mean((X / table.scale - table.shift) ** 2, axis=0))
+    large, worst = int((size > _LARGE).sum()), int(size.argmax())
+    if large:
+        name = f"'{clipped(table.names[worst], 40)}'" if table.names else f"{worst + 1}"
+        text = f"{large:,} of {len(size):,} features are larger than {_LARGE:g}, feature {name} "
+        why = "a step size that suits other features is too long for them"
+        yield f"{text}most ({size[worst]:.3g}, root mean square): {why}; scale them"
+
+
+def _uneven(table: Table, y: Array) -> Iterator[str]:
+    """Yield a line if most rows are of one class."""
+    counts = np.bincount(y.astype(np.int64), minlength=table.classes)
+    share = counts.max() / counts.sum()
+    if share > _COMMON:
+        label = str(counts.argmax())
+        if table.labels:
+            label = clipped(str(table.labels[counts.argmax()]), 40)
+        text = f"{100 * share:.3g} % of the rows are of class '{label}'"
+        yield f"{text}: to say so of every row is as accurate, so look at the loss, too"
+
+
+def _contradicting(X: Array, y: Array, classes: int) -> Iterator[str]:
+    """Yield a line if equal rows have different labels, too many for any model."""
+    rows = np.ascontiguousarray(X).view(np.dtype((np.void, X.shape[1] * X.itemsize))).ravel()
+    _, kind = np.unique(rows, return_inverse=True)
+    pairs, counts = np.unique(kind * classes + y.astype(np.int64), return_counts=True)
+    most = np.zeros(kind.max() + 1, np.int64)
+    np.maximum.at(most, pairs // classes, counts)
+    right = most.sum() / len(y)
+    if right < _RIGHT:
+        text = "equal rows have different labels: no model is right about more than "
+        yield f"{text}{100 * right:.3g} % of them; are labels wrong, or columns missing?"
+
+
+def of_module(problem: Problem, x: Array, shards: Shards) -> tuple[str, ...]:
+    """Return a line if a network's outputs are shares already, where the loss makes them such.
+
+    Outputs of the first model for a few rows are looked at. Logarithms of shares are as good as
+    scores: the loss leaves them as they are.
+
+    Parameters
+    ----------
+    problem : Problem
+        Bound to its rows.
+    x : (p,) array
+        The first model.
+    shards : Shards
+        With their table.
+    """
+    if getattr(problem, "loss", None) != "cross-entropy":  # problems without modules give scores
+        return ()
+    ids = np.zeros(1, np.int64)
+    width = min(_PROBED, int(shards.sizes(ids)[0]))
+    X, y = shards.take(ids, np.arange(width)[None, :])
+    batch = problem.batch(Batch(X, y, np.ones(y.shape), None))
+    scores = problem.scores(problem.arrays({"x": x[None, :]})["x"], batch.X)
+    if scores is None:
+        return ()
+    out = np.asarray(scores, dtype=np.float64)
+    if out.min() < 0 or not np.allclose(out.sum(axis=-1), 1.0, atol=1e-4):
+        return ()
+    text = "the model's outputs are shares that add up to 1, and the cross-entropy makes such of"
+    return (f"{text} them again, so the loss cannot come near 0: leave out the module's softmax",)
