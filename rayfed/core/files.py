@@ -12,6 +12,7 @@ import gzip
 import json
 import math
 import os
+import re
 import stat
 import zipfile
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no 
 MOST_COLUMNS = 20_000
 """Largest number of columns of a table; pandas takes minutes for a million."""
 _LONGEST_HEADER = 2**21  # bytes
+_BEGINNING = 2**16  # bytes from which it is told how numbers and cells are written
+_DECIMALS = re.compile(r'"?[-+]?\d+,\d+"?'), re.compile(r'"?[-+]?\d+\.\d+"?')
 _PIECE = 2**20  # bytes that are looked at together
 _CELL = 24  # bytes that pandas takes for a cell of a CSV file beside its text
 _VALUE = 16  # bytes of a value of a Parquet file, in Arrow and in pandas
@@ -249,7 +252,26 @@ def read_frame(path: Path) -> pd.DataFrame:
             text = f"has {width:,} columns or more; at most {MOST_COLUMNS:,} can be read"
             raise ScenarioError(str(path), text)
         check_room(size, str(path), "its cells", "give fewer rows or columns")
-        return pd.read_parquet(path) if parquet else pd.read_csv(path, low_memory=False)
+        if parquet:
+            return pd.read_parquet(path)
+        separator, decimal = dialect(path)
+        return pd.read_csv(path, sep=separator, decimal=decimal, low_memory=False)
+
+
+def dialect(path: Path) -> tuple[str, str]:
+    """Return what separates the cells of a CSV file, and the decimal sign of its numbers.
+
+    Cells are separated by whichever of comma, semicolon and tab the first line has most of. Unless
+    they are separated by commas, numbers have decimal commas if the beginning of the file holds
+    such a cell and none with a point.
+    """
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        text = file.read(_BEGINNING).decode("utf-8", "replace")
+    header = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+    separator = max(",;\t", key=header.count)
+    cells = re.split(rf"[{separator}\r\n]", text)
+    commas, points = (any(map(form.fullmatch, cells)) for form in _DECIMALS)
+    return separator, "," if separator != "," and commas and not points else "."
 
 
 def _of_parquet(path: Path) -> tuple[int, int]:
@@ -269,9 +291,9 @@ def _of_csv(path: Path) -> tuple[int, int]:
     """
     free, size = available_bytes(), 0
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        width = file.readline(_LONGEST_HEADER).count(b",") + 1
+        width = max(map(file.readline(_LONGEST_HEADER).count, (b",", b";", b"\t"))) + 1
         if path.suffix != ".gz" and path.stat().st_size * (1 + _CELL // 2) <= free:
             return width, 0  # it fits even if every other byte is a comma
         while size <= free and (piece := file.read(_PIECE)):
-            size += len(piece) + _CELL * (piece.count(b",") + piece.count(b"\n"))
+            size += len(piece) + _CELL * sum(map(piece.count, (b",", b";", b"\t", b"\n")))
     return width, size

@@ -27,5 +27,6 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.datasets.quadratic import Quadratics as Quadratics
     from rayfed.datasets.shakespeare import Shakespeare as Shakespeare
     from rayfed.datasets.synthetic import Synthetic as Synthetic
+    from rayfed.datasets.tabular import Tabular as Tabular
 else:
     __getattr__, __dir__ = exported("datasets")

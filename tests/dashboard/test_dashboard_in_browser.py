@@ -174,7 +174,8 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     out, process = going
     page.get(at(served, "/compare?study=results/going"))
     ready(page)
-    last = "Math.max(...page.data.panels.convergence.parts[0].curves.runs.flatMap((run) => run.data.round))"
+    runs = "page.data.panels.convergence.parts[0].curves.runs"
+    last = f"Math.max(...{runs}.flatMap((run) => run.data.round))"
     page.execute_script("window.same = true; window.scrollTo(0, 200);")
     page.find_element(By.CSS_SELECTOR, "[data-y=accuracy]").click()
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")

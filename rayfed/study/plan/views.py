@@ -18,11 +18,13 @@ from rayfed.core.machine import in_words
 from rayfed.datasets.arrays import Arrays
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.checked import check_shards, check_table
+from rayfed.datasets.hub import SCHEME
 from rayfed.datasets.partitions import Partition
 from rayfed.datasets.shards import Shards
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, centralised, server_test
-from rayfed.datasets.tablefile import load_file
+from rayfed.datasets.tablefile import FileTable, load_file
+from rayfed.datasets.tabular import Learned, Tabular
 from rayfed.engine.evaluation import Scored
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
@@ -199,15 +201,19 @@ class Loader:
         table, key = self._table(wanted, seed)
         _check_task(wanted.problem, table.classes, dataset)
         fraction = self._fraction(wanted, table)
+        how = (wanted.partition, wanted.clients, seed, fraction, wanted.validation)
+        parts = split(table, *how)
+        learned = None
+        if isinstance(dataset, Tabular) and dataset.learns:
+            assert isinstance(table, FileTable)
+            learned = Learned(dataset, table, parts)
+            table, key = learned.whole(), (key, how)
         name = self._rows(key, table, wanted)
-        parts = split(
-            table, wanted.partition, wanted.clients, seed, fraction, wanted.validation
-        )  # fmt: skip
         shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
         partition = wanted.partition
         names = table.client_names if partition is None else partition.names(table, parts.clients)
         _check_names(names)
-        server, server_name = self._server(wanted, table, name)
+        server, server_name = self._server(wanted, table, name, learned)
         return Views(
             wanted.problem, with_table(shards, None), server,
             {"clients": name, "server": server_name}, table.start, table.labels, table.note, names,
@@ -227,11 +233,16 @@ class Loader:
         A file of the user's is known by itself, and rows that are drawn by their seed: None then.
         """
         dataset = wanted.dataset
-        if isinstance(dataset, str) or dataset.random:
+        file = dataset.path if isinstance(dataset, Tabular) else dataset
+        if isinstance(file, str):
+            if not file.startswith(SCHEME):
+                return None
+        elif file.random:
             return None
         table, key = self._table(wanted, seed)
         if key not in self.digests:
-            found = {"name": dataset.name, "rows": len(table.y), "digest": _digest(table)}
+            name = file if isinstance(file, str) else file.name
+            found = {"name": name, "rows": len(table.y), "digest": _digest(table)}
             self.digests[key] = found
         return self.digests[key]
 
@@ -263,6 +274,12 @@ class Loader:
                 path = _path(wanted.source, dataset)
                 self.loaded[key] = load_file(path, wanted.target, problem.task)
             return self.loaded[key], key
+        if isinstance(dataset, Tabular):
+            key = (dataset, wanted.target, problem.task)
+            if key not in self.loaded:
+                made = dataset.read(wanted.source, wanted.target, problem.task)
+                self.loaded[key] = made
+            return self.loaded[key], key
         key = (dataset, dataset.seeded(seed) if dataset.random else None)
         if key not in self.loaded:
             self.loaded[key] = _load(dataset, wanted.source, seed)
@@ -287,11 +304,12 @@ class Loader:
             )
         return name
 
-    def _server(self, wanted: Wanted, table: Table, name: str) -> tuple[Shards | None, str]:
+    def _server(
+        self, wanted: Wanted, table: Table, name: str, learned: Learned | None
+    ) -> tuple[Shards | None, str]:
         """Return the server's test rows: a test file, or the data set's own."""
         if isinstance(wanted.test, str):
-            path = _path(wanted.source, wanted.test)
-            test = load_file(path, wanted.target, wanted.problem.task, like=table)
+            test = _test_file(wanted, wanted.test, table, learned)
         elif wanted.test is None and table.test is not None:
             test = table.test
         else:
@@ -302,6 +320,16 @@ class Loader:
             return None, ""
         self.tables[name + ":test"] = shards.table
         return with_table(shards, None), name + ":test"
+
+
+def _test_file(wanted: Wanted, file: str, table: Table, learned: Learned | None) -> Table:
+    """Return the rows of a test file, of which training rows say what its columns become."""
+    dataset, target, task = wanted.dataset, wanted.target, wanted.problem.task
+    if not isinstance(dataset, Tabular):
+        return load_file(_path(wanted.source, file), target, task, like=table)
+    whole = table if learned is None else learned.table
+    test = dataset.read(wanted.source, target, task, file, whole)
+    return test if learned is None else learned.of(test)
 
 
 def _digest(table: Table) -> str:
@@ -336,7 +364,9 @@ def _load(dataset: Dataset, source: Source, seed: int) -> Table:
         raise ScenarioError("problem.dataset.seed", f"{text}, give a smaller one") from error
 
 
-def _path(source: Source, name: str) -> Path:
+def _path(source: Source, name: str) -> Path | str:
+    if name.startswith(SCHEME):
+        return name
     path = Path(name).expanduser()
     return path if path.is_absolute() else source.folder / path
 

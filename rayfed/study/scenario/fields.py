@@ -51,6 +51,7 @@ from rayfed.clients.solvers import override
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped, listed, nearest
 from rayfed.core.own import Untrusted
+from rayfed.datasets.hub import SCHEME
 from rayfed.study.scenario.bounds import bounded
 from rayfed.study.scenario.docstrings import described, summary
 from rayfed.study.scenario.invalid import BRANCHES, Refused, complaint, short
@@ -361,6 +362,8 @@ def absolute(path: str, info: ValidationInfo) -> str:
     Environment variables in it, as in ``$DATA/own.csv``, are filled in. Where there is no such
     file, one of that path in the folder that ``RAYFED_DATA`` names is taken.
     """
+    if path.startswith(SCHEME):
+        return path
     root = (info.context or {}).get("root", "")
     try:
         made = filled(path)

@@ -44,6 +44,8 @@ Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
 _INHERITED = {"delay": "delays", "availability": "availability"}
 """Keys of groups that change what the population has, with the kinds of their plug-ins."""
+_OF_TABLES = ("client", "categorical", "missing", "standardise")
+"""Settings of a user's table, which some look for beside `dataset`."""
 _TABLE = re.compile(r"\.((csv|parquet)(\.gz)?|libsvm|svm)$", re.IGNORECASE)
 
 
@@ -489,7 +491,8 @@ class ProblemSection(Settings):
             return given
         problem, settings = fields.split("problems", given)
         known = [*fields.model_of(problem).model_fields, *beside]
-        settings = fields.mark_unknown(settings, known)
+        inside = {key: f"dataset: {{name: table, path: ..., {key}: ...}}" for key in _OF_TABLES}
+        settings = fields.mark_unknown(settings, known, inside)
         data = {key: settings.pop(key) for key in beside if key in settings}
         return {"kernels": {"name": problem, **settings}, **data}
 
