@@ -25,6 +25,7 @@ from rayfed.runs.backend import ProgressDisplay, Silent
 from rayfed.runs.continued import adopt, check_all, check_same, extended
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked
+from rayfed.runs.files.full import told
 from rayfed.runs.files.outcome import ended, outcomes, reason, record
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
@@ -656,6 +657,11 @@ def execute(
         As in `run`.
     page : bool
         As in `run`; sweeps always write it.
+
+    Raises
+    ------
+    RunFailed
+        If the disk is full; what was recorded is kept, and `resume` goes on from there.
     """
     if not debug:  # all is in this process then
         plan = placed(plan)
@@ -680,8 +686,9 @@ def execute(
                     if outcome.get(run.folder) == "finished":
                         complete(run, plan.tables, folder / run.folder)
         result = Result(folder, outcome)
-        if page:
-            result.report()
+        with told(folder, outcome):
+            if page:
+                result.report()
     return result
 
 
@@ -709,7 +716,8 @@ def _conduct(
     with _started(plan, folder, watch, debug) as backend:
         outcome = conduct(plan, folder, backend.execute, resume, watch, accept_changes)
     result = Result(folder, outcome)
-    result.report()
+    with told(folder, outcome):
+        result.report()
     return result
 
 
