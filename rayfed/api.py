@@ -26,6 +26,7 @@ from rayfed.runs.continued import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked
+from rayfed.runs.files.full import told
 from rayfed.runs.files.outcome import ended, outcomes, reason, record
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
@@ -767,6 +768,11 @@ def execute(
         As in `run`.
     page : bool
         As in `run`; sweeps always write it.
+
+    Raises
+    ------
+    RunFailed
+        If the disk is full; what was recorded is kept, and `resume` goes on from there.
     """
     if not debug:  # all is in this process then
         plan = placed(plan)
@@ -789,9 +795,10 @@ def execute(
                 outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
             completed(plan, folder, outcome)
         result = Result(folder, outcome)
-        if page:
-            with watch:
-                result.report(tell=watch.page)
+        with told(folder, outcome):
+            if page:
+                with watch:
+                    result.report(tell=watch.page)
     return result
 
 
@@ -827,7 +834,7 @@ def _conduct(
     with _started(plan, folder, watch, debug) as backend:
         outcome = conduct(plan, folder, backend.execute, resume, watch, accept_changes)
     result = Result(folder, outcome)
-    with watch:
+    with told(folder, outcome), watch:
         result.report(tell=watch.page)
     return result
 

@@ -1,4 +1,7 @@
-"""The gallery: a page for each kind of plug-in, from what the plug-in search finds."""
+"""The gallery: a page for each kind of plug-in, and one for each algorithm.
+
+They are made from what the plug-in search finds.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from rayfed.core.columns import names
 
 FORMULAS = Path(__file__).parents[1] / "formulas.toml"
 """LaTeX of plug-ins whose docstrings write their formulas in plain characters, by kind and name."""
+APART = ("algorithms",)
+"""Kinds whose plug-ins have a page each: all algorithms on one are 44,000 pixels tall."""
 
 
 def formulas() -> dict[str, dict[str, str]]:
@@ -23,8 +28,8 @@ def formulas() -> dict[str, dict[str, str]]:
     return tomllib.loads(FORMULAS.read_text("utf-8"))
 
 
-def page(kind: str, parts: dict[str, Any], tex: dict[str, str]) -> str:
-    """Return the page of one kind.
+def pages(kind: str, parts: dict[str, Any], tex: dict[str, str]) -> dict[str, str]:
+    """Return the page of one kind, and those of its plug-ins that are apart, by file.
 
     Parameters
     ----------
@@ -33,24 +38,38 @@ def page(kind: str, parts: dict[str, Any], tex: dict[str, str]) -> str:
     tex : mapping
         Formulas of this kind, by name.
     """
+    told = {name: _plugin(kind, name, parts, tex) for name in sources.plugins.find(kind)}
+    if kind not in APART:
+        return {f"{kind}.md": "\n\n".join([*_head(kind, parts), *told.values()]) + "\n"}
+    below = "\n".join(f"{kind}/{name}" for name in told)
+    tree = f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{below}\n```"
+    apart = {f"{kind}/{name}.md": f"{text}\n" for name, text in told.items()}
+    return {f"{kind}.md": "\n\n".join([*_head(kind, parts), tree]) + "\n"} | apart
+
+
+def _head(kind: str, parts: dict[str, Any]) -> list[str]:
+    """Return what a kind is, the table of its plug-ins, and the settings that they share."""
     base, found = sources.plugins.base(kind), sources.plugins.find(kind)
-    title = kind.capitalize()
     shared = [field.name for field in fields(base) if field.init]
-    rows = [(_link(kind, name), md.escaped(_summary(cls))) for name, cls in found.items()]
-    head = [f"(gallery-{kind})=\n# {title}", md.prose(md.sections(base)[""])]
+    rows = [
+        (_anchor(kind, name) + _link(kind, name), md.escaped(_summary(cls)))
+        for name, cls in found.items()
+    ]
+    head = [f"(gallery-{kind})=\n# {kind.capitalize()}", md.prose(md.sections(base)[""])]
     head.append(md.table(("name", "what it is"), rows))
     some = parts[f"{kind}.{next(iter(found))}"]
     if shared:
         named = "availability models" if kind == "availability" else kind
         head.append(f"## Settings of all {named}\n\n{md.settings(some, shared)}")
-    return "\n\n".join([*head, *(_plugin(kind, name, parts, tex) for name in found)]) + "\n"
+    return head
 
 
 def _plugin(kind: str, name: str, parts: dict[str, Any], tex: dict[str, str]) -> str:
     cls, schema = sources.plugins.find(kind)[name], parts[f"{kind}.{name}"]
     text = md.sections(cls)
     summary, _, more = text[""].partition("\n\n")
-    shown = [f"({kind}-{name})=\n## `{name}`", md.prose(summary)]
+    level = "#" if kind in APART else "##"
+    shown = [f"({kind}-{name})=\n{level} `{name}`", md.prose(summary)]
     if name in tex:
         shown.append(f"```{{math}}\n{tex[name].strip()}\n```")
     shown.append(md.prose(more))
@@ -114,12 +133,18 @@ def _link(kind: str, name: str) -> str:
     return f"{{ref}}`{name} <{kind}-{name}>`"
 
 
+def _anchor(kind: str, name: str) -> str:
+    """Return where links lead that know a plug-in on the page of its kind."""
+    return f'<span id="{name}"></span><span id="{kind}-{name}"></span>' if kind in APART else ""
+
+
 def _generate(app: Sphinx) -> None:
     kinds, parts = list(sources.plugins.KINDS), sources.Study.json_schema()["$defs"]
     folder, tex = Path(app.srcdir), formulas()
     md.write(folder, "gallery/index.md", _index(kinds))
     for kind in kinds:
-        md.write(folder, f"gallery/{kind}.md", page(kind, parts, tex.get(kind, {})))
+        for file, text in pages(kind, parts, tex.get(kind, {})).items():
+            md.write(folder, f"gallery/{file}", text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

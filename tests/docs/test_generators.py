@@ -1,5 +1,6 @@
 """The generators of the documentation: Markdown from docstrings, schemas and claims."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,10 +65,12 @@ def test_every_key_of_a_scenario_is_on_its_page(generator):
 def test_every_plugin_and_every_setting_is_in_the_gallery(generator):
     gallery, parts = generator("gallery"), Study.json_schema()["$defs"]
     for kind in plugins.KINDS:
-        page = gallery.page(kind, parts, {})
+        found = gallery.pages(kind, parts, {})
         for name in plugins.find(kind):
-            assert f"({kind}-{name})=\n## `{name}`" in page
-    page = gallery.page("delays", parts, {})
+            file = f"{kind}/{name}.md" if kind in gallery.APART else f"{kind}.md"
+            assert re.search(rf"^\({kind}-{name}\)=\n##? `{name}`$", found[file], re.M), name
+            assert f"<{kind}-{name}>`" in found[f"{kind}.md"]  # in the table
+    page = gallery.pages("delays", parts, {})["delays.md"]
     lognormal = page.partition("## `lognormal`")[2]
     assert "| `sigma` | number ≥ 0, ≤ 100 | `0.5` |" in lognormal
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_the_site_has_its_sections(site):
     _, pages = site
     for name in ("index", "quickstart", "architecture", "design/index", "concepts/promises"):
         assert f"{name}.html" in pages
-    for name in ("scenario", "columns", "commands", "interface", "gallery/algorithms"):
+    for name in ("scenario", "columns", "commands", "interface", "gallery/algorithms/fedexp"):
         assert f"generated/{name}.html" in pages
 
 
@@ -101,7 +101,8 @@ def test_nothing_is_loaded_from_a_network(site):
 def test_pages_with_formulas_load_mathjax_from_the_site(site):
     home, pages = site
     with_formulas = [name for name in pages if 'class="math' in (home / name).read_text("utf-8")]
-    assert {"concepts/weights.html", "generated/gallery/algorithms.html"} <= set(with_formulas)
+    page = "generated/gallery/algorithms/fedexp.html"
+    assert {"concepts/weights.html", page} <= set(with_formulas)
     for name in with_formulas:
         scripts = [posixpath.basename(urlsplit(path).path) for path in pages[name].loaded]
         assert "tex-svg.js" in scripts, name
@@ -135,7 +136,8 @@ def wait(browser, script, *arguments):
 @pytest.mark.browser
 def test_formulas_are_rendered_without_a_network(site, browser):
     home, _ = site
-    for name in ("concepts/weights", *(f"generated/gallery/{k}" for k in ("algorithms", "delays"))):
+    generated = [f"generated/gallery/{name}" for name in ("algorithms/fedexp", "delays")]
+    for name in ("concepts/weights", *generated):
         page = (home / f"{name}.html").as_uri()
         browser.get(page)  # on a busy machine it may return before the page is there
         assert wait(browser, THERE, page)
@@ -164,10 +166,30 @@ def test_no_page_is_wider_than_a_phone(site, browser):
             assert browser.execute_script(OVERFLOW) <= 0, name
 
 
+def test_links_to_algorithms_on_one_page_still_lead_to_them(site):
+    """As they were before each had a page of its own."""
+    _, pages = site
+    assert {"fedexp", "algorithms-fedexp"} <= set(
+        pages["generated/gallery/algorithms.html"].anchors
+    )
+
+
 @pytest.mark.browser
-def test_search_finds_an_algorithm(site, browser):
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("fedexp", "gallery/algorithms/fedexp.html"),
+        ("vertical", "concepts/scope.html"),
+        ("attention", "concepts/scope.html"),
+        ("HuggingFace", "concepts/scope.html"),
+        ("energy", "concepts/scope.html"),
+        ("label noise", "concepts/scope.html"),
+        ("dropout of clients", "concepts/scope.html"),
+        ("client dropout", "concepts/scope.html"),
+    ],
+)
+def test_search_finds_what_people_look_for(site, browser, words, page):
     home, _ = site
-    browser.get((home / "search.html").as_uri() + "?q=fedexp")
-    found = "return [...document.querySelectorAll('#search-results li a')].map(a => a.href)"
-    links = wait(browser, f"const found = (() => {{ {found} }})(); return found.length && found")
-    assert any("gallery/algorithms.html" in link for link in links)
+    browser.get((home / "search.html").as_uri() + f"?q={quote(words)}")
+    found = "[...document.querySelectorAll('#search-results li a')].map(a => a.href)"
+    wait(browser, f"return {found}.some(link => link.includes(arguments[0]))", page)

@@ -14,6 +14,7 @@ from rayfed.core.files import read_json
 
 STATES = ("running", "finished", "failed")
 UNREADABLE = "run.json is not what was written"
+UNWRITTEN = "its folder cannot be written; is the disk full?"
 
 
 def outcomes(folder: Path) -> dict[str, str]:
@@ -101,7 +102,7 @@ def damage(run: Path, held: Mapping[str, Any]) -> str | None:
 
 def reason(run: Path) -> str:
     """Return why the run of a folder failed, in one line."""
-    why = record(run).get("reason") or "its folder cannot be written; is the disk full?"
+    why = record(run).get("reason") or UNWRITTEN
     return str(why).splitlines()[0]
 
 
