@@ -23,7 +23,7 @@ from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
 from rayfed.engine.state import RoundStats
 from rayfed.engine.timeline import Timeline, fates, settled
-from rayfed.engine.works import LATE, USED, Work, Works, distinct
+from rayfed.engine.works import LATE, USED, Ended, Work, Works, distinct
 from rayfed.messages import Ask, Reply
 
 Others: TypeAlias = Callable[[int, float, Ints], Ints]
@@ -244,10 +244,11 @@ class RoundPolicy:
         if to_cohort:
             stats.counts["participants"] = 0
         self.exchange.began(asked, len(works), stats)
-        over = (works, losses, numbers)
+        ended = Ended(works, losses, stats.round, newest, numbers)
         if goes_on.any():
-            over = works.part(~goes_on), losses[~goes_on], numbers[~goes_on]
-        self.exchange.count(asked, over[0], stats, over[1], newest, over[2], participants=to_cohort)
+            over = ~goes_on
+            ended = Ended(works.part(over), losses[over], stats.round, newest, numbers[over])
+        self.exchange.count(asked, ended, stats, participants=to_cohort)
         late: list[WorkAnswer] = []
         if stays:
             late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
@@ -374,7 +375,8 @@ class RoundPolicy:
                 answer = self.exchange.answer(asked, works.part(usable), send, when, newest)
                 losses[usable] = answer.losses
                 answers.append(answer)
-        self.exchange.count(asked, works, stats, losses, newest, np.full(len(rows), number))
+        ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))
+        self.exchange.count(asked, ended, stats)
         line.forget(rows)
         line.release()
         return answers

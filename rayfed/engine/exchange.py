@@ -5,7 +5,6 @@ It knows no policy. A policy says which works enter an update; only those are co
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,10 +20,9 @@ from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer
 from rayfed.engine.run import Run
-from rayfed.engine.state import Events, RoundStats
+from rayfed.engine.state import RoundStats
 from rayfed.engine.step_counter import StepCounter
-from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import UNFINISHED, USED, Works
+from rayfed.engine.works import Ended, Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask
 
@@ -160,17 +158,9 @@ class Exchange:
     # -- counting --------------------------------------------------------------------------
 
     def count(
-        self,
-        asked: Asked,
-        works: Works,
-        stats: RoundStats,
-        losses: Floats,
-        newest: int,
-        numbers: Ints | None = None,
-        *,
-        sent: int | None = None,
+        self, asked: Asked, ended: Ended, stats: RoundStats, *, sent: int | None = None,
         participants: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add works that are over to the counts and the events of a row; no other place does.
 
         Downloads count when works begin; see `began`.
@@ -178,31 +168,23 @@ class Exchange:
         Parameters
         ----------
         asked : Asked
-        works : Works
-            What became of them is their `status`.
+        ended : Ended
         stats : RoundStats
             Of the row.
-        losses : (K,) array of float
-            Mean losses over the local steps; NaN where nothing was computed.
-        newest : int
-            Version of the model, by which replies are stale.
-        numbers : (K,) array of int, optional
-            What events call the Ask; how often the client has come before in the row if None.
         sent : int, optional
             Uploads that have come; those used and late if None.
         participants : bool
             Whether clients whose replies are used count as participants.
         """
-        status, counts, traffic = works.status, stats.counts, asked.traffic
-        used, late, dropped, _ = np.bincount(status, minlength=UNFINISHED + 1).tolist()
+        counts, traffic = stats.counts, asked.traffic
+        used, late, dropped, steps = ended.tally()
         counts["participants"] += used if participants else 0
         counts["late"] += late
         counts["dropped"] += dropped
         counts["bytes_up"] += traffic.up * (used + late if sent is None else sent)
         counts["bytes_wasted"] += traffic.down * (late + dropped) + traffic.up * late
-        steps = works.steps if used == len(status) else works.steps[status == USED]
-        counts["local_steps"] += int(steps.sum())
-        stats.events.append(events_of(self.run, works, stats.round, losses, newest, numbers))
+        counts["local_steps"] += steps
+        stats.ended.append(ended)
 
     def began(self, asked: Asked, number: int, stats: RoundStats) -> None:
         """Count the downloads of works that have begun."""
@@ -239,46 +221,3 @@ class Exchange:
             )
         if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
             raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
-
-
-def events_of(
-    run: Run, works: Works, round: int, losses: Floats, newest: int, numbers: Ints | None = None
-) -> Events:
-    """Return works as rows of ``events``; parameters are those of `Exchange.count`."""
-    count = len(works)
-    events = {
-        "round": np.full(count, round),
-        "ask": _again(works.client) if numbers is None else numbers,
-        "client": works.client,
-        "start_s": works.start_s,
-        "compute_s": works.compute_s,
-        "end_s": works.over_s,
-        "status": works.status,
-        "loss": losses,
-        "steps": works.steps,
-    }
-    if run.overlaps:
-        events["version"] = works.version
-        events["staleness"] = newest - works.version
-        events["staleness"][works.status != USED] = -1
-    if run.repeats:
-        events["draws"] = works.drawn
-    return events
-
-
-def unfinished_events(run: Run, timeline: Timeline) -> Events:
-    """Return the works that a run leaves behind as rows of ``events``, which no round counts."""
-    works = timeline.unfinished(in_time=run.training.algorithm.asynchronous)
-    return events_of(run, works, -1, np.full(len(works), np.nan), timeline.version)
-
-
-def _again(clients: Ints) -> Ints:
-    """Return how often each client (K,) has come before: a row may hold several of its works."""
-    if len(clients) == 1:
-        return np.zeros(1, dtype=np.int64)
-    seen: Counter[int] = Counter()
-    again = []
-    for client in clients.tolist():
-        again.append(seen[client])
-        seen[client] += 1
-    return np.array(again, dtype=np.int64)
