@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -134,6 +135,7 @@ class Groups:
     mean: Mapping[str, Array]
 
     @classmethod
+    @cache
     def nobody(cls) -> Groups:
         """Return an empty value, without groups."""
         none = np.empty(0, dtype=np.int64)

@@ -17,7 +17,7 @@ from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
-from rayfed.clients.store import PIECE, Room, StateRows, Store
+from rayfed.clients.store import PIECE, Memory, StateRows, Store
 from rayfed.clients.task import Task
 from rayfed.core.arrays import Array
 from rayfed.core.machine import memory_bytes
@@ -82,13 +82,13 @@ class Host:
     """
 
     def __init__(self, memory: int | None = None) -> None:
-        self.room = Room(state_bytes(None) if memory is None else memory)
+        self.memory = Memory(state_bytes(None) if memory is None else memory)
         self.runs: dict[str, HostedRun] = {}
 
     def open(self, key: str, setup: Setup, classes: Sequence[Class]) -> None:
         """Begin a run, or begin it again, with the clients of some residue classes."""
         self.close(key)
-        self.runs[key] = HostedRun(setup, classes, Store(setup.initial, self.room))
+        self.runs[key] = HostedRun(setup, classes, Store(setup.initial, self.memory))
 
     def restore(self, key: str, rows: Mapping[str, Array]) -> None:
         """Take the state of some clients from a checkpoint."""

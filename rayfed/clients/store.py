@@ -24,7 +24,7 @@ _FEWEST = 8  # rows that room is made for
 
 
 @dataclass
-class Room:
+class Memory:
     """The memory that the stores of a host may take together.
 
     Parameters
@@ -55,7 +55,7 @@ class Store:
     ----------
     initial : mapping of str to array
         First row of each array.
-    room : Room
+    memory : Memory
         The memory that it may take, with others.
     slots : dict of int to int
         The row of each client that was touched.
@@ -68,7 +68,7 @@ class Store:
     """
 
     initial: Mapping[str, Array]
-    room: Room
+    memory: Memory
     slots: dict[int, int] = field(default_factory=dict)
     rows: dict[str, Array] = field(default_factory=dict)
     scratch: Scratch | None = None
@@ -172,7 +172,7 @@ class Store:
             return
         count = max(_FEWEST, 2 * len(self.slots))
         # While rows are copied, old and new ones fill no more than the new ones will.
-        if not self.room.change(held * self.row_bytes, count * self.row_bytes):
+        if not self.memory.change(held * self.row_bytes, count * self.row_bytes):
             self._spill(held)
             return
         for name, first in self.initial.items():
@@ -192,5 +192,5 @@ class Store:
 
     def _forget_rows(self) -> None:
         held = min((len(rows) for rows in self.rows.values()), default=0)
-        self.room.change(held * self.row_bytes, 0)
+        self.memory.change(held * self.row_bytes, 0)
         self.rows = {}

@@ -53,7 +53,7 @@ class DriftingShards(Shards):
     dtype: np.dtype[Any]
     held: ClassVar[bool] = False
     _last: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False, compare=False)
-    """Luck of the rows of the last clients; of no consequence for results."""
+    """Draws for the rows of the last clients; of no consequence for results."""
     _moved: dict[str, tuple[Ints, Bools]] = field(default_factory=dict, repr=False, compare=False)
     """Which of the last clients drift."""
     _totals: dict[float, tuple[int, float]] = field(default_factory=dict, repr=False, compare=False)

@@ -18,7 +18,7 @@ from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.timeline import Send, Timeline
-from rayfed.engine.works import USED, Work, Works
+from rayfed.engine.works import USED, Ended, Work, Works
 from rayfed.executors.base import Executor, Gathered, WorksAhead
 from rayfed.executors.profile import Profile
 from rayfed.messages import Reply, State
@@ -60,7 +60,6 @@ class ArrivalLoop(Loop):
         self.keeps_state = bool(run.initial)
         self.works_ahead = False
         self.begun = 0  # works up to this number were looked at by `_work_ahead`
-        self._last: tuple[Work, Works] | None = None
 
     def first(self) -> RunState:
         """Return the state before anything is dispatched."""
@@ -124,7 +123,7 @@ class ArrivalLoop(Loop):
         if self.policy is None or self.policy.line is not line:
             ask = self.exchange.rule.asked(self.algorithm.ask(before.state))
             self.policy, self.ahead = ArrivalPolicy(self.run, self.exchange, ask, line), {}
-            self.begun = 0
+            self.begun, self.sizes = 0, self.exchange.sizes(ask)
             self.works_ahead = (
                 isinstance(self.executor, WorksAhead)
                 and self.executor.works_ahead
@@ -161,7 +160,7 @@ class ArrivalLoop(Loop):
         ask, answers = self.policy.asked.ask, []
         losses: dict[int, float] = {}
         for rows in self._by_part(used):
-            works = self._table(rows)
+            works = Works.of(rows)
             staleness = line.version - works.version
             weights = works.weight * self.algorithm.discount(staleness)
             if ask.vectors:
@@ -176,25 +175,17 @@ class ArrivalLoop(Loop):
             )  # fmt: skip
             answers.append(answer)
             if "loss" in gathered.each:
-                losses |= zip(works.serial.tolist(), answer.losses.tolist(), strict=True)
+                pairs = zip(rows, answer.losses.tolist(), strict=True)
+                losses |= {work.serial: loss for work, loss in pairs}
         together = len({work.version for work in used}) == 1
         sent = line.sends[used[0].version] if together else {}
-        sizes = self.exchange.sizes(ask)
-        reply = reply_of(answers, sizes, line.version + 1, sent, stale=True)
+        reply = reply_of(answers, self.sizes, line.version + 1, sent, stale=True)
         if self.exchange.channel.codes:
             reply, stats.channel = self.exchange.channel.received(
                 reply, answers, stats.channel, line.version
             )
         reply, stats.channel = self.exchange.rule.received(reply, answers, ask, stats.channel)
         return reply, losses
-
-    def _table(self, rows: Sequence[Work]) -> Works:
-        """Return works as a table; the reply of a single one and its event need the same."""
-        if len(rows) > 1:
-            return Works.of(rows)
-        if self._last is None or self._last[0] is not rows[0]:
-            self._last = rows[0], Works.of(rows)
-        return self._last[1]
 
     def _by_part(self, works: Sequence[Work]) -> list[list[Work]]:
         """Divide works so that no part has a client twice, nor two versions if schedules matter.
@@ -275,5 +266,6 @@ class ArrivalLoop(Loop):
         if not rows:
             stats.counts["bytes_up"] += closed.sent
             return
-        found = np.array([losses.get(work.serial, np.nan) for work in rows])
-        self.exchange.count(self._table(rows), stats, found, policy.line.version, sent=closed.sent)
+        found = [losses.get(work.serial, np.nan) for work in rows]
+        ended = Ended(rows, found, stats.round, policy.line.version)
+        self.exchange.count(ended, stats, sent=closed.sent)

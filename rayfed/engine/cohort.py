@@ -23,7 +23,7 @@ from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
 from rayfed.engine.state import RoundStats
 from rayfed.engine.timeline import Timeline, fates, settled
-from rayfed.engine.works import LATE, USED, Work, Works, distinct
+from rayfed.engine.works import LATE, USED, Ended, Work, Works, distinct
 from rayfed.messages import Ask, Reply
 
 Others: TypeAlias = Callable[[int, float, Ints], Ints]
@@ -245,10 +245,11 @@ class RoundPolicy:
         if to_cohort:
             stats.counts["participants"] = 0
         stats.counts["bytes_down"] += int(works.down_bytes.sum())
-        over = (works, losses, numbers)
+        ended = Ended(works, losses, stats.round, newest, numbers)
         if goes_on.any():
-            over = works.part(~goes_on), losses[~goes_on], numbers[~goes_on]
-        self.exchange.count(over[0], stats, over[1], newest, over[2], participants=to_cohort)
+            over = ~goes_on
+            ended = Ended(works.part(over), losses[over], stats.round, newest, numbers[over])
+        self.exchange.count(ended, stats, participants=to_cohort)
         late: list[WorkAnswer] = []
         if stays:
             late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
@@ -398,7 +399,8 @@ class RoundPolicy:
                 answer = self.exchange.answer(asked, works.part(usable), send, when, stats)
                 losses[usable] = answer.losses
                 answers.append(answer)
-        self.exchange.count(works, stats, losses, newest, np.full(len(rows), number))
+        ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))
+        self.exchange.count(ended, stats)
         line.forget(rows)
         line.release()
         return answers

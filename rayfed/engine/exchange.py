@@ -5,7 +5,6 @@ It knows no policy. A policy says which works enter an update; only those are co
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,10 +23,9 @@ from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer
 from rayfed.engine.rule import ServerRule
 from rayfed.engine.run import Run
-from rayfed.engine.state import Events, RoundStats
+from rayfed.engine.state import RoundStats
 from rayfed.engine.step_counter import StepCounter
-from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import DROPPED, LATE, UNFINISHED, USED, Works
+from rayfed.engine.works import Ended, Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, State
 
@@ -182,48 +180,31 @@ class Exchange:
     # -- counting --------------------------------------------------------------------------
 
     def count(
-        self,
-        works: Works,
-        stats: RoundStats,
-        losses: Floats,
-        newest: int,
-        numbers: Ints | None = None,
-        *,
-        sent: int | None = None,
+        self, ended: Ended, stats: RoundStats, *, sent: int | None = None,
         participants: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add works that are over to the counts and the events of a row; no other place does.
 
         Downloads count when works begin.
 
         Parameters
         ----------
-        works : Works
-            What became of them is their `status`.
+        ended : Ended
         stats : RoundStats
             Of the row.
-        losses : (K,) array of float
-            Mean losses over the local steps; NaN where nothing was computed.
-        newest : int
-            Version of the model, by which replies are stale.
-        numbers : (K,) array of int, optional
-            What events call the Ask; how often the client has come before in the row if None.
         sent : int, optional
             Bytes of uploads that have come; of those used and late if None.
         participants : bool
             Whether clients whose replies are used count as participants.
         """
-        status, counts = works.status, stats.counts
-        used, late, dropped, _ = np.bincount(status, minlength=UNFINISHED + 1).tolist()
-        counts["participants"] += used if participants else 0
-        counts["late"] += late
-        counts["dropped"] += dropped
-        down, up = (_by_status(status, sizes) for sizes in (works.down_bytes, works.up_bytes))
-        counts["bytes_up"] += up[USED] + up[LATE] if sent is None else sent
-        counts["bytes_wasted"] += down[LATE] + down[DROPPED] + up[LATE]
-        steps = works.steps if used == len(status) else works.steps[status == USED]
-        counts["local_steps"] += int(steps.sum())
-        stats.events.append(events_of(self.run, works, stats.round, losses, newest, numbers))
+        counts, tally = stats.counts, ended.tally()
+        counts["participants"] += tally.used if participants else 0
+        counts["late"] += tally.late
+        counts["dropped"] += tally.dropped
+        counts["bytes_up"] += tally.sent if sent is None else sent
+        counts["bytes_wasted"] += tally.wasted
+        counts["local_steps"] += tally.steps
+        stats.ended.append(ended)
 
     # -- what an Ask is --------------------------------------------------------------------
 
@@ -278,52 +259,3 @@ class Exchange:
             )
         if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
             raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
-
-
-def _by_status(status: Ints, sizes: Ints) -> list[int]:
-    """Return the bytes (K,) of works added up by what became of these."""
-    sums = np.bincount(status, sizes, minlength=UNFINISHED + 1)  # exact to 2^53
-    return [int(total) for total in sums.tolist()]
-
-
-def events_of(
-    run: Run, works: Works, round: int, losses: Floats, newest: int, numbers: Ints | None = None
-) -> Events:
-    """Return works as rows of ``events``; parameters are those of `Exchange.count`."""
-    count = len(works)
-    events = {
-        "round": np.full(count, round),
-        "ask": _again(works.client) if numbers is None else numbers,
-        "client": works.client,
-        "start_s": works.start_s,
-        "compute_s": works.compute_s,
-        "end_s": works.over_s,
-        "status": works.status,
-        "loss": losses,
-        "steps": works.steps,
-    }
-    if run.overlaps:
-        events["version"] = works.version
-        events["staleness"] = newest - works.version
-        events["staleness"][works.status != USED] = -1
-    if run.repeats:
-        events["draws"] = works.drawn
-    return events
-
-
-def unfinished_events(run: Run, timeline: Timeline) -> Events:
-    """Return the works that a run leaves behind as rows of ``events``, which no round counts."""
-    works = timeline.unfinished(in_time=run.training.algorithm.asynchronous)
-    return events_of(run, works, -1, np.full(len(works), np.nan), timeline.version)
-
-
-def _again(clients: Ints) -> Ints:
-    """Return how often each client (K,) has come before: a row may hold several of its works."""
-    if len(clients) == 1:
-        return np.zeros(1, dtype=np.int64)
-    seen: Counter[int] = Counter()
-    again = []
-    for client in clients.tolist():
-        again.append(seen[client])
-        seen[client] += 1
-    return np.array(again, dtype=np.int64)

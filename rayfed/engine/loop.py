@@ -14,8 +14,9 @@ from rayfed.engine.measuring import Measures
 from rayfed.engine.returned import ServerFunction
 from rayfed.engine.rows import RowMaker
 from rayfed.engine.run import Run
-from rayfed.engine.state import Events, RoundStats, Row, RunState
+from rayfed.engine.state import RoundStats, Row, RunState
 from rayfed.engine.stopping import LastEvaluation, distance
+from rayfed.engine.works import Ended
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.messages import State
@@ -56,7 +57,7 @@ class Loop:
             correction=self.exchange.correction.init(), channel=self.exchange.channel.init(),
         )  # fmt: skip
 
-    def step(self, before: RunState) -> tuple[RunState, Row, list[Events]]:
+    def step(self, before: RunState) -> tuple[RunState, Row, list[Ended]]:
         """Run on to the next row.
 
         Parameters
@@ -83,7 +84,7 @@ class Loop:
         if "loss_change" in self.run.ending.stop.columns:
             row["loss_change"] = change
         after = after if last is after.last else replace(after, last=last)
-        return after, row, stats.events
+        return after, row, stats.ended
 
     def check(self, run_state: RunState, row: Row) -> None:
         """Refuse to go on from what another scenario has left, as a user may have accepted.

@@ -208,11 +208,11 @@ class ArrivalPolicy:
             self.busy[client] = False
         if line.again:
             self._ask_again()
-        for free, of_lane in self._free():
-            ids = self._select(free, selection, of_lane)
+        for free, of_tier in self._free():
+            ids = self._select(free, selection, of_tier)
             if len(ids):
                 self._start(ids)
-            missing |= len(ids) < free if of_lane is None else not len(ids)
+            missing |= len(ids) < free if of_tier is None else not len(ids)
         if isinstance(line.stages, Overlap):
             line.stages.send(line.now_s)
         self.wake_s = self._next_return() if missing else math.inf
@@ -245,20 +245,20 @@ class ArrivalPolicy:
             if tier not in working:
                 yield places, self.tiers.members(tier)
 
-    def _select(self, free: int, selection: State, of_lane: OfTier | None) -> Ints:
+    def _select(self, free: int, selection: State, of_tier: OfTier | None) -> Ints:
         """Return who starts now (K,), ascending; selections that ask or learn are refused."""
         rule = self.run.participation.select
-        ids = rule.at_once(self._view(free, of_lane), selection)
+        ids = rule.at_once(self._view(free, of_tier), selection)
         return ids[:free] if len(ids) < 2 else np.unique(ids)[:free]
 
-    def _view(self, free: int, of_lane: OfTier | None) -> SelectionView:
+    def _view(self, free: int, of_tier: OfTier | None) -> SelectionView:
         line, federation = self.line, self.run.federation
         population, places = federation.population, self.places
         turn = line.serial + 1
 
         def available(ids: Ints) -> Bools:
             there = population.available(ids, line.now_s, turn) & ~self.busy[ids]
-            return there if of_lane is None else there & of_lane(ids)
+            return there if of_tier is None else there & of_tier(ids)
 
         return SelectionView(
             count=population.count, round=turn, time_s=line.now_s, wanted=free,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from rayfed.messages import Groups, Reply, State
 _NONE = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class WorkAnswer:
+class WorkAnswer(NamedTuple):
     """What some works of distinct clients sent, added up in one go.
 
     Parameters

@@ -18,7 +18,7 @@ from rayfed.engine.loop import Loop
 from rayfed.engine.measuring import AskedCohort
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import RoundStats, RunState
-from rayfed.engine.works import USED, distinct
+from rayfed.engine.works import USED, Works, distinct
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
@@ -93,8 +93,9 @@ class RoundLoop(Loop):
         selection, step_state = self._learn(selection, before.step_state, stats)
         after = self._after(before, stats, state, selection, step_state)
         if stats.corrected is not None:
-            ids = np.concatenate([e["client"][e["status"] == USED] for e in stats.events[-1:]])
-            learnt = self.exchange.correction.learn(before.correction, np.sort(ids), stats.round)
+            works = Works.joined([ended.works for ended in stats.ended[-1:]])
+            ids = np.sort(works.client[works.status == USED])
+            learnt = self.exchange.correction.learn(before.correction, ids, stats.round)
             after = replace(after, correction=learnt)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
         return after, {**diagnostics, **values, **place, **_lateness(stats)}, answered

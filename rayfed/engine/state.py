@@ -13,10 +13,10 @@ from rayfed.core.columns import names
 from rayfed.engine import columns
 from rayfed.engine.stopping import LastEvaluation
 from rayfed.engine.timeline import Timeline
+from rayfed.engine.works import Ended
 from rayfed.messages import Reply
 
 Row = dict[str, Any]
-Events = dict[str, Array]
 Measured = Mapping[str, Mapping[str, Array]]
 """The state of each measure."""
 
@@ -110,8 +110,8 @@ class RoundStats:
         Replies that the selection and the numbers of local steps learn from.
     counts : dict of str to int
         Columns of the round's row.
-    events : list of dict
-        Columns of the round's events, one dict an Ask.
+    ended : list of Ended
+        The round's events: what is over, an Ask after the other.
     timeline : Timeline, optional
         As in `RunState`, on the way to the state after the round.
     staleness : (K,) array of int
@@ -136,7 +136,7 @@ class RoundStats:
     ask: int = 0
     replies: list[Reply] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
-    events: list[Events] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
     timeline: Timeline | None = None
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     corrected: Floats | None = None

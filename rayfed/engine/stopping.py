@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Stop:
             return "accuracy"
         return None
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns of rows that only these rules need."""
         return tuple(name for name in CHANGES if getattr(self, name) is not None)

@@ -6,9 +6,11 @@ timed out or its client goes away. Events, counts, requests and checkpoints are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,8 +83,7 @@ class Work(NamedTuple):
 
 
 _NAMES = Work._fields
-_INTS = slice(_NAMES.index("client"), _NAMES.index("up_bytes") + 1)
-"""The columns of whole numbers; those before and behind hold seconds and weights."""
+_TYPES: tuple[Any, ...] = (np.float64, *[np.int64] * 11, *[np.float64] * 7)
 
 
 @dataclass  # not frozen: that takes six times as long to make, for every update of one reply
@@ -112,9 +113,16 @@ class Works:
     @classmethod
     def of(cls, rows: Iterable[Work]) -> Works:
         """Return rows as a table."""
-        table = np.array(list(rows), dtype=np.float64).reshape(-1, len(_NAMES))  # exact to 2^53
-        columns = np.ascontiguousarray(table.T)  # sums over strided numbers have other bits
-        return cls(columns[0], *columns[_INTS].astype(np.int64), *columns[_INTS.stop :])
+        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_NAMES)
+        return cls(*map(np.array, columns, _TYPES))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Works | list[Work]]) -> Works:
+        """Return tables, or lists of rows, as one table."""
+        tables = [part for part in parts if isinstance(part, Works)]
+        if not tables:
+            return cls.of(chain.from_iterable(part for part in parts if isinstance(part, list)))
+        return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in _NAMES))
 
     def rows(self) -> list[Work]:
         """Return the table as rows."""
@@ -147,6 +155,116 @@ class Works:
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Works:
         """Return what `arrays` returned as a table again."""
         return cls(*(arrays[name] for name in _NAMES))
+
+
+class Tally(NamedTuple):
+    """What a row counts of works: how many of each status, local steps of those used, bytes.
+
+    Parameters
+    ----------
+    used, late, dropped : int
+    steps : int
+        Local steps of those used.
+    sent : int
+        Bytes of the uploads of those used and late.
+    wasted : int
+        Bytes that travelled for nothing.
+    """
+
+    used: int
+    late: int
+    dropped: int
+    steps: int
+    sent: int
+    wasted: int
+
+
+class Ended(NamedTuple):
+    """Works (K,) that are over, as one row of ``rounds`` counts them.
+
+    Parameters
+    ----------
+    works : Works or list of Work
+        What became of them is their `status`. A table of a single work is dearer than the work.
+    losses : sequence of float
+        Mean losses over the local steps; NaN where nothing was computed.
+    round : int
+        Number of the row; -1 where no row counts them.
+    newest : int
+        Version of the model, by which replies are stale.
+    numbers : (K,) array of int, optional
+        What events call the Ask; how often the client has come before in the row if None.
+    """
+
+    works: Works | list[Work]
+    losses: Sequence[float] | Floats
+    round: int
+    newest: int
+    numbers: Ints | None = None
+
+    def tally(self) -> Tally:
+        """Count them; bytes are those of each work."""
+        works = self.works
+        if isinstance(works, Works):
+            status = works.status
+            used, late, dropped, _ = np.bincount(status, minlength=len(STATUS)).tolist()
+            down, up = (_by_status(status, sizes) for sizes in (works.down_bytes, works.up_bytes))
+            steps = int(works.steps[status == USED].sum())
+            wasted = down[LATE] + down[DROPPED] + up[LATE]
+            return Tally(used, late, dropped, steps, up[USED] + up[LATE], wasted)
+        counts = [0] * len(STATUS)
+        steps = sent = wasted = 0
+        for work in works:
+            counts[work.status] += 1
+            if work.status == USED:
+                steps += work.steps
+                sent += work.up_bytes
+            elif work.status == LATE:
+                sent += work.up_bytes
+                wasted += work.down_bytes + work.up_bytes
+            elif work.status == DROPPED:
+                wasted += work.down_bytes
+        return Tally(counts[USED], counts[LATE], counts[DROPPED], steps, sent, wasted)
+
+
+def _by_status(status: Ints, sizes: Ints) -> list[int]:
+    """Return the bytes (K,) of works added up by what became of these."""
+    sums = np.bincount(status, sizes, minlength=len(STATUS))  # exact to 2^53
+    return [int(total) for total in sums.tolist()]
+
+
+def events_of(ended: Sequence[Ended]) -> dict[str, Array]:
+    """Return works, of one row or more, as columns of ``events``."""
+    counts = [len(each.works) for each in ended]
+    works = Works.joined([each.works for each in ended])
+    rounds, newest = (
+        np.repeat([getattr(each, name) for each in ended], counts) for name in ("round", "newest")
+    )
+    numbers = [each.numbers for each in ended if each.numbers is not None]
+    return {
+        "round": rounds,
+        "ask": np.concatenate(numbers) if numbers else _again(rounds, works.client),
+        "client": works.client,
+        "start_s": works.start_s,
+        "compute_s": works.compute_s,
+        "end_s": works.over_s,
+        "status": works.status,
+        "loss": np.concatenate([each.losses for each in ended]),
+        "steps": works.steps,
+        "version": works.version,
+        "staleness": np.where(works.status == USED, newest - works.version, -1),
+        "draws": works.drawn,
+    }
+
+
+def _again(rounds: Ints, clients: Ints) -> Ints:
+    """Return how often each client (K,) has come before in its row: it may be there repeatedly."""
+    seen: Counter[tuple[int, int]] = Counter()
+    again = []
+    for place in zip(rounds.tolist(), clients.tolist(), strict=True):
+        again.append(seen[place])
+        seen[place] += 1
+    return np.array(again, dtype=np.int64)
 
 
 def distinct(drawn: Ints) -> tuple[Ints, Ints]:

@@ -1,4 +1,4 @@
-"""Luck: the keyed uniform numbers that delays map to seconds, correlated over rounds if wanted."""
+"""The keyed uniform numbers that delays map to seconds, correlated over rounds if wanted."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ class Population:
     def mean_seconds_per_step(self, ids: npt.ArrayLike, rows: Floats | None = None) -> Floats:
         """Return the mean seconds (K,) of one local step over the rounds, slowdown included.
 
-        Those of a client whose luck never changes are its own; `rows` is as for
+        Those of a client whose draw never changes are its own; `rows` is as for
         `seconds_per_step`.
         """
         ids = np.asarray(ids, dtype=np.int64)
@@ -386,7 +386,7 @@ class Population:
 
     @property
     def independent(self) -> bool:
-        """Whether each client comes and goes by its own luck, on the clock."""
+        """Whether each client comes and goes by draws of its own, on the clock."""
         return all(part.independent for part in self._availabilities)
 
     def next_change(self, ids: npt.ArrayLike, t: Times) -> Floats:
@@ -408,7 +408,7 @@ class Population:
         if not delay.random:
             return np.empty(len(ids))
         drawn = correlated.uniforms(self.seed, delay.correlation, ids, draw, ask)
-        own = delay.own_luck(ids)
+        own = delay.fixed_quantiles(ids)
         return drawn if own is None else np.where(np.isnan(own), drawn, own)
 
     def _by_device(self, ids: Ints, way: int) -> Floats:

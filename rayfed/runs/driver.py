@@ -254,27 +254,28 @@ class Driver:
         self._update_progress(now)
         if run_state.round == 0:
             now = yield from self._shown(now)
-        self._check(now)
-        while now.rule is None:
+        reason = self.loop.failure(now.last, now.closed)
+        while reason is None and now.rule is None:
             if self.stopping:
                 self._checkpoint(now.state)
                 raise Interrupted
             if self._asked_to_stop():
                 self._checkpoint(now.state)
                 raise _Stopped
-            run_state, row, events = self.loop.step(now.state)
+            run_state, row, ended = self.loop.step(now.state)
             now = self._moment(run_state, row)
-            failed = self.loop.failure(now.last, now.closed) is not None
-            self.records.add(now.closed if failed else row, events, run_state.personal)
-            log_round(self.run, now.closed, events)
+            reason = self.loop.failure(now.last, now.closed)
+            self.records.add(row if reason is None else now.closed, ended, run_state.personal)
+            log_round(self.run, now.closed, ended)
             self._update_progress(now)
             now = yield from self._shown(now)
-            self._check(now)
-            if time.monotonic() - self.saved >= self.run.checkpoint_s:
+            if reason is None and time.monotonic() - self.saved >= self.run.checkpoint_s:
                 self._checkpoint(run_state)
                 if now.rule is None and isinstance(self.executor, Moves) and self.executor.moves:
                     self.records.log(f"after round {run_state.round} clients are dealt anew")
                     now = self._moment(*self._open())
+        if reason is not None:
+            raise RunFailed(reason)
         return now
 
     def _asked_to_stop(self) -> bool:
@@ -304,12 +305,6 @@ class Driver:
             return Moment(run_state, row, run_state, row)
         last, closed = self.loop.close(run_state, row)
         return Moment(run_state, row, last, closed, self._rule(last, closed))
-
-    def _check(self, now: Moment) -> None:
-        """Raise RunFailed if the run diverged."""
-        reason = self.loop.failure(now.last, now.closed)
-        if reason is not None:
-            raise RunFailed(reason)
 
     def _rule(self, run_state: RunState, row: Row) -> str | None:
         """Return the rule that a row meets, or None."""

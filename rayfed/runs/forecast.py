@@ -22,6 +22,7 @@ from rayfed.core.threads import one_thread
 from rayfed.engine.loops import loop_of
 from rayfed.engine.run import ENDLESS, Ending, Run
 from rayfed.engine.stopping import Stop
+from rayfed.engine.works import Works
 from rayfed.executors.base import Gathered
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
@@ -40,7 +41,6 @@ WHY_THIN = (
 """Why few clients are asked, and what to change."""
 _FEW_ASKED = 0.5  # of a cohort
 _FEW_REACHED = 0.25  # of those that as many draws from all clients would reach
-_NONE: dict[str, Ints] = {"client": np.empty(0, np.int64)}
 _LONGEST_S = 2.0
 _NEVER = 10**9
 _WARM_S = 0.2  # of a round: a shorter one is run again, since the first loads what it needs
@@ -90,9 +90,9 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
         with np.errstate(all="ignore"):
             state = loop.first()
             while len(counts) < min(rounds, run.ending.rounds) and not state.nobody:
-                state, row, events = loop.step(state)
+                state, row, ended = loop.step(state)
                 counts.append(int(row["participants"]))
-                asked += [np.unique(np.concatenate([each["client"] for each in events or [_NONE]]))]
+                asked.append(np.unique(Works.joined([each.works for each in ended]).client))
                 if time.monotonic() > end:
                     break
     except Exception:  # an algorithm may do anything with zeros

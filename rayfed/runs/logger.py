@@ -14,8 +14,8 @@ import numpy as np
 
 from rayfed.core.names import called
 from rayfed.engine.run import Run
-from rayfed.engine.state import Events, Row
-from rayfed.engine.works import STATUS
+from rayfed.engine.state import Row
+from rayfed.engine.works import STATUS, Ended, Works
 
 logger = logging.getLogger("rayfed")
 logger.addHandler(logging.NullHandler())
@@ -55,13 +55,13 @@ def level() -> int:
     return logger.getEffectiveLevel()
 
 
-def log_round(run: Run, row: Row, events: Sequence[Events]) -> None:
+def log_round(run: Run, row: Row, ended: Sequence[Ended]) -> None:
     """Write a line about a round: who was asked, what came of it, the loss, the simulated time."""
     if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("%s", round_line(run, row, events))
+        logger.debug("%s", round_line(run, row, ended))
 
 
-def round_line(run: Run, row: Row, events: Sequence[Events]) -> str:
+def round_line(run: Run, row: Row, ended: Sequence[Ended]) -> str:
     """Return a line about a round; see `log_round`.
 
     Parameters
@@ -69,20 +69,20 @@ def round_line(run: Run, row: Row, events: Sequence[Events]) -> str:
     run : Run
     row : mapping
         Of ``rounds``.
-    events : sequence of mapping
-        The columns of ``events``, one mapping an Ask.
+    ended : sequence of Ended
+        Its works, an Ask after the other.
     """
     parts = []
-    ids = np.unique(np.concatenate([np.empty(0), *(each["client"] for each in events)]))
-    if len(ids):
+    works = Works.joined([each.works for each in ended])
+    if len(works):
         algorithm = run.training.algorithm
         names = () if algorithm.centralised else run.federation.clients.names
         verb = "heard of" if algorithm.asynchronous else "asked"
-        parts.append(f"{verb} {called(ids.astype(np.int64), names)}")
-        counts = np.bincount(np.concatenate([each["status"] for each in events]))
-        parts.append(", ".join(f"{n} {STATUS[k]}" for k, n in enumerate(counts) if n))
+        parts.append(f"{verb} {called(np.unique(works.client), names)}")
+        counts = enumerate(np.bincount(works.status))
+        parts.append(", ".join(f"{n} {STATUS[k]}" for k, n in counts if n))
     else:  # of work that goes on in later rounds there are no events yet
-        parts.append("no work ended" if events else "nobody was asked")
+        parts.append("no work ended" if ended else "nobody was asked")
     if np.isfinite(row["loss"]):
         parts.append(f"loss {row['loss']:.6g}")
     parts.append(f"{row['time_s']:.6g} s simulated")

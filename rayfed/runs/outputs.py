@@ -11,12 +11,11 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
-from rayfed.engine.exchange import unfinished_events
 from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
-from rayfed.engine.state import Events, Row, RunState
+from rayfed.engine.state import Row, RunState
 from rayfed.engine.step_counter import StepCounter
-from rayfed.engine.works import USED
+from rayfed.engine.works import USED, Ended
 from rayfed.runs.continued import told
 from rayfed.runs.files import summaries
 from rayfed.runs.files.away import AWAY_CLIENTS, away
@@ -58,9 +57,12 @@ def write_outputs(
     write_walk(run, records)
 
 
-def _unfinished(run: Run, last: RunState) -> Events | None:
+def _unfinished(run: Run, last: RunState) -> Ended | None:
     """Return the works that a run leaves behind; None if it cannot leave any."""
-    return None if last.timeline is None else unfinished_events(run, last.timeline)
+    if last.timeline is None:
+        return None
+    works = last.timeline.unfinished(in_time=run.training.algorithm.asynchronous)
+    return Ended(works, np.full(len(works), np.nan), -1, last.timeline.version)
 
 
 def run_warnings(run: Run, records: Records) -> list[str]:

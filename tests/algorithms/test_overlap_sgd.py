@@ -9,6 +9,7 @@ from rayfed.engine.loops import loop_of
 from rayfed.engine.works import DROPPED
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
+from tests.fakes.stepping import step
 
 LINE = {
     "name": "overlap",
@@ -39,7 +40,7 @@ def steps_of(scenario):
     loop = loop_of(run, executor)
     states, events = [loop.start()[0]], []
     for _ in range(run.ending.rounds):
-        state, _, parts = loop.step(states[-1])
+        state, _, parts = step(loop, states[-1])
         states.append(state)
         events += parts
     return states, events, run

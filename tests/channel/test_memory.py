@@ -10,6 +10,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.arrivals import ArrivalLoop
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
+from tests.fakes.stepping import step
 
 SIZES = np.array([3, 5, 8, 10, 14])
 ROUNDS, LR, P = 12, 0.15, 6
@@ -47,7 +48,7 @@ def walked(made, rounds=ROUNDS):
     state, _ = loop.start()
     models, cohorts = [state.state["x"]], []
     for _ in range(rounds):
-        state, _, events = loop.step(state)
+        state, _, events = step(loop, state)
         models.append(state.state["x"])
         cohorts.append(events[-1]["client"])
     return np.array(models), cohorts, state

@@ -13,6 +13,7 @@ from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.study import expand
+from tests.fakes.stepping import step
 
 LOCAL = {"steps": 1, "batch": "full", "lr": 0.1}
 TOP = {"name": "top-k", "k": 4}
@@ -144,7 +145,7 @@ def test_who_missed_rounds_downloads_what_it_lacks_or_all(mixed):
     state, _ = loop.start()
     had, sizes = {}, set()
     for round in range(1, 26):
-        state, row, events = loop.step(state)
+        state, row, events = step(loop, state)
         wanted = 0
         for client in events[-1]["client"].tolist():
             missed = round - had[client] if client in had else None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rayfed.clients.scratch import Scratch, ScratchError
-from rayfed.clients.store import Room, Store
+from rayfed.clients.store import Memory, Store
 
 INITIAL = {"c": np.arange(6.0).reshape(2, 3), "n": np.array(7, np.int32), "none": np.empty((0, 4))}
 ROW = 6 * 8 + 4
@@ -48,8 +48,8 @@ def changes(rounds, clients, seed=0):
 
 @pytest.mark.parametrize("limit", [0, 20 * ROW, 60 * ROW])
 def test_rows_in_scratch_are_those_in_memory(limit):
-    room = Room(limit)
-    one, two = Store(INITIAL, Room(2**40)), Store(INITIAL, room)
+    memory = Memory(limit)
+    one, two = Store(INITIAL, Memory(2**40)), Store(INITIAL, memory)
     for ids, values in changes(12, 5):
         one.put(ids, values)
         two.put(ids, values)
@@ -59,14 +59,14 @@ def test_rows_in_scratch_are_those_in_memory(limit):
             assert rows.dtype == other.dtype
             assert rows.shape == other.shape
             assert rows.tobytes() == other.tobytes()
-        assert room.taken <= limit
+        assert memory.taken <= limit
     assert one.scratch is None
     assert two.scratch is not None
-    assert room.taken == 0
+    assert memory.taken == 0
 
 
 def test_what_changed_comes_in_pieces():
-    store = Store(INITIAL, Room(0))
+    store = Store(INITIAL, Memory(0))
     store.put(np.array([8, 2, 5]), {})
     rows, more = store.changed(most=ROW, fewest=0)
     assert rows["ids"].tolist() == [2]
@@ -81,20 +81,20 @@ def test_what_changed_comes_in_pieces():
 
 
 def test_stores_share_their_room_and_give_it_back():
-    room = Room(100 * 8)
-    first, second = (Store({"x": np.zeros(1)}, room) for _ in range(2))
+    memory = Memory(100 * 8)
+    first, second = (Store({"x": np.zeros(1)}, memory) for _ in range(2))
     first.put(np.arange(40), {"x": np.ones((40, 1))})  # room for 80 rows
     second.put(np.arange(20), {"x": np.ones((20, 1))})
-    assert (first.scratch, second.scratch is None, room.taken) == (None, False, 80 * 8)
+    assert (first.scratch, second.scratch is None, memory.taken) == (None, False, 80 * 8)
     first.close()
-    assert room.taken == 0
+    assert memory.taken == 0
 
 
 def test_a_scratch_file_has_no_name_and_ends_with_its_store(tmp_path, monkeypatch):
     monkeypatch.setenv("RAYFED_SCRATCH", str(tmp_path))
     gc.collect()
     before = scratch_files()
-    store = Store(INITIAL, Room(0))
+    store = Store(INITIAL, Memory(0))
     store.put(np.array([3]), {})
     assert scratch_files() == before + 1
     assert list(tmp_path.iterdir()) == []  # a process that is killed leaves nothing
@@ -105,7 +105,7 @@ def test_a_scratch_file_has_no_name_and_ends_with_its_store(tmp_path, monkeypatc
 def test_resident_memory_stays_within_the_bound():
     """40 clients with 4 MB each; 16 MB may be in memory, and two rows are while they are copied."""
     row, limit = 2**20, 16 * 2**20
-    store = Store({"c": np.zeros(row, np.float32)}, Room(limit))
+    store = Store({"c": np.zeros(row, np.float32)}, Memory(limit))
     most, before = 0, resident()
     for i in range(40):
         store.put(np.array([i]), {"c": np.full((1, row), i, np.float32)})
@@ -118,7 +118,7 @@ def test_resident_memory_stays_within_the_bound():
 
 
 def test_a_full_scratch_disk_is_one_line(monkeypatch):
-    store = Store(INITIAL, Room(0))
+    store = Store(INITIAL, Memory(0))
     store.put(np.array([1]), {})
 
     class Full:
@@ -142,7 +142,7 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path, monkeypatch):
 
 
 def test_a_store_costs_only_what_was_touched():
-    store = Store({"big": np.zeros(1000)}, Room(2**20))
+    store = Store({"big": np.zeros(1000)}, Memory(2**20))
     store.get(np.array([5, 10**9]))
     assert store.rows == {}
     store.put(np.array([10**9]), {"big": np.ones((1, 1000))})

@@ -12,6 +12,7 @@ from rayfed import api
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loops import loop_of
 from rayfed.engine.timeline import Timeline
+from rayfed.engine.works import events_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 
@@ -68,11 +69,11 @@ def walked(made, paces=None, *, anew=False):
     for _ in range(run.ending.rounds):
         if anew and state.timeline is not None:
             state = replace(state, timeline=Timeline.of(state.timeline.arrays()))
-        state, row, events = loop.step(state)
+        state, row, ended = loop.step(state)
         rows.append(row)
-        for part in events:
-            known = [part[name].tolist() for name in names if name in part]
-            found += zip(*known, strict=True)
+        columns = events_of(ended) if ended else dict.fromkeys(names, np.empty(0))
+        known = names if run.overlaps else names[:5]
+        found += zip(*(columns[name].tolist() for name in known), strict=True)
     return [(*row[:4], WORDS[row[4]], *row[5:]) for row in found], rows
 
 

@@ -75,10 +75,10 @@ def test_an_exchange_is_counted_and_moves_the_clock(mixed):
     }  # fmt: skip
     assert stats.time_s == 100.0 + model * 1e-6 + 5 * 2.0  # a megabyte takes a second
     assert stats.ask == 1
-    (events,) = stats.events
-    assert events["client"].tolist() == [1, 4]
-    assert events["status"].tolist() == [USED, USED]
-    assert events["start_s"].tolist() == [100.0, 100.0]
+    ((works, *_),) = stats.ended
+    assert works.client.tolist() == [1, 4]
+    assert works.status.tolist() == [USED, USED]
+    assert works.start_s.tolist() == [100.0, 100.0]
 
 
 def test_work_that_nobody_uses_is_counted_but_not_computed(mixed):
@@ -99,7 +99,7 @@ def test_nobody_is_no_exchange(mixed):
     stats = first_round()
     with pytest.raises(NobodyToAsk):
         policy.answer(ask, "algorithm", np.empty(0, dtype=int), stats)
-    assert not stats.events
+    assert not stats.ended
 
 
 def test_a_draw_for_each_client_gives_what_the_client_gives_alone(mixed):

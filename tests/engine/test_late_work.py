@@ -22,6 +22,7 @@ from rayfed.engine.works import Work
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.runs.driver import Driver, Interrupted
+from tests.fakes.stepping import step
 
 PACES = (1.0, 3.0, 7.0, 20.0)  # seconds of a step of clients 0 to 3
 
@@ -60,7 +61,7 @@ def walked(loop, rounds):
     state, _ = loop.start()
     seen = []
     for _ in range(rounds):
-        state, row, events = loop.step(state)
+        state, row, events = step(loop, state)
         seen.append((state, row, events))
     return seen
 

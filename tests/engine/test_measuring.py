@@ -14,6 +14,7 @@ from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures.fairness import Fairness
 from rayfed.numerics.evenness import evenness
+from tests.fakes.stepping import step
 
 
 def test_fairness_by_hand():
@@ -146,7 +147,7 @@ def test_skew_at_the_optimum_is_that_of_the_same_cohort_there():
     moment, _ = engine.start()
     seen = 0
     while seen < 3:
-        moment, row, events = engine.step(moment)
+        moment, row, events = step(engine, moment)
         ids = events[-1]["client"]
         if len(ids) == 3:  # drawn with replacement; one that is drawn twice would count twice
             expected = losses[ids].mean() / (table.mass @ losses)
@@ -175,7 +176,7 @@ def test_skew_is_above_what_each_client_could_reach(tmp_path, weighting):
         "participation": {"cohort": 1},
     })  # fmt: skip
     moment, _ = engine.start()
-    _, row, events = engine.step(moment)
+    _, row, events = step(engine, moment)
     (drawn,) = events[-1]["client"]
     assert row["skew"] == pytest.approx(above[drawn] / (p @ above), rel=1e-10)
 
@@ -184,7 +185,7 @@ def test_least_losses_that_are_unknown_count_as_zero(mixed):
     made = mixed(rounds=1, evaluate={"skew": True, "clients": 5})
     engine = engine_for(made)
     moment, _ = engine.start()
-    _, row, events = engine.step(moment)
+    _, row, events = step(engine, moment)
     x, run = moment.state["x"], engine.run
     some = engine.measures.each(x, run.measuring.evaluated, "now")["loss"]
     sizes = run.federation.views.training.shards.sizes(run.measuring.evaluated)

@@ -7,6 +7,7 @@ from rayfed import api
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.engine.rounds import RoundLoop
 from rayfed.executors.serial import SerialExecutor
+from tests.fakes.stepping import step
 
 TURNS = {"name": "cyclic", "groups": 4, "period_s": 10.0}
 PAIR = {"ids": [0, 1], "availability": {"name": "cyclic", "groups": 2, "period_s": 20.0}}
@@ -37,7 +38,7 @@ def rounds_of(made, number):
     state, _ = loop.start()
     seen = []
     for _ in range(number):
-        state, row, events = loop.step(state)
+        state, row, events = step(loop, state)
         seen.append((row["time_s"], *(e for part in events for e in part["client"].tolist())))
     return seen
 

@@ -17,6 +17,7 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.selection import Uniform
+from tests.fakes.stepping import step
 
 
 def loop_for(scenario):
@@ -30,7 +31,7 @@ def loop_for(scenario):
 def test_a_round_without_replies_leaves_the_state_and_records_a_row(mixed):
     loop = loop_for(mixed(participation={"cohort": 3, "deadline_s": 1e-6}))
     before, _ = loop.start()
-    after, row, events = loop.step(before)
+    after, row, events = step(loop, before)
     assert after.state["x"].tobytes() == before.state["x"].tobytes()
     assert (row["participants"], row["late"], row["bytes_up"] > 0) == (0, 3, True)
     assert row["time_s"] == pytest.approx(1e-6)
@@ -54,7 +55,7 @@ def test_the_clock_jumps_to_when_somebody_comes(mixed):
     run_state, _ = loop.start()
     seen = []
     for _ in range(12):
-        run_state, row, events = loop.step(run_state)
+        run_state, row, events = step(loop, run_state)
         seen.append((events[0]["client"].tolist(), row["time_s"], row["dropped"]))
     assert seen[0] == ([0], 50.0, 1)
     assert seen[1:11] == [([1], 55.0 + 5 * k, 0) for k in range(10)]
@@ -76,7 +77,7 @@ def test_nobody_there_and_the_clock_jumps(mixed):
     run_state, _ = loop.start()
     starts = []
     for _ in range(12):
-        run_state, _, events = loop.step(run_state)
+        run_state, _, events = step(loop, run_state)
         starts.append(events[0]["start_s"].tolist())
     # steps of 1 s, 5 a round: ten rounds in [0, 50), then nobody until 100
     assert starts == [[5.0 * k] for k in range(10)] + [[100.0], [105.0]]
@@ -119,7 +120,7 @@ def test_who_left_between_two_asks_is_dropped_from_the_second(mixed):
     loop = loop_for(scenario)
     run_state, _ = loop.start()
     run_state = replace(run_state, time_s=20.0)  # the second of two groups is there in [20, 40)
-    after, row, events = loop.step(run_state)
+    after, row, events = step(loop, run_state)
     assert events[0]["status"].tolist() == [0, 0]
     assert events[1]["status"].tolist() == [0, 2]
     assert events[1]["end_s"].tolist() == [60.0, 50.0]
@@ -135,7 +136,7 @@ def test_work_that_takes_no_time_is_not_done_by_who_is_away(mixed, interrupted, 
     scenario["participation"]["interrupted"] = interrupted
     loop = loop_for(scenario)
     run_state, _ = loop.start()
-    _, row, events = loop.step(replace(run_state, time_s=20.0))
+    _, row, events = step(loop, replace(run_state, time_s=20.0))
     # client 1 has answered at 23 s and is away in [40, 60), client 0 answers at 50 s
     assert events[0]["end_s"].tolist() == [50.0, 23.0]
     assert events[1]["status"].tolist() == status
@@ -163,7 +164,7 @@ def test_a_cost_may_be_a_function_of_the_clients_and_their_rows(mixed):
     made["clients"] = {"count": 4, "delay": pace, "availability": leaves}
     loop = loop_for(made)
     sizes = loop.run.federation.views.training.shards.sizes(np.arange(4))
-    _, row, (first, second) = loop.step(loop.start()[0])
+    _, row, (first, second) = step(loop, loop.start()[0])
     assert len(set(sizes.tolist())) > 2
     assert first["compute_s"].tolist() == (2.0 * (sizes + 10 * np.eye(4)[1])).tolist()
     passes = sizes / 32  # steps of the default batch
@@ -190,7 +191,7 @@ class Polling(Uniform):
 def test_an_over_selected_cohort_is_cut_after_a_poll_too(mixed):
     scenario = mixed(participation={"cohort": 2, "over_select": 2.0, "select": Polling()})
     scenario["clients"]["availability"] = "always"
-    _, row, events = loop_for(scenario).step(loop_for(scenario).start()[0])
+    _, row, events = step(loop_for(scenario), loop_for(scenario).start()[0])
     assert len(events[0]["client"]) == 4
     assert (events[0]["status"] == 0).all()
     assert sorted(events[1]["status"].tolist()) == [0, 0, 1, 1]
@@ -213,7 +214,7 @@ def test_an_over_selected_cohort_is_cut_but_not_those_who_are_named(mixed):
     made = mixed(algorithms=[Named()], participation=part)
     made["clients"]["availability"] = "always"
     loop = loop_for(made)
-    _, _, events = loop.step(loop.start()[0])
+    _, _, events = step(loop, loop.start()[0])
     assert (events[0]["status"] == 0).all()
     assert sorted(events[1]["status"].tolist()) == [0, 0, 1, 1]
 
@@ -237,7 +238,7 @@ def test_over_selection_rounds_up_but_not_for_the_sake_of_rounding(
     made = mixed(participation={"cohort": cohort, "over_select": over_select})
     made["clients"] |= {"count": 30, "availability": "always"}
     loop = loop_for(made)
-    assert len(loop.step(loop.start()[0])[2][0]["client"]) == asked
+    assert len(step(loop, loop.start()[0])[2][0]["client"]) == asked
 
 
 def test_a_deadline_counts_from_when_somebody_came(mixed):
@@ -250,7 +251,7 @@ def test_a_deadline_counts_from_when_somebody_came(mixed):
         "groups": [{"ids": [0], "availability": {"name": "bernoulli", "p": 0.0}}],
     }
     loop = loop_for(made)
-    after, row, events = loop.step(loop.start()[0])
+    after, row, events = step(loop, loop.start()[0])
     assert [e["start_s"].tolist() for e in events] == [[100.0], [101.0]]  # the poll takes 1 s
     assert (row["participants"], row["late"], after.time_s) == (1, 0, 106.0)
 

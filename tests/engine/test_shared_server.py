@@ -10,6 +10,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.loops import loop_of
 from rayfed.engine.timeline import Timeline
 from rayfed.executors.serial import SerialExecutor
+from tests.fakes.stepping import step
 
 FEATURES = 125  # a model of 1,000 bytes
 FAST = {"name": "constant", "mean_s": 1.0}
@@ -46,7 +47,7 @@ def events(made, flights=False):
     for _ in range(run.ending.rounds):
         if flights:  # as if it were killed and resumed
             object.__setattr__(state, "timeline", Timeline.of(state.timeline.arrays()))
-        state, _, parts = loop.step(state)
+        state, _, parts = step(loop, state)
         times.append(state.time_s)
         for part in parts:
             columns = (part[name].tolist() for name in ("client", "start_s", "end_s"))

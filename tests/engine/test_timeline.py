@@ -19,6 +19,7 @@ from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.population import Population
 from rayfed.population.delay import Constant
+from tests.fakes.stepping import step
 
 COUNT, ROUNDS = 6, 4
 seconds = st.integers(0, 9).map(float)  # whole numbers, so that they tie often
@@ -83,7 +84,7 @@ def walked(plan, paces, how, *, known):
     state, row = loop.start()
     found = [repr(row)]
     for _ in range(ROUNDS):
-        state, row, events = loop.step(state)
+        state, row, events = step(loop, state)
         columns = [{name: column.tolist() for name, column in part.items()} for part in events]
         flying = [] if state.timeline is None else state.timeline.unfinished(in_time=False).rows()
         found += [repr(row), repr(columns), state.model.tobytes()]

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import rayfed
+from rayfed.engine.works import Ended, Work, Works
 from rayfed.runs.logger import round_line
 
+BLANK = Work(*[0] * len(Work._fields))
 RUN = SimpleNamespace(
     folder="fedavg-seed0",
     training=SimpleNamespace(algorithm=SimpleNamespace(centralised=False, asynchronous=False)),
@@ -16,16 +18,17 @@ RUN = SimpleNamespace(
 )
 
 
-def events(clients, status):
-    return {"client": np.array(clients, int), "status": np.array(status, int)}
+def ended(clients, status):
+    rows = [BLANK._replace(client=k, status=s) for k, s in zip(clients, status, strict=True)]
+    return Ended(Works.of(rows), np.zeros(len(rows)), 2, 0)
 
 
 @pytest.mark.parametrize(
     ("recorded", "words"),
     [
         ([], "nobody was asked"),
-        ([events([], [])], "no work ended"),
-        ([events([], []), events([3, 1, 2], [0, 0, 1])], "asked clients 1-3; 2 used, 1 late"),
+        ([ended([], [])], "no work ended"),
+        ([ended([], []), ended([3, 1, 2], [0, 0, 1])], "asked clients 1-3; 2 used, 1 late"),
     ],
 )
 def test_what_came_of_the_work_of_a_round(recorded, words):

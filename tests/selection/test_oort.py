@@ -11,6 +11,7 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import SelectionView, Uniform
 from rayfed.selection.oort import Oort
 from rayfed.testing import choose, reply
+from tests.fakes.stepping import step
 
 MASS = np.array([10.0, 20.0, 5.0, 40.0, 10.0, 8.0, 100.0, 1.0])
 
@@ -157,7 +158,7 @@ def test_it_hears_how_long_work_took(mixed):
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
     loop = RoundLoop(plan.runs[0], executor)
     state, _ = loop.start()
-    after, _, events = loop.step(state)
+    after, _, events = step(loop, state)
     assert after.selection["seconds"].tolist() == [5.0, 15.0]
     np.testing.assert_array_equal(after.selection["loss"], np.abs(events[0]["loss"]))
     assert after.selection["last"].tolist() == [1, 1]

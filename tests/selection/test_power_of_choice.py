@@ -20,6 +20,7 @@ from rayfed.selection.power_of_choice import (
     PowerOfD,
 )
 from rayfed.testing import choose, reply
+from tests.fakes.stepping import step
 
 LOSS = np.array([0.5, 3.0, 1.0, 7.0, 2.0, 0.1, 4.0, 4.0])
 MODEL = np.arange(3.0)
@@ -183,7 +184,7 @@ def polling(mixed, select, batch=4):
 def test_polls_cost_the_time_to_go_through_the_rows_and_the_bytes_of_a_model(mixed):
     engine = engine_for(polling(mixed, {"name": "power-of-d", "d": 6}))
     moment, _ = engine.start()
-    _, row, (poll, training) = engine.step(moment)
+    _, row, (poll, training) = step(engine, moment)
     sizes = engine.run.federation.views.training.shards.sizes(np.arange(6))
     assert len(set(sizes.tolist())) > 2
     np.testing.assert_allclose(poll["compute_s"], 2.0 * sizes / 4)
@@ -199,7 +200,7 @@ def test_a_poll_tells_the_loss_of_each_candidate_and_the_largest_train(mixed):
     moment, _ = engine.start()
     moment, _, _ = engine.step(moment)  # at a zero model all losses are equal
     each = engine.measures.each(moment.state["x"], np.arange(6), "now")["loss"]
-    _, _, (poll, training) = engine.step(moment)
+    _, _, (poll, training) = step(engine, moment)
     np.testing.assert_allclose(poll["loss"], each, rtol=1e-13)
     assert training["client"].tolist() == sorted(np.argsort(each)[-2:].tolist())
 
@@ -209,7 +210,7 @@ def test_a_minibatch_of_all_rows_is_the_loss_itself(mixed):
     moment, _ = engine.start()
     moment, _, _ = engine.step(moment)
     each = engine.measures.each(moment.state["x"], np.arange(6), "now")["loss"]
-    _, _, (poll, _) = engine.step(moment)
+    _, _, (poll, _) = step(engine, moment)
     np.testing.assert_allclose(poll["loss"], each, rtol=1e-12)
     np.testing.assert_allclose(poll["compute_s"], 2.0 * engine.counter.reading(poll["client"]))
 
@@ -217,7 +218,7 @@ def test_a_minibatch_of_all_rows_is_the_loss_itself(mixed):
 def test_rpow_d_hears_the_mean_loss_of_the_local_steps_for_eight_bytes(mixed):
     engine = engine_for(polling(mixed, {"name": "rpow-d", "d": 6}))
     moment, _ = engine.start()
-    moment, row, (training,) = engine.step(moment)
+    moment, row, (training,) = step(engine, moment)
     p = moment.state["x"].nbytes
     assert (row["bytes_down"], row["bytes_up"]) == (2 * p, 2 * (p + 8))
     assert moment.selection["client"].tolist() == training["client"].tolist()

@@ -89,7 +89,7 @@ class Availability:
 
     @property
     def independent(self) -> bool:
-        """Whether each client comes and goes by its own luck, on the clock."""
+        """Whether each client comes and goes by draws of its own, on the clock."""
         return False
 
     def named(self, names: Sequence[str]) -> Self:

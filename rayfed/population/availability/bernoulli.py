@@ -31,7 +31,7 @@ class Bernoulli(Availability):
         lowest label l of C; by ``labels`` those with many: ``1 - bias + bias k / C`` with k
         labels. By ``label-turns`` a client is there for sure while the phase of a cycle lies
         between its lowest and its highest label, else with probability ``1 - bias``. By
-        ``lognormal`` it is luck: a lognormal number with sigma ``-log(1 - bias)``, over the
+        ``lognormal`` it is random: a lognormal number with sigma ``-log(1 - bias)``, over the
         largest of all. ``wave: true`` multiplies all by ``0.5 + 0.4 sin(2 pi t / cycle)``, with t
         the round from 0; ``cycle`` is 24 rounds, or periods.
     period_s : float, optional

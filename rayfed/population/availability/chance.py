@@ -1,4 +1,4 @@
-"""Probabilities that each client is there: by its data, by luck, by the time of day.
+"""Probabilities that each client is there: by its data, at random, by the time of day.
 
 The modes are those of FLGo's simulator of heterogeneous systems (Wang, Fan, Wang, Wu, Peng, Zheng,
 "FLGo: A Fully Customizable Federated Learning Platform", 2023, https://arxiv.org/abs/2306.12079).

@@ -1,6 +1,6 @@
 """Delays: how many virtual seconds one local step takes, one distribution per file."""
 
-from rayfed.population.delay.base import Delay
+from rayfed.population.delay.base import Delay, DelayOfMean
 from rayfed.population.delay.bimodal import Bimodal
 from rayfed.population.delay.constant import Constant
 from rayfed.population.delay.exponential import Exponential
@@ -16,6 +16,7 @@ __all__ = [
     "Bimodal",
     "Constant",
     "Delay",
+    "DelayOfMean",
     "Exponential",
     "Gamma",
     "Lognormal",

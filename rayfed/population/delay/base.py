@@ -22,7 +22,7 @@ class Delay:
     Parameters
     ----------
     correlation : float
-        How much of a client's luck stays from one round to the next, from 0 (drawn anew) to 1
+        How much of a client's draw stays from one round to the next, from 0 (drawn anew) to 1
         (drawn once): the correlation of the normal scores of its seconds, an AR(1) process.
     """
 
@@ -69,8 +69,8 @@ class Delay:
         """
         return self
 
-    def own_luck(self, ids: Ints) -> Floats | None:
-        """Return u (K,) of clients for whom it is no matter of luck, NaN of others; None of all."""
+    def fixed_quantiles(self, ids: Ints) -> Floats | None:
+        """Return u (K,) of clients for whom it is known, NaN of others; None if for nobody."""
         return None
 
     def check_clients(self, count: int) -> None:

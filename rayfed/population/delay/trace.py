@@ -98,7 +98,7 @@ class Trace(Delay):
         watts = self._devices[3]
         return None if watts is None else watts[self._device(u)]
 
-    def own_luck(self, ids: Ints) -> Floats | None:
+    def fixed_quantiles(self, ids: Ints) -> Floats | None:
         """Return u (K,) of clients with a device of their own, NaN of others."""
         own = self._own
         if own is None:

@@ -28,8 +28,8 @@ from rayfed.core.columns import Column, by_name, names
 from rayfed.core.entries import Damaged, Entry, check, sealed
 from rayfed.engine import columns
 from rayfed.engine.personal import Thinning
-from rayfed.engine.state import Events, Row, RunState
-from rayfed.engine.works import STATUS, UNFINISHED
+from rayfed.engine.state import Row, RunState
+from rayfed.engine.works import STATUS, UNFINISHED, Ended, events_of
 from rayfed.executors.profile import Profile
 from rayfed.runs.files import store
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
@@ -184,6 +184,7 @@ class Records:
         }
         if thinning is None:
             del makes["personal"]
+        self.events_of = event_table.columns
         self.unfinished = partial(_with_unfinished, event_table)
         self.tables = {}
         for name, make in makes.items():
@@ -202,7 +203,7 @@ class Records:
         self._announce()
 
     def add(
-        self, row: Row, events: Sequence[Events], personal: Mapping[str, Array] | None = None
+        self, row: Row, ended: Sequence[Ended], personal: Mapping[str, Array] | None = None
     ) -> None:
         """Add a row and its events; write if the last write was more than `every_s` ago.
 
@@ -210,14 +211,14 @@ class Records:
         ----------
         row : dict
             A row of ``rounds``.
-        events : sequence of mapping of str to (K,) array
-            Rows of ``events``, one mapping for each Ask of the round.
+        ended : sequence of Ended
+            Rows of ``events``, an Ask of the round after the other.
         personal : mapping of str to (K,) array, optional
             Rows of ``personal`` from the newest evaluation, of this round or an earlier one.
         """
         self.rounds.add(row)
-        for part in events:
-            self.events.add(part, len(part["client"]))
+        for part in ended:
+            self.events.add(part, len(part.works))
         number = row["round"]
         kept = self.thinning is not None and self.thinning.keeps(number, last=number)
         if kept and personal and personal["round"][0] == number:
@@ -234,7 +235,7 @@ class Records:
     def _flush(self) -> None:
         """Write all waiting rows, and announce them."""
         if self.summaries is not None:
-            self.summaries.add(self.rounds.waiting, self.events.waiting)
+            self.summaries.add(self.rounds.waiting, self.events_of(self.events.waiting))
         fresh = {name: table.flush() for name, table in self.tables.items()}
         if any(fresh.values()):
             store.append_text(self.folder / PARTS, line_of(fresh))
@@ -264,7 +265,7 @@ class Records:
         self,
         rows: tuple[Row, Row],
         personal: Mapping[str, Array] | None = None,
-        unfinished: Events | None = None,
+        unfinished: Ended | None = None,
     ) -> None:
         """Add what only the end of a run adds to the tables, and compact them.
 
@@ -274,8 +275,8 @@ class Records:
             The last row of ``rounds`` as it was recorded, and in its final form.
         personal : mapping of str to (K,) array, optional
             Rows of ``personal`` from the last evaluation, which are always kept.
-        unfinished : mapping of str to (K,) array, optional
-            Rows of ``events`` about the works that a run leaves unfinished.
+        unfinished : Ended, optional
+            The works that a run leaves unfinished.
         """
         self._flush()
         recorded, closed = rows
@@ -464,17 +465,21 @@ class EventsTable:
         overlaps = set(names(columns.VERSIONS)) <= set(self.schema.names)
         self.status = list(STATUS) if overlaps else list(STATUS[:UNFINISHED])
 
-    def __call__(self, events: list[Events]) -> pa.Table:
-        """Return events as a table."""
-        if not events:
+    def columns(self, ended: list[Ended]) -> dict[str, Array]:
+        """Return works by column, ``status`` as numbers; nothing where there are none."""
+        return (
+            {k: v for k, v in events_of(ended).items() if k in self.schema.names} if ended else {}
+        )
+
+    def __call__(self, ended: list[Ended]) -> pa.Table:
+        """Return works as a table."""
+        if not ended:
             return self.schema.empty_table()
-        arrays = {
-            name: np.concatenate([part[name] for part in events]) for name in self.schema.names
-        }
+        arrays = self.columns(ended)
         return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
 
 
-def _with_unfinished(make: EventsTable, unfinished: Events, whole: pa.Table) -> pa.Table:
+def _with_unfinished(make: EventsTable, unfinished: Ended, whole: pa.Table) -> pa.Table:
     """Add the works that are left unfinished; applying it twice changes nothing."""
     return pa.concat_tables([_ended(whole), make([unfinished])])
 

@@ -19,7 +19,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.core.summary import CLOCKS, NEEDED, Summary, Sums, network_of, summarised
 from rayfed.engine import columns
-from rayfed.engine.state import Events, Row
+from rayfed.engine.state import Row
 from rayfed.runs.files import store
 
 SUMMARIES = ("usage.parquet", "density.parquet")
@@ -58,14 +58,13 @@ class Summaries:
         for name in SUMMARIES:
             store.remove(self.folder / name)
 
-    def add(self, rows: Sequence[Row], events: Sequence[Events]) -> None:
-        """Add rows of ``rounds``, and all rows of ``events`` of these rounds."""
+    def add(self, rows: Sequence[Row], events: Mapping[str, Array]) -> None:
+        """Add rows of ``rounds``, and all rows of ``events`` of these rounds by column."""
         if rows:
             kept = [name for name in NEEDED["rounds"] if name in rows[0]]
-            works = [name for name in NEEDED["events"] if events and name in events[0]]
             self.sums.add(
                 {name: np.array([row[name] for row in rows]) for name in kept},
-                {name: np.concatenate([part[name] for part in events]) for name in works},
+                {name: events[name] for name in NEEDED["events"] if name in events},
             )
 
     def again(self) -> None:

@@ -146,13 +146,13 @@ class Views:
         if algorithm.centralised:
             everyone = np.arange(self.shards.clients)
             sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
-            shards, table = self._pooled(algorithm, tables)
+            shards, table = self._centralised(algorithm, tables)
             training = DataView(shards, objective.centralised(sizes, mass), table)
         if self.server is None:
             return DataViews(training, whole)
         return DataViews(training, whole, DataView(self.server, objective, self.data["server"]))
 
-    def _pooled(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
+    def _centralised(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""
         if isinstance(self.shards, TableShards):
             return centralised(self.shards), self.data["clients"]
@@ -163,7 +163,7 @@ class Views:
                 f"'{algorithm.name}' needs all rows in one place, {in_words(size)} that "
                 "this data set makes on demand; leave the baseline out or use fewer clients",
             )
-        made, name = centralised(self.shards), f"{self.shards}:pooled"
+        made, name = centralised(self.shards), f"{self.shards}:centralised"
         tables[name] = made.table
         return with_table(made, None), name
 

@@ -11,6 +11,7 @@ from rayfed import api
 from rayfed.core.plugins import find
 from rayfed.engine.rounds import RoundLoop
 from rayfed.engine.run import Run
+from rayfed.engine.works import events_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import Selection
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
@@ -42,8 +43,8 @@ def check_cohorts(cls: type[Selection], folder: Path) -> None:
     seen: list[int] = []
     for number in range(1, 7):
         start = now.time_s
-        now, _, events = loop.step(now)
-        ids = events[-1]["client"]
+        now, _, ended = loop.step(now)
+        ids = events_of(ended[-1:])["client"]
         there = run.federation.population.available(ids, start, number)
         require(there, f"{cls.__qualname__}: clients {ids[~there].tolist()} are not available")
         require(np.diff(ids) > 0, f"{cls.__qualname__}: the events do not hold each client once")

@@ -18,6 +18,7 @@ from rayfed.messages import Upload
 from rayfed.testing.studies import LOCAL, mixed
 from tests.chaos.case import Case, run_case
 from tests.chaos.faults import Fault
+from tests.fakes.stepping import step
 
 LR = 0.5
 
@@ -315,7 +316,7 @@ def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
     state, _ = loop.start()
     arrived, lost = Counter(), 0
     for _ in range(20):
-        state, row, events = loop.step(state)
+        state, row, events = step(loop, state)
         (client,) = [
             c for e in events for c, s in zip(e["client"], e["status"], strict=True) if not s
         ]

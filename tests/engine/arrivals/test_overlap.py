@@ -15,6 +15,7 @@ from rayfed.engine.works import LATE, USED, Work
 from rayfed.executors.serial import SerialExecutor
 from tests.chaos.case import Case, run_case
 from tests.chaos.faults import Fault
+from tests.fakes.stepping import step
 
 DOWN_S, UP_S = 2.0, 4.0
 NETWORK = {"down_mbps": 32e-6, "up_mbps": 16e-6}  # for the 8 bytes of a model
@@ -50,7 +51,7 @@ def walked(made, *, anew=False):
     state, _ = loop.start()
     parts, free = [], 0
     for _ in range(plan.runs[0].ending.rounds):
-        state, _, ended = loop.step(state)
+        state, _, ended = step(loop, state)
         parts += ended
         stages = state.timeline.stages
         free += len(stages.ready) if stages else 0

@@ -6,6 +6,7 @@ from rayfed import api
 from rayfed.core.rng import Key
 from rayfed.engine.loops import loop_of
 from rayfed.executors.serial import SerialExecutor
+from tests.fakes.stepping import step
 
 SCENARIOS = 200
 
@@ -109,7 +110,7 @@ def recorded(plan):
     names = ("round", "client", "start_s", "end_s", "status", "version", "staleness")
     rows = []
     for _ in range(run.ending.rounds):
-        state, _, events = loop.step(state)
+        state, _, events = step(loop, state)
         for part in events:
             rows += zip(*(part[name].tolist() for name in names), strict=True)
     words = ("used", "late", "dropped")

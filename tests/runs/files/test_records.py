@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.engine.state import RunState
+from rayfed.engine.works import Ended, Work, Works
 from rayfed.executors.base import merged
 from rayfed.runs.files.records import PartedTable, Records
 
@@ -12,13 +13,10 @@ ROW = {"algorithm": "fedavg", "label": "a", "seed": 0, "round": 0, "time_s": 0.0
        "participants": 0, "server_lr": float("nan")}  # fmt: skip
 
 
-def events(round, clients):
-    k = len(clients)
-    return {
-        "round": np.full(k, round), "ask": np.zeros(k, int), "client": np.array(clients),
-        "start_s": np.zeros(k), "compute_s": np.ones(k), "end_s": np.ones(k),
-        "status": np.arange(k) % 3, "loss": np.full(k, 0.1), "steps": np.full(k, 5),
-    }  # fmt: skip
+def ended(round, clients):
+    blank = Work(*[0] * len(Work._fields))._replace(compute_s=1.0, over_s=1.0, steps=5)
+    rows = [blank._replace(client=i, status=k % 3) for k, i in enumerate(clients)]
+    return Ended(Works.of(rows), np.full(len(rows), 0.1), round, 0, np.zeros(len(rows), int))
 
 
 def moment(round):
@@ -33,7 +31,7 @@ NOTHING = [{"ids": np.empty(0, np.int64)}]
 
 def fill(records, rounds):
     for r in rounds:
-        records.add(ROW | {"round": r}, [events(r, [0, 4, 9])])
+        records.add(ROW | {"round": r}, [ended(r, [0, 4, 9])])
 
 
 def test_rows_are_appended_in_parts_that_read_as_one_table(tmp_path):
