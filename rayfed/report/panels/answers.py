@@ -159,7 +159,7 @@ def _reached_in(kept: pd.DataFrame, aim: str) -> list[str]:
 
 def _kept_from(shown: pd.DataFrame, aim: str) -> list[str]:
     """Return from which round on the target was kept, where some had lost it again."""
-    texts = []
+    texts: list[str] = []
     for _, row in shown.iterrows():
         verb, on = (" from", "") if texts else (f" kept {aim} from round", " on")
         count = units.count(float(row["rounds_to_keep"]))
