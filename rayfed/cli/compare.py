@@ -32,9 +32,12 @@ def compare(
     """
     from rayfed.cli import tables
     from rayfed.report.page.compare import compare as write
+    from rayfed.report.panels.base import PageSource
 
     results = write([local_copy(folder) for folder in folders], page, panel)
     out.print(tables.compared(results))
     if results.unlike:
         say(f"warning: {results.unlike}", err, style="yellow")
+    else:
+        say(PageSource.of(results).answer)
     say(f"page: {page}")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, last_values
+from rayfed.report.read.series import first_column, last_values, leaders
 from rayfed.report.tables import (
     NEVER,
     TextColumn,
@@ -80,9 +80,15 @@ class Standing:
 
     @classmethod
     def of(cls, results: Results, column: str) -> Standing:
-        """Return how algorithms stand by a column of the rounds."""
-        better = results.column(column).better
-        ends = {name: End.of(results, name, column) for name in results.names}
+        """Return how algorithms stand by a column of the rounds.
+
+        Where many settings of an algorithm were tried, it is the best of them.
+        """
+        better, families = results.column(column).better, results.families
+        ends = {
+            families.get(name, name): End.of(results, name, column)
+            for name in leaders(results, column)
+        }
         sign = -1.0 if better == "higher" else 1.0
         compete = [name for name, end in ends.items() if end.competes]
         ranking = sorted(compete, key=lambda name: sign * ends[name].mean)

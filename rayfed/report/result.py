@@ -8,6 +8,7 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
@@ -342,7 +343,7 @@ class RecordedResult:
         table = frame.set_index(frame.columns[0]).rename_axis(None)
         # Where the columns still do not fit, the rest stands below, with the names again.
         text = table.to_string(line_width=width)
-        return "\n".join([self._title(), text, self.answer, *self._beware()])
+        return "\n".join([self._title(), text, *wrap(self.answer, width), *self._beware()])
 
     def _repr_html_(self) -> str:
         if not self.outcome:

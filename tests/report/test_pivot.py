@@ -64,6 +64,21 @@ def test_an_algorithm_that_a_case_lacks_and_one_that_goes_on(
     assert second.texts == ("-", "2", "3")
 
 
+def test_of_many_settings_of_an_algorithm_the_best_of_a_case_counts(tmp_path, run_writer, rows):
+    """Five steps of two algorithms in two cases; in each case another step is the best."""
+    text = "grid: {rounds: [1, 2], algorithms.*.lr: [1, 2, 3, 4, 5]}\n"
+    (tmp_path / "scenario.yaml").write_text(f"{text}algorithms: [{{name: a}}, {{name: b}}]\n")
+    for count in (1, 2):
+        for lr in range(1, 6):
+            for label, more in (("a", 1.0), ("b", 0.5)):
+                end = more + abs(lr - 2 * count)
+                run_writer(tmp_path, label, 0, rows([9, end]), folder=f"{label}{count}{lr}",
+                           setting=f"rounds={count}, lr={lr}", scenario={})  # fmt: skip
+    names, first, second = pivot(Results.read(tmp_path), "loss")
+    assert names.texts == ("a", "b")
+    assert first.texts == second.texts == ("1", "0.5")
+
+
 def test_at_a_glance_deviations_give_way(results):
     assert list(at_a_glance(results)) == ["final loss", "alpha = 1", "alpha = 2", "alpha = 3"]
     assert at_a_glance(results, 40)["alpha = 1"].tolist() == ["1.00", "3.00"]

@@ -139,25 +139,32 @@ def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
 
 def _in_rounds(kept: pd.DataFrame, aim: str) -> str:
     """Return who needed how many rounds; those who share the first place come together."""
+    shown = kept.iloc[:MOST_NAMED]
+    lost = (shown["rounds_to_keep"] > shown["rounds_to_target"]).any()
+    within = kept["rounds_to_target_within"].max()
+    texts = _kept_from(shown, aim) if lost else _reached_in(kept, aim)
+    return _within(", ".join(texts), f"{units.count(within)} rounds", within > 1)
+
+
+def _reached_in(kept: pd.DataFrame, aim: str) -> list[str]:
     least = float(kept["rounds_to_keep"].iloc[0])
     tied = kept[kept["rounds_to_keep"] == least]
+    rounds = f"{units.count(least)} round{'' if least == 1 else 's'}"
     names = joined([quoted(name) for name in tied["name"]])
-    shown = kept.iloc[: max(MOST_NAMED, len(tied))]
-    if (shown["rounds_to_keep"] > shown["rounds_to_target"]).any():  # some lost it again
-        text = f"{names} kept {aim} from round {units.count(least)} on{_first(tied.iloc[0])}"
-        rest = [
-            f"{quoted(row['name'])} from {units.count(float(row['rounds_to_keep']))}{_first(row)}"
-            for _, row in shown.iloc[len(tied) :].iterrows()
-        ]
-    else:
-        rounds = f"{units.count(least)} round{'' if least == 1 else 's'}"
-        text = f"{names} reached {aim} in {rounds}{' each' if len(tied) > 1 else ''}"
-        rest = [
-            f"{quoted(row['name'])} in {units.count(float(row['rounds_to_keep']))}"
-            for _, row in shown.iloc[len(tied) :].iterrows()
-        ]
-    within = kept["rounds_to_target_within"].max()
-    return _within(", ".join([text, *rest]), f"{units.count(within)} rounds", within > 1)
+    text = f"{names} reached {aim} in {rounds}{' each' if len(tied) > 1 else ''}"
+    rest = kept.iloc[len(tied) : MOST_NAMED].iterrows()
+    counts = [(quoted(row["name"]), units.count(float(row["rounds_to_keep"]))) for _, row in rest]
+    return [text, *(f"{name} in {count}" for name, count in counts)]
+
+
+def _kept_from(shown: pd.DataFrame, aim: str) -> list[str]:
+    """Return from which round on the target was kept, where some had lost it again."""
+    texts: list[str] = []
+    for _, row in shown.iterrows():
+        verb, on = (" from", "") if texts else (f" kept {aim} from round", " on")
+        count = units.count(float(row["rounds_to_keep"]))
+        texts.append(f"{quoted(row['name'])}{verb} {count}{on}{_first(row)}")
+    return texts
 
 
 def _within(text: str, distance: str, known: bool) -> str:

@@ -184,6 +184,11 @@ class PageSource:
             for name in results.names
         ]
 
+    @cached_property
+    def baselines(self) -> frozenset[str]:
+        """The names of baselines, those in cases included."""
+        return frozenset(n for part in (self, *self.parts) for n in part.results.baselines)
+
     def colour_place(self, name: str) -> int:
         """Return which of the style variables ``--a0``, ``--a1``, ... has an algorithm's colour."""
         return list(self.styles).index(name)

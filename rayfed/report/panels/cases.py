@@ -122,8 +122,9 @@ def _ranks_figure(results: Results, found: Ranks) -> go.Figure:
 
 
 def _styles(results: Results) -> dict[str, LineStyle]:
-    inside = [algorithm_styles(part) for part in results.cases.values()]
-    return {name: style for styles in inside for name, style in styles.items()}
+    """Return how each algorithm is drawn, by its name in the table."""
+    inside = [(part.families, algorithm_styles(part)) for part in results.cases.values()]
+    return {of.get(name, name): style for of, styles in inside for name, style in styles.items()}
 
 
 class CasesPanel(Panel):
@@ -154,11 +155,17 @@ class CasesPanel(Panel):
         rows = pivot(self.results, column)
         return {
             "title": keep_units(verdict(self.results, column)),
-            "table": str(macros.pivot(rows, self.source)),  # type: ignore[attr-defined]
+            "table": str(macros.pivot(rows, self.source, self._drawn)),  # type: ignore[attr-defined]
             "levels": self._levels(column),
             "ranks": None if found is None else figure_json(_ranks_figure(self.results, found)),
             "ranked": None if found is None else keep_units(of_ranks(found)),
         }
+
+    @cached_property
+    def _drawn(self) -> dict[str, str]:
+        """A name of each algorithm in the table, whose line is shown beside it."""
+        parts = [source.results for source in self.source.parts]
+        return {part.families.get(name, name): name for part in parts for name in part.names}
 
     def _levels(self, column: str) -> dict[str, Any] | None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rayfed.report.panels.phrases import MOST_NAMED, joined, listed, quoted
-from rayfed.report.pivot import Ranks, Standing, standings
+from rayfed.report.pivot import SIGNIFICANCE, Ranks, Standing, standings
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 
@@ -84,16 +84,15 @@ def _counted(
 ) -> str:
     """Return in how many cases each algorithm is best."""
     order = sorted(won, key=lambda name: -len(won[name]))[:MOST_NAMED]
-    parts = [f"{quoted(name)} in {_some(won[name], found)}" for name in order]
+    parts: list[str] = []
+    for name in order:
+        verb, of = ("", "") if parts else (f" ends at the best {title}", f" of {len(found)} cases")
+        named = f" ({'; '.join(won[name])})" if len(won[name]) <= MOST_NAMED else ""
+        parts.append(f"{quoted(name)}{verb} in {len(won[name])}{of}{named}")
     rest = sum(map(len, level.values()))
     equal = f"in {rest} of {len(found)} the best are level, within noise" if rest else ""
-    best = f"The best final {title} beyond noise has {', '.join(parts)}" if parts else ""
-    return "; ".join(filter(None, [best, equal])) or f"The final {title} of each algorithm, by case"
-
-
-def _some(cases: list[str], found: dict[str, Standing]) -> str:
-    named = f" ({listed(cases)})" if len(cases) <= MOST_NAMED else ""
-    return f"{len(cases)} of {len(found)} cases{named}"
+    best = f"Beyond noise {', '.join(parts)}" if parts else ""
+    return "; ".join(filter(None, [best, equal]))
 
 
 def at(cases: Sequence[str]) -> str:
@@ -115,6 +114,8 @@ def of_ranks(ranks: Ranks) -> str:
     best, *others = ranks.means
     least = ranks.means[best]
     text = f"Over {ranks.cases} cases {quoted(best)} has the best mean rank, {units.number(least)}"
+    if ranks.p >= SIGNIFICANCE:
+        return f"{text}, but chance alone may make such ranks (Friedman's test, p = {ranks.p:.2g})"
     worse = [name for name in others if ranks.means[name] - least >= ranks.critical]
     if not worse:
         return f"{text}, but no algorithm is worse beyond the critical difference"

@@ -27,7 +27,7 @@ from rayfed.study.scenario.yamlfile import read_text
 
 COMMUNICATIONS = "communications"
 MANY = 8
-"""Names beyond which settings of one algorithm are drawn as one family, in a case or without."""
+"""Names beyond which settings of one algorithm are drawn as one family, beside those of a case."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
@@ -118,6 +118,12 @@ class RunRecord:
         """Return what clients are called: their names in the data, or their ids."""
         return [self.client_names.get(int(client), int(client)) for client in clients]
 
+    def called_as(self, name: str) -> RunRecord:
+        """Return the same run by another name; what its clients did is worked out once."""
+        made = replace(self, name=name)
+        made.__dict__["usage"] = self.usage  # as `cached_property` keeps it
+        return made
+
     @property
     def label(self) -> str:
         """The label of its algorithm."""
@@ -185,7 +191,7 @@ class Results:
     compared : Compared, optional
         What differs, where these are the runs of several folders (`joined.joined`).
     order : tuple of str
-        Of a case the names in all cases, by which an algorithm has its colour in each of them.
+        Of a case the algorithms in all cases, so that each has its colour in every one of them.
     """
 
     folder: Path
@@ -268,9 +274,11 @@ class Results:
     def families(self) -> dict[str, str]:
         """The algorithm that each name is a setting or a case of; empty where few were swept."""
         labels = {run.name: run.label for run in self.runs_found}
-        swept = len(labels) > MANY and len(set(labels.values())) < len(labels)
-        # The same label in several folders is what these are compared by.
-        return labels if (swept and self.compared is None) or self.cases else {}
+        several = len(set(labels.values())) < len(labels)
+        # Settings in a case are those of a search, and all cases of an algorithm look alike. The
+        # same label in several folders is what these are compared by.
+        swept = several and (len(labels) > MANY or bool(self.order) or bool(self.cases))
+        return labels if swept and self.compared is None else {}
 
     @cached_property
     def case_of(self) -> dict[str, str]:
@@ -289,15 +297,13 @@ class Results:
         found = dict.fromkeys(self.case_of.values())
         every = dict.fromkeys(part.case for part in self._settings.values())
         parts = {case: self._case(case) for case in every | found if case in found}
-        names = [(part, name) for part in parts.values() for name in part.names]
-        order = {part.families.get(n, n): None for part, n in names if n not in part.baselines}
-        return {case: replace(part, order=tuple(order)) for case, part in parts.items()}
+        order = tuple(dict.fromkeys(run.label for run in self.runs_found if not run.baseline))
+        return {case: replace(part, order=order) for case, part in parts.items()}
 
     def _case(self, case: str) -> Results:
         """Return the runs of a case by their names in it."""
         runs = [run for run in self.runs_found if self.case_of[run.name] == case]
-        renamed = tuple(replace(run, name=self.within[run.name]) for run in runs)
-        return Results(self.folder, renamed)
+        return Results(self.folder, tuple(run.called_as(self.within[run.name]) for run in runs))
 
     @cached_property
     def within(self) -> dict[str, str]:

@@ -112,6 +112,14 @@ def test_who_kept_the_target_first_is_first_and_the_lucky_crossing_is_said(
     )
 
 
+def test_those_who_tie_are_told_apart_where_one_had_lost_it(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 2, 5, 1]))
+    run_writer(tmp_path, "b", 0, rows([8, 5, 4, 1]))
+    assert answer(tmp_path, 2.0).startswith(
+        "a kept loss 2 from round 3 on (first there in 1), b from 3; in simulated time they are"
+    )
+
+
 def test_one_that_lost_it_again_is_not_among_those_that_reached_it(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([8, 2, 5, 3]))
     run_writer(tmp_path, "b", 0, rows([8, 4, 3, 1]))

@@ -50,7 +50,7 @@ def test_of_many_cases_they_are_counted(tmp_path, case_writer):
     ends = {f"{k}.0": {"a": [1, 1.1], "b": [2, 2.1]} for k in range(4)}
     ends |= {"4.0": {"a": [2, 2.1], "b": [1, 1.1]}, "5.0": {"a": [1, 2], "b": [1, 2]}}
     assert said(tmp_path, case_writer, ends) == (
-        "The best final loss beyond noise has a in 4 of 6 cases, b in 1 of 6 cases (alpha = 4); "
+        "Beyond noise a ends at the best loss in 4 of 6 cases, b in 1 (alpha = 4); "
         "in 1 of 6 the best are level, within noise"
     )
 
@@ -67,3 +67,8 @@ def test_what_ranks_say(critical, said):
     means = {"a": 1.5, "b": 2.0, "c": 2.5, "d": 3.3}
     text = of_ranks(Ranks(means, cases=8, p=0.01, critical=critical))
     assert text == f"Over 8 cases a has the best mean rank, 1.5{said}"
+
+
+def test_ranks_that_chance_may_make_tell_nobody_apart():
+    text = of_ranks(Ranks({"a": 1.5, "b": 2.0, "c": 2.5}, cases=8, p=0.14, critical=0.5))
+    assert text.endswith("1.5, but chance alone may make such ranks (Friedman's test, p = 0.14)")

@@ -27,6 +27,9 @@ const figures = (() => {
     if (narrow.matches) {
       layout.margin = { ...layout.margin, l: 52 };
       layout.dragmode = false; // a finger on a figure scrolls the page
+      for (const [key, axis] of Object.entries(layout)) {
+        if (key.startsWith("yaxis") && axis.automargin) axis.title = { ...axis.title, text: "" }; // names need the room
+      }
     }
     return figure;
   }
