@@ -79,7 +79,7 @@ def one_row(tmp_path):
 @pytest.fixture
 def plain(monkeypatch):
     """Leave the page out where it is not what a test is about."""
-    monkeypatch.setattr(api.Result, "report", lambda result: None)
+    monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
 
 
 @pytest.fixture
