@@ -56,9 +56,9 @@ def summarised(
         events = {name: np.empty(0, np.int64) for name in NEEDED["events"]}
     ids, band = _bands(events, clients)
     sums = Sums(lambda some: band[np.searchsorted(ids, some)], network, Absence(away))
-    pieces = _pieces(rounds, events)
-    for number, (rows, works) in enumerate(pieces):
-        sums.add(rows, works, last=number == len(pieces) - 1)
+    parts = pieces(rounds, events)
+    for number, (rows, works) in enumerate(parts):
+        sums.add(rows, works, last=number == len(parts) - 1)
     sums.know(ids)
     return Summary(*sums.tables())
 
@@ -84,7 +84,7 @@ def _bands(events: Table, clients: Table) -> tuple[Array, Array]:
     return ids, banded(ranked(slow, speed, seen, ids))
 
 
-def _pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
+def pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
     """Return rows and their works in a few pieces; works that no row counts are in the last."""
     numbers = np.asarray(rounds["round"])
     row = np.searchsorted(numbers, np.asarray(events["round"]))
