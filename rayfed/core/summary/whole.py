@@ -25,6 +25,7 @@ NEEDED = {
 _AT_ONCE = 2_000_000  # events; more are added piece by piece
 
 Table = Mapping[str, Array]
+_NONE: Table = {name: np.empty(0, np.int64) for name in NEEDED["events"]}
 
 
 class Summary(NamedTuple):
@@ -52,8 +53,7 @@ def summarised(
     network : mapping, optional
         ``clients.network`` of the scenario.
     """
-    if not len(events.get("client", ())):
-        events = {name: np.empty(0, np.int64) for name in NEEDED["events"]}
+    events = events or _NONE
     ids, band = _bands(events, clients)
     sums = Sums(lambda some: band[np.searchsorted(ids, some)], network, Absence(away))
     parts = pieces(rounds, events)
@@ -86,6 +86,7 @@ def _bands(events: Table, clients: Table) -> tuple[Array, Array]:
 
 def pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
     """Return rows and their works in a few pieces; works that no row counts are in the last."""
+    events = events or _NONE
     numbers = np.asarray(rounds["round"])
     row = np.searchsorted(numbers, np.asarray(events["round"]))
     row = np.where(np.asarray(events["round"]) < 0, len(numbers), row)

@@ -72,7 +72,7 @@ class Summaries:
         """Begin anew with the rows that are written."""
         self.clear()
         rounds, events = _read(self.folder, "rounds"), _read(self.folder, "events")
-        if rounds and events:
+        if rounds:
             for rows, works in pieces(rounds, events):
                 self.sums.add(rows, works)
 
