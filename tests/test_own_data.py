@@ -212,7 +212,7 @@ def everywhere(tmp_path, east, hospital, north):
 
 
 def test_names_may_be_used_wherever_ids_can(named, tmp_path, monkeypatch):
-    monkeypatch.setattr(api.Result, "report", lambda result: None)
+    monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
     seen = []
     for clients in (["east", "hospital-03", "north"], [0, 1, 2]):
         scenario = named | everywhere(tmp_path, *clients)

@@ -51,7 +51,7 @@ def scenario(**changes):
 def plain():
     """Leave out pages, which take longer than the sweeps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rayfed.Result, "report", lambda result: None)
+        patch.setattr(rayfed.Result, "report", lambda result, **_: None)
         yield
 
 

@@ -98,6 +98,7 @@ class LogLines(Silent):
 
     def __init__(self, total: int, console: Console) -> None:
         self.total, self.console = total, console
+        self.paging = False
         self.began = self.last = time.monotonic()
         self.lead = ""
 
@@ -127,7 +128,9 @@ class LogLines(Silent):
         self.lead = f"; {text}"
 
     def page(self, done: int, total: int, text: str) -> None:
-        """Print what is done for the page, if the last line is long ago."""
+        """Print what is done for the page, if that has been going on for long."""
+        if not self.paging:
+            self.paging, self.last = True, time.monotonic()
         if time.monotonic() - self.last >= _EVERY_S:
             self.last = time.monotonic()
             self.note(f"page: {text}, {done}/{total}")

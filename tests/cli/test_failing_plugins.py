@@ -60,7 +60,7 @@ def own(tmp_path, request, monkeypatch):
     """Return a function that writes the user's module, which is then imported anew."""
     (tmp_path / "own.yaml").write_text(SCENARIO)
     if not hasattr(request, "param"):  # the page takes longer than the run
-        monkeypatch.setattr(api.Result, "report", lambda result: None)
+        monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
 
     def write(body):
         (tmp_path / "own_half.py").write_text(HEAD + body)

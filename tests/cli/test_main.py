@@ -233,7 +233,7 @@ class TestSweep:
         assert "--failed: a failed trial counts as the worst" in err
 
     def test_where_every_trial_failed_the_status_is_1(self, shell, monkeypatch):
-        monkeypatch.setattr(rayfed.Result, "report", lambda result: None)  # it takes long
+        monkeypatch.setattr(rayfed.Result, "report", lambda result, **_: None)  # it takes long
         search = ("--set", "search={algorithms.fedexp.local.lr: {log: [1e20, 1e21]}}")
         more = ("--trials", "1", "--out", "out", "--set", "rounds=40")
         status, out, err = shell("sweep", "small.yaml", *search, *more)

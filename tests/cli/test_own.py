@@ -131,7 +131,7 @@ class TestInit:
 
     @pytest.fixture(autouse=True)
     def plain(self, monkeypatch):
-        monkeypatch.setattr(api.Result, "report", lambda result: None)
+        monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
 
     def test_from_nothing_to_a_result(self, command, tmp_path):
         status, out, _ = command("init")

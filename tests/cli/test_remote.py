@@ -19,7 +19,7 @@ def stored(tmp_path_factory):
     """A study at `URL`, whose copy is in a cache folder that no test has."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, "SETTLE_S", 0.0)
-        patch.setattr(rayfed.Result, "report", lambda result: None)  # it takes long
+        patch.setattr(rayfed.Result, "report", lambda result, **_: None)  # it takes long
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         rayfed.run(STUDY, out=URL)
     objects = Objects(URL)
@@ -54,7 +54,7 @@ def test_commands_that_write_beside_the_runs_upload_it(remote):
 
 def test_commands_that_write_here_upload_nothing(remote, tmp_path, monkeypatch):
     monkeypatch.setattr("rayfed.report.page.compare.page", lambda results, **_: "")  # it takes long
-    monkeypatch.setattr(rayfed.Result, "report", lambda result: None)
+    monkeypatch.setattr(rayfed.Result, "report", lambda result, **_: None)
     rayfed.run(STUDY, out="here", overrides={"problem.l2": 0.5})
     for words in [
         ("export", URL, "--run", "fedavg-seed0", "--to", "model.npz"),

@@ -37,7 +37,7 @@ OWN = ["--set", "algorithms=['own_noisy:Noisy']"]
 @pytest.fixture
 def shell(command, tmp_path, monkeypatch):
     """Return a function that runs a command beside small.yaml: status, output, errors."""
-    monkeypatch.setattr(api.Result, "report", lambda result: None)  # takes longer than the run
+    monkeypatch.setattr(api.Result, "report", lambda result, **_: None)  # takes longer than the run
     (tmp_path / "small.yaml").write_text(SCENARIO)
     return command
 

@@ -106,3 +106,13 @@ def test_a_table_without_rows_keeps_its_types(table):
     assert (none.num_rows, none.schema) == (0, table.schema)
     assert parquet.values(none, "away").dtype == np.bool
     assert parquet.values(none, "bytes_up").dtype == np.int64
+
+
+@pytest.mark.parametrize(("most", "rows"), [(1, 1), (2, 2), (3, 3), (4, 4), (9, 4)])
+def test_the_first_rows_of_parts(table, tmp_path, most, rows):
+    parts = [tmp_path / f"part-{k}.parquet" for k in range(2)]
+    for part in parts:
+        pq.write_table(table, part)
+    found = parquet.read_first(parts, most)
+    assert rows <= found.num_rows <= rows + 1  # of the last part a whole batch
+    assert found.slice(0, rows)["bytes_up"].to_pylist() == [3, 4, 3, 4][:rows]

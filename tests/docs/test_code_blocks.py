@@ -66,7 +66,7 @@ PAGES = ("quickstart", "own-panel", "own-measure")
 def test_every_block_of_a_page_works(page, tmp_path, monkeypatch):
     """The pages of figures that runs write are those of PAGES alone; they take longer."""
     if page.stem not in PAGES:
-        monkeypatch.setattr(Result, "report", lambda result: result.folder / "report.html")
+        monkeypatch.setattr(Result, "report", lambda result, **_: result.folder / "report.html")
     shutil.copy(ROOT / "scenarios" / "quickstart.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -16,7 +16,7 @@ from rayfed.testing.studies import mixed, mixed_for
 
 @pytest.mark.parametrize("algorithm", [FedAvg, PFedMe, FedBuff])
 def test_replies_and_times_are_those_of_the_run(algorithm, tmp_path, monkeypatch):
-    monkeypatch.setattr(api.Result, "report", lambda result: None)
+    monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
     scenario = mixed_for(algorithm, rounds=7)
     plan = api.prepare(api.read(scenario))
     told = forecast(plan.runs[0])

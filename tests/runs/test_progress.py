@@ -33,6 +33,16 @@ def lines(clock):
 
 
 class TestLines:
+    def test_what_is_done_for_the_page(self, lines, clock):
+        looks, said = lines
+        looks.page(3, 300, "reading runs")  # nothing yet
+        clock(11)
+        looks.page(150, 300, "reading runs")
+        looks.page(151, 300, "reading runs")
+        clock(11)
+        looks.page(1, 33, "drawing sweep")
+        assert said() == ["page: reading runs, 150/300", "page: drawing sweep, 1/33"]
+
     def test_a_line_every_ten_seconds(self, lines, clock):
         looks, said = lines
         with looks:

@@ -13,7 +13,9 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 @pytest.mark.parametrize("task", ["line", pytest.param("circle", marks=pytest.mark.slow)])
 def test_every_claim_stands(task, tmp_path, monkeypatch):
-    monkeypatch.setattr(api.Result, "report", lambda result: None)  # the pages are tested elsewhere
+    monkeypatch.setattr(
+        api.Result, "report", lambda result, **_: None
+    )  # the pages are tested elsewhere
     path = SCENARIOS / f"bergerault_2023_{task}.claims.yaml"
     study = reproduce.find(str(path), out=tmp_path / "o")
     for part in study.claims.parts:

@@ -70,7 +70,7 @@ class Grid:
 
     def _step(self, at: Array) -> Ints:
         steps = np.floor((np.asarray(at) - self.origin) / self.width).astype(np.int64)
-        return np.minimum(steps, STEPS - 1)
+        return np.clip(steps, 0, STEPS - 1)
 
     def _summed(self, band: Ints, step: Ints, status: Ints, values: Floats) -> Floats:
         place = (band * STEPS + step) * len(STATUS) + status

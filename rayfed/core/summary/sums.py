@@ -29,10 +29,11 @@ class Sums:
     """What the clients of a run did so far.
 
     A work counts once it is known how long its client was at it: at the next work of the client, or
-    at the end. Works under way are counted up to now in what `tables` returns. A client that
-    leaves, or is asked anew, has downloaded first, then computed, then uploaded. How long the
-    download of such a work took is not recorded: it is taken from the transfers of the client's
-    other works so far, divided as the network of the scenario says.
+    at the end. The last one of each client is counted up to now in what `tables` returns.
+
+    A client that leaves, or is asked anew, has downloaded first, then computed, then uploaded. How
+    long the download of such a work took is not recorded: it is taken from the transfers of the
+    client's other works so far, divided as the network of the scenario says.
 
     Parameters
     ----------

@@ -25,6 +25,7 @@ NEEDED = {
 _AT_ONCE = 2_000_000  # events; more are added piece by piece
 
 Table = Mapping[str, Array]
+_NONE: Table = {name: np.empty(0, np.int64) for name in NEEDED["events"]}
 
 
 class Summary(NamedTuple):
@@ -52,13 +53,12 @@ def summarised(
     network : mapping, optional
         ``clients.network`` of the scenario.
     """
-    if not len(events.get("client", ())):
-        events = {name: np.empty(0, np.int64) for name in NEEDED["events"]}
+    events = events or _NONE
     ids, band = _bands(events, clients)
     sums = Sums(lambda some: band[np.searchsorted(ids, some)], network, Absence(away))
-    pieces = _pieces(rounds, events)
-    for number, (rows, works) in enumerate(pieces):
-        sums.add(rows, works, last=number == len(pieces) - 1)
+    parts = pieces(rounds, events)
+    for number, (rows, works) in enumerate(parts):
+        sums.add(rows, works, last=number == len(parts) - 1)
     sums.know(ids)
     return Summary(*sums.tables())
 
@@ -84,8 +84,9 @@ def _bands(events: Table, clients: Table) -> tuple[Array, Array]:
     return ids, banded(ranked(slow, speed, seen, ids))
 
 
-def _pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
+def pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
     """Return rows and their works in a few pieces; works that no row counts are in the last."""
+    events = events or _NONE
     numbers = np.asarray(rounds["round"])
     row = np.searchsorted(numbers, np.asarray(events["round"]))
     row = np.where(np.asarray(events["round"]) < 0, len(numbers), row)

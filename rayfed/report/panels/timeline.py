@@ -537,7 +537,10 @@ class TimelinePanel(RunPanel):
         shown, recorded = len(self.source.runs), len(self.source.runs_with_events)
         if shown == recorded:
             return ""
+        every = {run.name for run in self.source.runs_with_events}
+        some = len(self.names) < len(every)
+        which = "those of the best settings first" if some else "the first seeds of each algorithm"
         return (
-            f"The clients of {shown} of {recorded} runs are on this page, the first "
-            "seeds of each algorithm, so that it stays small."
+            f"The clients of {shown} of {recorded} runs are on this page, {which}, so that it "
+            "stays small."
         )

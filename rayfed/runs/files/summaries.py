@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.parquet import read, schema, table, values
-from rayfed.core.summary import CLOCKS, NEEDED, Summary, Sums, network_of, summarised
+from rayfed.core.summary import CLOCKS, NEEDED, Summary, Sums, network_of, pieces, summarised
 from rayfed.engine import columns
 from rayfed.engine.state import Row
 from rayfed.runs.files import store
@@ -70,9 +70,10 @@ class Summaries:
     def again(self) -> None:
         """Begin anew with the rows that are written."""
         self.clear()
-        rounds = _read(self.folder, "rounds")
+        rounds, events = _read(self.folder, "rounds"), _read(self.folder, "events")
         if rounds:
-            self.sums.add(rounds, _read(self.folder, "events"))
+            for rows, works in pieces(rounds, events):
+                self.sums.add(rows, works)
 
     def publish(self) -> None:
         """Write them, unless that was done a moment ago for what it takes."""

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed.core.summary import STATUS, Sums, summarised
+from rayfed.core.summary import STATUS, Sums, summarised, whole
 
 NAMES = ("round", "ask", "client", "start_s", "compute_s", "end_s", "status", "steps")
 
 
 def table(rows, names=NAMES):
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    whole = {"round", "ask", "client", "status", "steps"}
+    counts = {"round", "ask", "client", "status", "steps"}
     return {
-        name: np.array(values, np.int64 if name in whole else float)
+        name: np.array(values, np.int64 if name in counts else float)
         for name, values in zip(names, columns, strict=True)
     }
 
@@ -65,6 +65,20 @@ def test_the_cells_by_hand():
     rows = found[found["clock"] == 1][["band", "start", *STATUS]].to_numpy().tolist()
     # The client of two Asks in round 2 was used once there.
     assert rows == [[0, 1, 0, 0, 1, 0], [0, 2, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0], [1, 2, 0, 1, 0, 0]]
+
+
+def test_many_events_are_added_piece_by_piece(monkeypatch):
+    expected, cells = summarised(rounds_of(0, 10, 20), EVENTS, {})
+    monkeypatch.setattr(whole, "_AT_ONCE", 2)
+    rows = [(len(rows["round"]), len(works["round"]))
+            for rows, works in whole.pieces(rounds_of(0, 10, 20), EVENTS)]  # fmt: skip
+    assert rows == [(1, 0), (1, 2), (1, 3)]
+    found, parts = summarised(rounds_of(0, 10, 20), EVENTS, {})
+    for name in expected:
+        # Client 9 has no whole work yet where it is cut short; that of client 4 took 2 s, too.
+        np.testing.assert_allclose(found[name], expected[name], err_msg=name)
+    for name in cells:
+        np.testing.assert_allclose(parts[name], cells[name], err_msg=name)
 
 
 def test_nothing_is_a_row_of_zeros_for_who_is_known_of():
@@ -138,8 +152,8 @@ def test_a_summary_is_what_grouping_the_events_gives(history):
 def test_pieces_give_what_the_whole_gives(history, cuts):
     """But for the downloads of works that were cut short, which go by what was seen until then."""
     rounds, events = history
-    whole, cells = summarised(rounds, events, {})
-    sums = Sums(lambda ids: whole["band"][np.searchsorted(whole["client"], ids)])
+    once, cells = summarised(rounds, events, {})
+    sums = Sums(lambda ids: once["band"][np.searchsorted(once["client"], ids)])
     edges = [0, *(cut for cut in sorted(cuts) if cut < len(rounds["round"])), len(rounds["round"])]
     for low, high in pairwise(edges):
         mine = (events["round"] >= low) & (events["round"] < high)
@@ -150,10 +164,10 @@ def test_pieces_give_what_the_whole_gives(history, cuts):
         )
     pieces, parts = sums.tables()
     computing = [f"{status}_s" for status in STATUS]
-    for name in set(whole) - {*computing, "communicating_s"}:
-        np.testing.assert_allclose(pieces[name], whole[name], err_msg=name)
+    for name in set(once) - {*computing, "communicating_s"}:
+        np.testing.assert_allclose(pieces[name], once[name], err_msg=name)
     busy = [np.sum([found[n] for n in (*computing, "communicating_s")], axis=0)
-            for found in (pieces, whole)]  # fmt: skip
+            for found in (pieces, once)]  # fmt: skip
     np.testing.assert_allclose(*busy, atol=1e-9)
     for name in cells:
         np.testing.assert_allclose(parts[name], cells[name], atol=1e-9, err_msg=name)

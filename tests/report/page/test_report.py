@@ -201,6 +201,17 @@ def test_a_hundred_thousand_clients(tmp_path, run_writer, rows):
     assert "100,000 clients are taken together in tenths" in page.read_text(encoding="utf-8")
 
 
+def test_it_is_told_what_is_done_for_the_page(tmp_path, study_writer):
+    said = []
+    folder = study_writer(tmp_path, seeds=1, rounds=5)
+    report.write(folder, tell=lambda *step: said.append(step))
+    assert said[:4] == [(k, 4, "reading runs") for k in range(1, 5)]
+    drawn = said[4:]
+    assert [done for done, _, _ in drawn] == list(range(len(drawn)))
+    assert {total for _, total, _ in drawn} == {len(drawn)}
+    assert drawn[0][2] == "drawing headline"
+
+
 def test_no_file_is_read_twice_and_the_clients_of_a_run_are_ordered_once(
     tmp_path, study_writer, monkeypatch
 ):

@@ -1,13 +1,16 @@
 """A sweep of many settings: the best of each algorithm leads, in colours, words and target."""
 
+import pandas as pd
 import pytest
 
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
+from rayfed.report.panels import base
 from rayfed.report.panels.answers import headline
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.convergence import convergence
 from rayfed.report.panels.spread import RoundTimesPanel
+from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import default_target, leaders
 
@@ -59,6 +62,25 @@ def test_comparisons_further_below_are_of_the_best(results):
     shown = RoundTimesPanel(PageSource(results)).results
     assert shown.names == ("a (lr=5)", "b (lr=5)")
     assert algorithm_styles(shown).items() <= algorithm_styles(results).items()
+
+
+def test_the_clients_of_some_runs_are_shown_the_best_settings_first(
+    tmp_path, run_writer, rows, monkeypatch
+):
+    monkeypatch.setattr(base, "MOST_RUNS", 3)
+    event = {"ask": 0, "client": 4, "start_s": 0.0, "compute_s": 1.0, "end_s": 2.0,
+             "status": "used", "loss": 1.0, "steps": 1}  # fmt: skip
+    for lr in range(1, 11):
+        run_writer(
+            tmp_path, "a", 0, rows([8.0, 8.0 - (lr if lr < 8 else 0)], "a"), folder=f"a{lr}",
+            events=pd.DataFrame([event | {"round": 1}]), setting=f"lr={lr}", settings={"lr": lr},
+            scenario={}, algorithm="a",
+        )  # fmt: skip
+    source = PageSource(Results.read(tmp_path))
+    assert sorted(run.name for run in source.runs) == ["lr=1", "lr=2", "lr=7"]
+    assert source.runs[source.first_run].name == "lr=7"
+    left_out = TimelinePanel(source).left_out
+    assert left_out.startswith("The clients of 3 of 10 runs are on this page, those of the best")
 
 
 def test_few_settings_are_drawn_each_in_its_colour(tmp_path, run_writer, rows):

@@ -56,7 +56,7 @@ def s3(server, monkeypatch, request):
 
 
 def test_a_study_outlives_its_machine(s3, tmp_path, monkeypatch, assert_same):
-    monkeypatch.setattr(rayfed.Result, "report", lambda result: None)
+    monkeypatch.setattr(rayfed.Result, "report", lambda result, **_: None)
     calm = rayfed.run(STUDY, out=tmp_path / "calm").folder
     (tmp_path / "study.yaml").write_text(json.dumps(STUDY))
     url = f"{s3}/deep/study"

@@ -40,7 +40,7 @@ def hurried(monkeypatch):
     monkeypatch.setattr(mirror, "EVERY_S", 0.02)
     monkeypatch.setattr(mirror, "FIRST_S", 0.02)
     monkeypatch.setattr(mirror, "GIVE_UP_S", 0.2)
-    monkeypatch.setattr(rayfed.Result, "report", lambda result: None)  # pages take long
+    monkeypatch.setattr(rayfed.Result, "report", lambda result, **_: None)  # pages take long
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ def test_later_algorithms_are_taken_for_the_longest(plan, monkeypatch):
 
 def test_the_scenario_stays_as_it_was(tmp_path, monkeypatch, assert_same):
     """A resume elsewhere chooses anew; the bytes are those of any placement."""
-    monkeypatch.setattr(api.Result, "report", lambda result: None)
+    monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
     short = SCENARIO | {"rounds": 2}
     result = rayfed.run(short, out=tmp_path / "auto", page=False)
     rayfed.run(short | {"executor": "serial"}, out=tmp_path / "serial", page=False)

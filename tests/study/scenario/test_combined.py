@@ -105,7 +105,7 @@ def test_cases_that_cannot_be(files, cases, told):
 
 
 def test_seeds_resume_and_best_work(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(api.Result, "report", lambda result: None)
+    monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
     few = rayfed.run("few.yaml", out="alone", page=False)
     both = rayfed.run(["few.yaml", "many.yaml"], page=False)
     assert both.folder.name == "few+many"
