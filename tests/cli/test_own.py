@@ -2,11 +2,15 @@
 
 import re
 import runpy
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 import rayfed
 from rayfed import api
+from rayfed.testing import answer, reply
 
 HEAD = """
 from dataclasses import dataclass
@@ -142,9 +146,11 @@ class TestInit:
             2, "rayfed: scenario.yaml: is there already; name another folder\n"
         )  # fmt: skip
 
-    @pytest.mark.parametrize(
-        "kinds", [("algorithm",), ("problem",), ("dataset",), ("algorithm", "problem", "dataset")]
-    )
+    KINDS = (
+        "algorithm", "problem", "dataset", "partition", "delay", "selection", "measure", "panel",
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
     def test_plug_ins_of_ones_own_run_and_pass_their_tests_by_hand(
         self, command, tmp_path, monkeypatch, kinds
     ):
@@ -153,25 +159,44 @@ class TestInit:
         status, out, _ = command("init", "study", *options)
         assert status == 0
         assert out.count("wrote ") == 1 + 2 * len(kinds)
+        monkeypatch.syspath_prepend(tmp_path / "study")  # as pytest does
         study = tmp_path / "study" / "scenario.yaml"
         status, out, err = command("run", study, *self.SHORT)
         assert status == 0, err
         for kind, name in names.items():
             module = name.replace("-", "_")
             made = rayfed.load(tmp_path / "out")
-            if kind == "algorithm":
-                assert f"{module}:" in (tmp_path / "out" / "scenario.yaml").read_text()
-                assert len(made.outcome) == 2
+            named = f"{module}:" in (tmp_path / "out" / "scenario.yaml").read_text()
+            assert named == (kind != "panel")  # result folders name no panels
+            assert len(made.outcome) == 2
+            if kind == "measure":
+                assert made.rounds[f"{module}_norm"].notna().all()
             held = runpy.run_path(str(tmp_path / "study" / f"test_{module}.py"))
             by_hand = [f for n, f in held.items() if n.startswith("test_") and n != "test_is_sound"]
             assert len(by_hand) == 1
-            by_hand[0]()
+            wanted = by_hand[0].__code__.co_varnames[: by_hand[0].__code__.co_argcount]
+            by_hand[0](**dict.fromkeys(wanted, tmp_path / "by_hand"))
 
     @pytest.mark.slow
     def test_their_checks_pass(self, command, tmp_path):
-        command("init", "--algorithm", "own-a", "--problem", "own-p", "--dataset", "own-d")
-        for plugin in ("own_a:OwnA", "own_p:OwnP", "own_d:OwnD"):
-            assert command("test", plugin)[0] == 0
+        options = [text for kind in self.KINDS for text in (f"--{kind}", f"my-{kind}")]
+        assert command("init", *options)[0] == 0
+        for kind in self.KINDS:
+            status, out, err = command("test", f"my_{kind}:My{kind.capitalize()}")
+            assert status == 0, out + err
+            ended = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", f"test_my_{kind}.py"],
+                cwd=tmp_path, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert ended.returncode == 0, ended.stdout
+
+    def test_a_step_of_the_algorithm_is_no_longer_than_fedavgs(self, command, tmp_path):
+        """Where all rounds say the same, the average is what each of them says."""
+        command("init", "--algorithm", "own-step")
+        made = runpy.run_path(str(tmp_path / "own_step.py"))["OwnStep"](momentum=0.9)
+        state = {"x": np.array([0.0]), "m": np.array([2.0])}
+        after, _, _ = answer(made, state, reply({"delta": [2.0]}))
+        assert after["x"] == pytest.approx(-2.0)
 
     @pytest.mark.parametrize(
         ("option", "name", "told"),
@@ -180,6 +205,8 @@ class TestInit:
             ("problem", "random", "'random' is the name of a library"),
             ("dataset", "my rows", "found 'my rows'; give a word such as my-dataset"),
             ("dataset", "class", "found 'class'; give a word such as my-dataset"),
+            ("delay", "gamma", "'gamma' comes with rayfed"),
+            ("panel", "headline", "'headline' comes with rayfed"),
         ],
     )
     def test_a_name_that_cannot_be_is_one_line(self, command, tmp_path, option, name, told):
