@@ -25,7 +25,7 @@ for entry in "$@"; do
     echo "$entry: left out, there is no such Python here"
     continue
   fi
-  install --resolution "$how" --editable . \
+  install --resolution "$how" --editable ".[images,optuna]" \
     && install pytest pytest-xdist hypothesis nbformat nbclient myst-parser \
     && "$place/bin/python" -m pytest --quick -q -n "${JOBS:-2}" -p no:cacheprovider \
       $without $TESTS \
