@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 JOBS ?= $(shell $(PYTHON) -c "import os; print(min(4, len(os.sched_getaffinity(0)) + 1))")
 PYTEST := $(BIN)/pytest --numprocesses=$(JOBS)
 
-.PHONY: help demo quick test slow durations kernels exports digests chaos lint docs bench clean
+.PHONY: help demo quick test slow durations kernels exports digests chaos lint docs bench matrix release clean
 
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
@@ -32,6 +32,8 @@ help:
 	@echo "make lint   ruff, mypy --strict and the layers of the tree"
 	@echo "make docs   the documentation site, in docs/_build"
 	@echo "make bench  speed and memory against a bare NumPy loop"
+	@echo "make matrix  the quick tests with the oldest and newest versions that pyproject.toml promises"
+	@echo "make release  wheel and source distribution in dist/, reproducible, checked by twine"
 	@echo "make clean  remove the environment"
 
 demo: $(VENV)/installed
@@ -76,6 +78,16 @@ docs: $(VENV)/installed-dev
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks
+
+matrix: $(VENV)/installed-dev
+	BIN=$(BIN) JOBS=$(JOBS) TESTS="$(or $(TESTS),tests)" sh scripts/matrix.sh \
+		oldest:3.11 newest:3.11 newest:3.12 newest:3.13
+
+release: $(VENV)/installed-dev # dated by the commit, so that everybody builds the same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
+	$(BIN)/uv tool run twine@7.0.0 check --strict dist/*
+	sha256sum dist/*
 
 $(VENV)/installed: requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rayfed needs Python 3.11 or newer; set PYTHON=python3.11")'

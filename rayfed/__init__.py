@@ -61,6 +61,10 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import the interface on first use: client actors import the package without it."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("rayfed")
     from importlib import import_module
 
     if name not in __all__:

@@ -5,6 +5,7 @@ is downloaded; a path in a ``.pth`` file does not process the ``.pth`` files of 
 which an editable install makes the checkout importable.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+import yaml
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +69,42 @@ def fresh(wheel, tmp_path_factory):
     installed = called(*pip, "--no-deps", wheel)
     assert installed.returncode == 0, installed.stderr
     return bin_
+
+
+def built(folder, **variables):
+    """Build the wheel and the source distribution, and return their digests by name."""
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
+    done = called(*build, cwd=ROOT, **variables)
+    assert done.returncode == 0, done.stderr
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_two_builds_are_the_same_bytes(tmp_path):
+    """Whenever they are made: times in the archives are those of SOURCE_DATE_EPOCH."""
+    first = built(tmp_path / "first", SOURCE_DATE_EPOCH=1_700_000_000)
+    assert len(first) == 2
+    touched = ROOT / "rayfed" / "py.typed"
+    before = touched.stat()
+    try:
+        os.utime(touched)
+        assert built(tmp_path / "second", SOURCE_DATE_EPOCH=1_700_000_000) == first
+    finally:
+        os.utime(touched, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert built(tmp_path / "third", SOURCE_DATE_EPOCH=1_700_000_002) != first
+
+
+def test_the_version_is_said_everywhere(wheel, fresh, tmp_path):
+    """In the name of the wheel, on the command line, in Python and in the citation."""
+    said = called(fresh / "rayfed", "--version", cwd=tmp_path)
+    name, version = said.stdout.split()
+    assert wheel.name.startswith(f"{name}-{version}-")
+    in_python = called(
+        fresh / "python", "-c", "import rayfed; print(rayfed.__version__)", cwd=tmp_path
+    )
+    assert in_python.stdout.strip() == version
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == version
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
 
 
 def test_it_holds_the_package_its_data_and_the_scenarios(wheel):

@@ -94,7 +94,7 @@ def test_what_a_reader_raises_is_one_line(tmp_path):
         (header((1,), "|O") + b"\0" * 99, "'X' holds Python objects, which could run code"),
         (b"a text", "'X' is no array of NumPy's"),
         (b"\x93NUMPY\x03\x00" + b"\0" * 99, "'X' is no array of NumPy's"),
-        (b"\x93NUMPY\x01\x00" + struct.pack("<H", 3000) + b"(" * 3000, "EOF in multi-line"),
+        (b"\x93NUMPY\x01\x00" + struct.pack("<H", 3000) + b"(" * 3000, "TokenError"),
     ],
 )
 def test_arrays_that_are_not_what_they_claim(content, line, tmp_path):
