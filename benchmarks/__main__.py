@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import table
+from benchmarks import plot, table
 from benchmarks.measure import measure
 from benchmarks.second import forked
 from benchmarks.workloads import WORKLOADS, Size
@@ -27,12 +28,13 @@ def main(given: Sequence[str] | None = None) -> int:
         default=4,
         help="blocks (4); times are of the fastest, ratios are medians",
     )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the ratios as well")
     asked = parser.parse_args(given)
     unknown = [name for name in asked.names if name not in known]
     if unknown:
         parser.error(f"found '{unknown[0]}'; choose from {', '.join(known)}")
     console, shown = Console(), table.empty()
-    verdicts = []
+    verdicts, measured = [], []
     for name in asked.names or known:
         with (
             forked(known[name].bare if known[name].paired else ()) as second,
@@ -40,7 +42,10 @@ def main(given: Sequence[str] | None = None) -> int:
         ):
             cases = measure(known[name], asked.repeats, second)
         table.add(shown, known[name], cases)
+        measured.append((known[name], cases))
         verdicts += [table.verdict(known[name], t, cases) for t in known[name].targets]
+    if asked.plot:
+        asked.plot.write_text(plot.svg(measured), encoding="utf-8")
     console.print(shown)
     for holds, line in verdicts:
         console.print(line, style="green" if holds else "red", highlight=False)

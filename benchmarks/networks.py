@@ -55,6 +55,12 @@ def _lenet() -> nn.Module:
     return lenet()
 
 
+def _perceptron() -> nn.Module:
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
 def _cnn() -> nn.Module:
     from rayfed.problems.network.models.cnn import CNN
 
@@ -79,6 +85,11 @@ def _adapters() -> nn.Module:
     return Adapted((32,), 80).frozen()
 
 
+PERCEPTRON = NetworkCase(
+    "W3", "MLP 784-128-10, 100 x 600, cohort 10, 20 x batch 32", "mlp", (784,), _perceptron,
+    ratio=1.05, clients=100, samples=600, cohort=10, steps=20, batch=32, rounds=24,
+)  # fmt: skip
+"""What W3 trains, as a module; rayfed and its bare loop have NumPy's perceptron for it."""
 NETWORKS = (
     NetworkCase(
         "W4", "LeNet-5 3x32x32, 100 x 100, cohort 10, 10 x batch 32", "lenet5", (3, 32, 32),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 SCRATCH = "RAYFED_SCRATCH"
 """Environment variable with the folder for scratch files."""
@@ -15,6 +17,23 @@ _LONGEST = 103
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNKNOWN = 2**33  # bytes, if the system does not say how much memory it has
+_CPUS = Path("/sys/devices/system/cpu")
+_SAID = ("level", "type", "size", "shared_cpu_map")
+
+
+class Caches(NamedTuple):
+    """Bytes of the caches that one core computes in.
+
+    Parameters
+    ----------
+    own : int
+        Of the second level, which belongs to a core.
+    share : int
+        The core's part of the last level, at least `own`.
+    """
+
+    own: int = 2**20
+    share: int = 2**23
 
 
 def memory_bytes() -> int:
@@ -26,6 +45,28 @@ def memory_bytes() -> int:
         with suppress(OSError, ValueError):  # "max" is no number
             found.append(int(Path(path).read_text(encoding="ascii")))
     return min(found, default=_UNKNOWN)
+
+
+@lru_cache(maxsize=1)
+def caches(cpus: Path = _CPUS) -> Caches:
+    """Return the caches of this machine; a usual size where the system does not say.
+
+    Linux lists each cache by itself. `os.sysconf` adds up those of the last level on some systems,
+    so it is not asked.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    with suppress(OSError, ValueError):  # not on Linux, or not for guests
+        cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        for folder in (cpus / f"cpu{cpu}" / "cache").glob("index*"):
+            said = {name: (folder / name).read_text(encoding="ascii").strip() for name in _SAID}
+            if said["type"] != "Instruction":
+                sharing = said["shared_cpu_map"].replace(",", "")
+                size = int(said["size"].removesuffix("K")) * 1024
+                found[int(said["level"])] = size, int(sharing, 16).bit_count()
+    if 2 not in found:
+        return Caches()
+    size, cores = found[max(found)]
+    return Caches(found[2][0], max(found[2][0], size // max(1, cores)))
 
 
 def available_bytes() -> int:

@@ -1,10 +1,13 @@
-"""Folders for sockets are private, and their paths short enough."""
+"""Folders for sockets are private, and their paths short enough; caches are those of a core."""
 
+import os
 import socket
 import stat
 import tempfile
 
-from rayfed.core.machine import private_folder
+import pytest
+
+from rayfed.core.machine import Caches, caches, private_folder
 
 
 def test_a_socket_fits_wherever_temporary_files_are(tmp_path, monkeypatch):
@@ -28,3 +31,28 @@ def test_the_folder_is_where_temporary_files_are_if_it_fits(monkeypatch, tmp_pat
     folder = private_folder("wire")
     folder.rmdir()
     assert folder.parent.as_posix() == "/var/tmp"
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ([(2, "1024K", "3"), (3, "32768K", "3"), (1, "32K", "1")], (2**20, 2**24)),
+        ([(2, "512K", "1"), (3, "65536K", "0000000f,ffffffff")], (2**19, 2**26 // 36)),
+        ([(2, "2048K", "1"), (3, "2048K", "ff")], (2**21, 2**21)),  # others compute there, too
+        ([(2, "12288K", "f")], (12 * 2**20, 12 * 2**20)),
+        ([(1, "32K", "1")], Caches()),
+        ([(2, "what", "1")], Caches()),
+        ([], Caches()),
+    ],
+)
+def test_a_core_has_a_cache_of_its_own_and_a_share_of_the_last(listed, expected, tmp_path):
+    cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    rows = [*listed, (2, "9K", "1")] if listed else []
+    for number, (level, size, cpus) in enumerate(rows):
+        folder = tmp_path / f"cpu{cpu}" / "cache" / f"index{number}"
+        folder.mkdir(parents=True)
+        kind = "Instruction" if size == "9K" else "Unified"
+        said = {"level": str(level), "type": kind, "size": size, "shared_cpu_map": cpus}
+        for name, text in said.items():
+            (folder / name).write_text(f"{text}\n", encoding="ascii")
+    assert caches(tmp_path) == expected

@@ -12,14 +12,16 @@ import numpy as np
 from rayfed.clients.sampling import Minibatch
 from rayfed.clients.step_counts import STEP_SETTINGS, State, StepCount
 from rayfed.core.arrays import Array, Floats, Ints, namespace
+from rayfed.core.machine import caches
 from rayfed.core.rng import Draw
 from rayfed.problems.base import Batch, Oracle, Problem
 
-CACHE = 2**21
+CACHE = 2 * caches().own
 """Bytes that a stack's local step should stay within; see `block`."""
+SHARE = caches().share
+"""Bytes that a stack of a few clients should stay within, if it does not fit `CACHE`."""
 _FEWEST = 5  # half of ten, so that a usual cohort is one stack on each of two actors
 _COMPUTING = ("value_and_gradient", "data_value_and_gradient", "_backward")
-_LARGE = 8 * CACHE  # bytes of a client above which stacks only take memory
 
 
 StepOracle: TypeAlias = tuple[int, Oracle]
@@ -198,7 +200,10 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
 
 
 def block(problem: Problem, features: int, classes: int, rows: int, itemsize: int) -> int:
-    """Return how many clients to stack so that a local step stays in the cache.
+    """Return how many clients to stack so that a local step stays in a core's own cache.
+
+    A few are stacked where they fit its share of the last cache, since each call of NumPy has its
+    price; where they do not, one client's model stays near for all its steps.
 
     Parameters
     ----------
@@ -210,5 +215,5 @@ def block(problem: Problem, features: int, classes: int, rows: int, itemsize: in
         Bytes of a number.
     """
     numbers = 2 * problem.size(features, classes) + rows * (features + 2 * max(classes, 1))
-    fewest = _FEWEST if numbers * itemsize <= _LARGE else 1
-    return max(fewest, CACHE // (numbers * itemsize))
+    size = numbers * itemsize
+    return max(_FEWEST if _FEWEST * size <= SHARE else 1, CACHE // size)

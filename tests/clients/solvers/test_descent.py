@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.clients import Clients
 from rayfed.clients.schedules import Step
-from rayfed.clients.solvers import SGD, Local, block, override
+from rayfed.clients.solvers import SGD, Local, base, block, override
 from rayfed.clients.solvers.adagrad import Adagrad
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.errors import ScenarioError
@@ -356,10 +356,17 @@ def test_a_diverging_client_warns_nobody():
     assert not np.isfinite(local.loss).any()
 
 
-def test_blocks_fit_the_cache_and_small_problems_go_in_one_piece():
-    assert block(LeastSquares(), 30, 0, rows=50, itemsize=8) >= 100
-    softmax = block(SoftmaxRegression(), 784, 10, rows=32, itemsize=4)
-    assert 5 <= softmax <= 32
-    assert block(MLP(hidden=(128,)), 785, 10, rows=32, itemsize=4) == 5
+@pytest.mark.parametrize(
+    ("own", "share", "mlp", "softmax"),
+    [(2**20, 2**24, 5, 12), (2**20, 2**22, 2, 12), (2**21, 2**21, 4, 25), (2**18, 2**23, 5, 5)],
+)
+def test_blocks_fit_the_caches_and_small_problems_go_in_one_piece(
+    own, share, mlp, softmax, monkeypatch
+):
+    monkeypatch.setattr(base, "CACHE", 2 * own)
+    monkeypatch.setattr(base, "SHARE", share)
+    assert block(LeastSquares(), 30, 0, rows=50, itemsize=8) >= 2 * own // 14_000
+    # 2 x 7840 + 32 (784 + 20) numbers, 166 KB; and 2 x 101,770 + 32 (785 + 20), 917 KB
+    assert block(SoftmaxRegression(), 784, 10, rows=32, itemsize=4) == softmax
+    assert block(MLP(hidden=(128,)), 785, 10, rows=32, itemsize=4) == mlp
     assert block(MLP(hidden=(4096,)), 785, 10, rows=32, itemsize=4) == 1  # 3 million parameters
-    assert block(SoftmaxRegression(), 784, 10, rows=32, itemsize=8) < softmax

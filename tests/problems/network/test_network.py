@@ -41,14 +41,6 @@ class Pixels(nn.Module):
         return self.head(self.drop(functional.relu(self.norm(self.conv(x)))).flatten(1))
 
 
-class Normed(Pixels):
-    """The same with running statistics."""
-
-    def __init__(self, outputs):
-        super().__init__(outputs)
-        self.norm = nn.BatchNorm2d(2)
-
-
 def tied(inputs, outputs):
     """Return a module two of whose layers share their weights."""
     net = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Linear(16, outputs))
@@ -112,31 +104,6 @@ def test_gradients_are_those_of_plain_torch(name):
         np.testing.assert_allclose(value[k], total.item(), rtol=1e-13)
         np.testing.assert_allclose(gradient[k], expected.numpy(), rtol=1e-11, atol=1e-14)
     np.testing.assert_array_equal(run(problem, "value", x, data), value)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("model", [Pixels, tied, {"name": Pixels, "drop": 0.5}, "lenet5"])
-def test_a_step_in_place_has_the_bytes_of_one_along_the_gradient(model, dtype):
-    problem, data = bind(model), batch(dtype=dtype)
-    x = np.stack([start(problem), -0.5 * start(problem)]).astype(dtype)
-    data = problem.batch(replace(data, key=image_key()))
-    moved, along = torch.from_numpy(x.copy()), torch.from_numpy(x.copy())
-    value, gradient = problem.value_and_gradient(along, data)
-    along -= gradient.mul_(0.3)
-    assert torch.equal(problem.descend(moved, data, 0.3), value)
-    assert torch.equal(moved, along)
-
-
-def test_l2_many_rows_and_running_statistics_take_no_steps_in_place(monkeypatch):
-    problem, data = bind(), batch()
-    x = torch.from_numpy(np.stack([start(problem)] * 2))
-    normed = bind(Normed)
-    assert normed.descend(torch.from_numpy(start(normed)[None]), normed.batch(data), 0.3) is None
-    ridge = np.zeros((2, x.shape[1]))
-    assert problem.descend(x, problem.batch(replace(data, ridge=ridge)), 0.3) is None
-    monkeypatch.setattr(kernels, "ROWS", 4)
-    assert problem.descend(x, problem.batch(data), 0.3) is None
-    assert (x == torch.from_numpy(start(problem))).all()
 
 
 @pytest.mark.parametrize("side", [5, 7, 9])

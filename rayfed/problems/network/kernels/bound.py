@@ -209,23 +209,6 @@ class BoundNetwork(Network):
                 flat.add_moved_statistics(x[min(k, len(x) - 1)], gradient[k])
         return value, gradient
 
-    def descend(self, x: Tensors, batch: Batch, lr: float) -> Tensors | None:
-        """Subtract lr times the gradient from x (K, p) on a CPU, parameter by parameter.
-
-        The gradient would be put together, written and read again for nothing; bytes are the same.
-        Rows of several blocks, l2 and running statistics need it.
-        """
-        several = batch.ridge is not None or batch.X.shape[1] > ROWS
-        if several or self._has_statistics or self._vmapped(batch):
-            return None
-        value = x.new_zeros(len(batch.X))
-        for k, flat in enumerate(self._loaded(x, len(batch.X), batch.key)):
-            (part,) = self._values_of(flat, batch, k)
-            value[k] = part.detach()
-            flat.descend(part, lr)
-            x[k] = flat.x
-        return value
-
     def data_value_and_gradient_with(
         self, x: Tensors, batch: Batch, term: RowsLoss
     ) -> tuple[Tensors, Tensors]:

@@ -131,13 +131,6 @@ class Flat:
         out[self.trained :] = 0
         return out
 
-    def descend(self, value: Tensor, lr: float) -> None:
-        """Subtract lr times the gradient of a value from the parameters."""
-        parts = torch.autograd.grad(value, self.parameters, materialize_grads=True)
-        with torch.no_grad():
-            torch._foreach_mul_(parts, lr)
-            torch._foreach_sub_(self.parameters, parts)
-
     def hvp(self, value: Tensor, v: Tensor) -> Tensor:
         """Return the Hessian of a value times v (p,)."""
         parts = torch.autograd.grad(
