@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.channel.base import Codec, Memory, Stage
+from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
+
+_FEWEST = 2  # replies that make a sum
 
 
 def check_channel(index: int, run: Run, ask: Ask | None) -> None:
@@ -61,6 +66,8 @@ def said(run: Run) -> str:
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
+    if text := _order(stages) or _secure(run, stages, ask):
+        return text
     if len(codecs) > 1:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
     vectors = {} if ask is None else coded_vectors(ask)
@@ -76,6 +83,44 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
             if text:
                 return f"'{codec.memory.name}' {text}"
     return ""
+
+
+def _order(stages: Sequence[Stage]) -> str:
+    """Return which stage does not go behind another; each is there once."""
+    for before, after in pairwise(stages):
+        if isinstance(before, SecureSum):
+            return (
+                f"found '{after.name}' behind 'secure-sum', where nothing can be seen; put it first"
+            )
+        if isinstance(before, Clip) and not isinstance(after, SecureSum):
+            return f"found '{after.name}' behind 'clip', whose norm it would change; put it first"
+    if any(isinstance(stage, Clip) for stage in stages):
+        for stage in stages:
+            if isinstance(stage, Codec) and stage.memory is not None:
+                return (
+                    f"'{stage.memory.name}' notes what is sent, which 'clip' changes; leave one out"
+                )
+    return ""
+
+
+def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
+    """Return why sums of a run cannot be secure; empty if they can, or need not."""
+    if not run.secure:
+        return ""
+    algorithm, rule = run.training.algorithm, run.participation
+    memories = [stage.memory for stage in stages if isinstance(stage, Codec)]
+    scalars = [] if ask is None else [name for name, n in ask.up.items() if n == 1]
+    why = {
+        f"the server sees single vectors of '{run.label}'": algorithm.sees_vectors
+        or any(memory is not None and memory.sees_vectors for memory in memories),
+        f"'{run.label}' uploads scalars, which leave in the clear ({', '.join(scalars)})": scalars,
+        f"'{rule.select.name}' learns from losses, which leave in the clear": rule.select.listens,
+        "late: stale opens sums of single clients; give another late": rule.late == "stale",
+        "an update of a single reply is no sum": isinstance(algorithm, Asynchronous)
+        and algorithm.takes < _FEWEST,
+        "its turns are not timed on a link that is shared": run.federation.server.limited,
+    }
+    return next((f"found 'secure-sum', but {text}" for text, holds in why.items() if holds), "")
 
 
 def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
