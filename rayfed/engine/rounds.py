@@ -97,7 +97,8 @@ class RoundLoop(Loop):
             learnt = self.exchange.correction.learn(before.correction, np.sort(ids), stats.round)
             after = replace(after, correction=learnt)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
-        return after, {**diagnostics, **values, **place, **_lateness(stats)}, answered
+        secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
+        return after, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""

@@ -36,6 +36,7 @@ class RowMaker:
         self.columns = (
             *measures.columns,
             *(names(columns.ARRIVALS) if run.overlaps else ()),
+            *(names(columns.SECURE) if run.secure else ()),
             *run.ending.stop.columns,
             *names(run.participation.select.diagnostics),
             *names(run.training.algorithm.diagnostics),

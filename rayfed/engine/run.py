@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.staleness import Polynomial, Staleness
 from rayfed.channel.aggregators.base import Aggregator
@@ -16,7 +18,8 @@ from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.layout import Layout
-from rayfed.channel.uplink import Uplink, coded_vectors
+from rayfed.channel.stages import SecureSum
+from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
 from rayfed.clients.subsample import Subsample
@@ -377,7 +380,26 @@ class Run:
         if ask is None or self.training.algorithm.centralised:
             return None
         vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
-        return Uplink(self.channel.uplink, self.layout, vectors, self.training.dtype, key)
+        crowd = self._crowd if self.secure else None
+        return Uplink(self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the server sees nothing but sums modulo a number."""
+        return any(isinstance(stage, SecureSum) for stage in self.channel.uplink)
+
+    @property
+    def _crowd(self) -> Crowd:
+        """Who is added up in a secure sum."""
+        count, rule, algorithm = (
+            self.federation.population.count, self.participation, self.training.algorithm
+        )  # fmt: skip
+        asked = math.ceil((rule.cohort or count) * rule.over_select)
+        if isinstance(algorithm, Asynchronous):
+            asked = algorithm.takes
+        total = self.federation.views.training.shards.totals[1]
+        weight = total / count if self.training.weights == "size" else 1.0
+        return Crowd(min(asked, count), weight, count)
 
     def downlink(self) -> Downlink | None:
         """Return what downloads go through; None if nothing."""
