@@ -15,6 +15,7 @@ from annotated_types import Ge, MinLen
 
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Stage
+from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
@@ -58,6 +59,8 @@ class Algorithm:
     aggregate : Aggregator, or "study"
         What takes the place of means of vectors, instead of the study's ``aggregate``; nothing if
         None.
+    privacy : Privacy, or "study"
+        Noise that makes means private, in place of the study's ``privacy``; none if None.
     grid : mapping of str to list
         Values for dotted keys of this algorithm, such as ``local.lr``; every combination of them
         is a setting that this algorithm alone runs.
@@ -122,6 +125,7 @@ class Algorithm:
     uplink: Stages = "study"
     downlink: Stages = "study"
     aggregate: Aggregator | Literal["study"] | None = "study"
+    privacy: Privacy | Literal["study"] | None = "study"
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

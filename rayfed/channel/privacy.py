@@ -6,6 +6,7 @@ that of the package dp-accounting; it is imported late, since that takes about a
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -162,6 +163,7 @@ def _event(q: float, noise: float, rounds: int) -> Any:
 
 def _fresh(accountant: Accountant) -> Callable[[], Any]:
     """Return what makes an accountant that has seen nothing."""
+    logging.getLogger("absl").setLevel(logging.ERROR)  # it tells of each order that it leaves out
     if accountant == "rdp":
         from dp_accounting.rdp import RdpAccountant as Chosen
     else:

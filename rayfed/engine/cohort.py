@@ -225,8 +225,12 @@ class RoundPolicy:
         """
         self.exchange.check(ask, owner)
         ids, often = distinct(drawn)
+        private = self.exchange.private if owner == "algorithm" else None
         if not len(ids):
-            raise NobodyToAsk
+            if private is None:
+                raise NobodyToAsk
+            stats.ask += 1
+            return private.reply(ask, None, stats.round, stats.ask - 1)
         asked = self._sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
@@ -430,10 +434,18 @@ class RoundPolicy:
             If there is none.
         """
         answers = [*([] if fresh is None else [fresh]), *late]
+        private = self.exchange.private if asked.coded else None
+        newest = stats.round - 1
+        if private is not None:
+            reply = None
+            if answers:
+                reply = self.exchange.reply(
+                    asked, answers, stats, newest, stale=False, total=private.expected
+                )
+            return private.reply(asked.ask, reply, stats.round, stats.ask - 1)
         if not answers:
             raise NoReply
         if stats.timeline is not None:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
         total = None if stats.corrected is None else self.exchange.correction.total
-        newest = stats.round - 1
         return self.exchange.reply(asked, answers, stats, newest, stale=bool(late), total=total)

@@ -81,6 +81,7 @@ class Exchange:
         self.channel = ServerEnd(run, self.correction)
         self.rule = ServerRule(run)
         self.colluders = Colluders(run)
+        self.private = run.private
         self.listens = run.participation.select.listens or self.counter.listens
         owners: Mapping[Asker, Any]
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}

@@ -18,7 +18,8 @@ from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.layout import Layout
-from rayfed.channel.stages import SecureSum
+from rayfed.channel.privacy import Privacy
+from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
@@ -29,6 +30,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.evaluation import MANY, Evaluation, Scored
 from rayfed.engine.personal import Thinning, reported
+from rayfed.engine.private import PrivateMean
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
 from rayfed.messages import Ask
@@ -254,12 +256,15 @@ class Channel:
         What takes the place of means of vectors.
     faults : tuple of Faulty
         Clients that send something else than they should.
+    privacy : Privacy, optional
+        With its noise; epsilon has been solved for.
     """
 
     uplink: tuple[Stage, ...] = ()
     downlink: tuple[Stage, ...] = ()
     aggregate: Aggregator | None = None
     faults: tuple[Faulty, ...] = ()
+    privacy: Privacy | None = None
 
 
 @dataclass(frozen=True)
@@ -418,6 +423,21 @@ class Run:
             for faulty in self.faults:
                 whole = {**whole, **faulty.initial(ask.up, self.training.dtype)}
         return whole
+
+    @property
+    def private(self) -> PrivateMean | None:
+        """What makes its means private; None if nothing does."""
+        privacy, clients = self.channel.privacy, self.federation.clients.count
+        if privacy is None or self.training.algorithm.centralised:
+            return None
+        norm = next(stage.norm for stage in self.channel.uplink if isinstance(stage, Clip))
+        cohort = self.participation.cohort
+        assert privacy.noise is not None  # solved for by the plan
+        assert cohort is not None  # others have been refused
+        return PrivateMean(
+            privacy.noise, norm, cohort / clients, clients, privacy.delta, privacy.accountant,
+            Key(self.seed, "privacy"), self.training.dtype,
+        )  # fmt: skip
 
     @property
     def faults(self) -> tuple[Faulty, ...]:
