@@ -96,6 +96,10 @@ class Algorithm:
         The reply to the one Ask of a round may hold work of earlier rounds, with smaller weights.
     takes_estimates : bool
         The means of a reply may be estimates over all clients, whose weights need not add up to 1.
+    needs_everyone : bool
+        All clients must reply in every round.
+    own_steps : bool
+        It says itself how many local steps clients take.
     keeps_statistics : bool
         Running statistics of normalisation layers stay with the clients.
     """
@@ -116,6 +120,8 @@ class Algorithm:
     takes_stale: ClassVar[bool] = False
     takes_estimates: ClassVar[bool] = False
     keeps_statistics: ClassVar[bool] = False
+    needs_everyone: ClassVar[bool] = False
+    own_steps: ClassVar[bool] = False
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
