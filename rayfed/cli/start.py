@@ -27,6 +27,7 @@ _PARTITION = (
     "# How the rows go to clients: few clients hold most of a class if alpha is small.\n"
     "partition: {name: dirichlet, alpha: 0.3}\n\n"
 )
+_UPLINK = "# What uploads go through, in place of travelling as they are.\nuplink: [CODEC]\n\n"
 _IID = "# How the rows go to clients.\npartition: iid\n\n"
 
 
@@ -44,12 +45,15 @@ def init(
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="Also a data set of your own.")
     ] = None,
+    codec: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Also a codec of uploads of your own.")
+    ] = None,
 ) -> None:
     """Write a commented scenario, and plug-ins of your own beside it, each with a test.
 
     What is written runs as it is: rayfed run scenario.yaml. Files that are there are kept.
     """
-    given = {"algorithm": algorithm, "problem": problem, "dataset": dataset}
+    given = {"algorithm": algorithm, "problem": problem, "dataset": dataset, "codec": codec}
     names = {kind: _checked(kind, name) for kind, name in given.items() if name is not None}
     modules = [_module(name) for name in names.values()]
     if len(set(modules)) < len(modules):
@@ -81,7 +85,7 @@ def _checked(kind: str, name: str) -> str:
         raise ScenarioError(f"--{kind}", f"found '{name}'; give a word such as my-{kind}")
     if module in sys.stdlib_module_names or module in ("rayfed", "numpy", "pandas", "torch"):
         raise ScenarioError(f"--{kind}", f"'{module}' is the name of a library; give another one")
-    if name in find(f"{kind}s"):
+    if name in find("stages" if kind == "codec" else f"{kind}s"):
         raise ScenarioError(f"--{kind}", f"'{name}' comes with rayfed; give another name")
     return name
 
@@ -106,6 +110,7 @@ def _scenario(folder: Path, names: dict[str, str]) -> str:
         dataset=own.get("dataset", data),
         partition=_IID if numbers else _PARTITION,
         algorithm=own.get("algorithm", "fedexp"),
+        uplink=_UPLINK.replace("CODEC", own["codec"]) if "codec" in own else "",
     )
 
 

@@ -210,6 +210,10 @@ class _Drawing:
             lambda name: fits(**names, algorithm=name) or fits(**names, **walks, algorithm=name),
         )
         given = self.plugin("algorithms", name)
+        if given.pop("uplink", "study") != "study" and self.dice.chance(0.5):
+            given["uplink"] = self.uplink()
+        if given.pop("downlink", "study") != "study" and self.dice.chance(0.5):
+            given["downlink"] = None
         cls = plugins.find("algorithms")[name]
         walking = not fits(**names, algorithm=name)
         parts = {"algorithm": name, **(walks if walking else {})}

@@ -143,8 +143,12 @@ class TestInit:
         )  # fmt: skip
 
     @pytest.mark.parametrize(
-        "kinds", [("algorithm",), ("problem",), ("dataset",), ("algorithm", "problem", "dataset")]
-    )
+        "kinds",
+        [
+            ("algorithm",), ("problem",), ("dataset",), ("codec",),
+            ("algorithm", "problem", "dataset"),
+        ],
+    )  # fmt: skip
     def test_plug_ins_of_ones_own_run_and_pass_their_tests_by_hand(
         self, command, tmp_path, monkeypatch, kinds
     ):
@@ -178,6 +182,7 @@ class TestInit:
         [
             ("algorithm", "fedavg", "'fedavg' comes with rayfed"),
             ("problem", "random", "'random' is the name of a library"),
+            ("codec", "top-k", "'top-k' comes with rayfed"),
             ("dataset", "my rows", "found 'my rows'; give a word such as my-dataset"),
             ("dataset", "class", "found 'class'; give a word such as my-dataset"),
         ],

@@ -471,10 +471,11 @@ class _Seed:
         return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(int(asked))))
 
     def _record(self, algorithm: Algorithm) -> dict[str, Any]:
-        study = self.study
+        study, channel = self.study, self._channel(algorithm)
+        stages = {key: plain(held) or None for key, held in vars(channel).items()}
         return {
             "study": {"name": study.name, "description": study.description},
-            "settings": plain(algorithm),
+            "settings": plain(algorithm) | stages,
             "scenario": self.scenario,
             "clients": self.count,
             "scored": self.views.scored,
