@@ -100,6 +100,8 @@ class Algorithm:
         All clients must reply in every round.
     own_steps : bool
         It says itself how many local steps clients take.
+    takes_codecs : bool
+        What clients upload may be coded on its way.
     keeps_statistics : bool
         Running statistics of normalisation layers stay with the clients.
     """
@@ -122,6 +124,7 @@ class Algorithm:
     keeps_statistics: ClassVar[bool] = False
     needs_everyone: ClassVar[bool] = False
     own_steps: ClassVar[bool] = False
+    takes_codecs: ClassVar[bool] = True
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None

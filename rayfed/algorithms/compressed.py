@@ -38,6 +38,7 @@ class Compressed(Algorithm):
 
     local_steps: ClassVar[bool] = False
     needs_everyone: ClassVar[bool] = True
+    takes_codecs: ClassVar[bool] = False
 
     codec: Codec = RandK(share=0.1)
     lr: Annotated[float, Gt(0)] = 0.1

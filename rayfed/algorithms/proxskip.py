@@ -59,6 +59,7 @@ class ProxSkip(Algorithm):
 
     name: ClassVar[str] = "proxskip"
     needs_everyone: ClassVar[bool] = True
+    takes_codecs: ClassVar[bool] = False
     own_steps: ClassVar[bool] = True
     takes_partial: ClassVar[bool] = False
 

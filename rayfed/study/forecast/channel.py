@@ -74,6 +74,8 @@ def said(run: Run) -> str:
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
+    if not run.training.algorithm.takes_codecs:
+        return f"what '{run.label}' uploads cannot be coded on its way; leave it out for it"
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
     if text := _order(stages) or _secure(run, stages, ask):
         return text
