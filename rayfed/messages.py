@@ -56,6 +56,8 @@ class Ask:
         Whether clients need what they are sent only at the end of their computing. Those whose last
         reply was used then compute from the end of that work on, while their upload and the next
         download travel. Only the first Ask of a round, to its cohort.
+    bits : mapping of str to int
+        What vectors of `up` take on their way, where the method itself codes them.
     """
 
     work: str
@@ -68,6 +70,7 @@ class Ask:
     plain: tuple[str, ...] = ()
     vectors: bool = False
     overlap: bool = False
+    bits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def bytes_down(self) -> int:
@@ -76,7 +79,9 @@ class Ask:
 
     def bytes_up(self, itemsize: int) -> int:
         """Return the bytes that each client uploads, in numbers of so many bytes."""
-        return sum(itemsize * n if n > 1 else 8 * n for n in self.up.values())
+        plain = {name: n for name, n in self.up.items() if name not in self.bits}
+        coded = -(-sum(self.bits.values()) // 8)
+        return coded + sum(itemsize * n if n > 1 else 8 * n for n in plain.values())
 
     @property
     def local(self) -> bool:

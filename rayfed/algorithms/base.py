@@ -15,6 +15,7 @@ from annotated_types import Ge, MinLen
 
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Stage
+from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
@@ -63,6 +64,8 @@ class Algorithm:
     aggregate : Aggregator, or "study"
         What takes the place of means of vectors, instead of the study's ``aggregate``; nothing if
         None.
+    privacy : Privacy, or "study"
+        Noise that makes means private, in place of the study's ``privacy``; none if None.
     grid : mapping of str to list
         Values for dotted keys of this algorithm, such as ``local.lr``; every combination of them
         is a setting that this algorithm alone runs.
@@ -98,6 +101,12 @@ class Algorithm:
         The reply to the one Ask of a round may hold work of earlier rounds, with smaller weights.
     takes_estimates : bool
         The means of a reply may be estimates over all clients, whose weights need not add up to 1.
+    needs_everyone : bool
+        All clients must reply in every round.
+    own_steps : bool
+        It says itself how many local steps clients take.
+    takes_codecs : bool
+        What clients upload may be coded on its way.
     keeps_statistics : bool
         Running statistics of normalisation layers stay with the clients.
     """
@@ -118,6 +127,9 @@ class Algorithm:
     takes_stale: ClassVar[bool] = False
     takes_estimates: ClassVar[bool] = False
     keeps_statistics: ClassVar[bool] = False
+    needs_everyone: ClassVar[bool] = False
+    own_steps: ClassVar[bool] = False
+    takes_codecs: ClassVar[bool] = True
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
@@ -130,6 +142,7 @@ class Algorithm:
     uplink: Stages = "study"
     downlink: Stages = "study"
     aggregate: Aggregator | Literal["study"] | None = "study"
+    privacy: Privacy | Literal["study"] | None = "study"
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

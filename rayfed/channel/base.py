@@ -107,6 +107,10 @@ class Stage:
         """Whether the clients of a round share draws."""
         return False
 
+    def applied(self, vectors: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the vectors (K, ...) of uploads by name; of codecs the seam sees to it."""
+        return vectors
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:

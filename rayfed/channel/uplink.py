@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from rayfed.channel.base import Codec, Draws, Kept, Memory, Stage
 from rayfed.channel.layout import Layout
-from rayfed.core.arrays import Array, Bools
+from rayfed.channel.stages import SecureSum
+from rayfed.core.arrays import Array, Bools, Floats
 from rayfed.core.rng import Key
 from rayfed.messages import Ask
 
+WeightKind: TypeAlias = Literal["raw", "plain", "shares"]
+"""Weights of a sum: those of the mean, 1 each, or those of F."""
 PREFIX = "uplink."
 """What names of client state begin with that is the channel's."""
 
@@ -21,6 +26,29 @@ PREFIX = "uplink."
 def total_name(name: str) -> str:
     """Return the name of the sum of a vector by the weights of F, for memories at the server."""
     return f"{name}#"
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Who is added up in a secure sum.
+
+    Parameters
+    ----------
+    cohort : int
+        Clients that are asked at once.
+    weight : float
+        Mean raw weight of all clients.
+    count : int
+        All clients.
+    """
+
+    cohort: int
+    weight: float
+    count: int
+
+    def factor(self, weights: WeightKind) -> float:
+        """Return what weights of a kind are divided by, so that they are 1 on average."""
+        return {"raw": self.weight, "plain": 1.0, "shares": 1.0 / self.count}[weights]
 
 
 @dataclass(frozen=True)
@@ -39,6 +67,8 @@ class Uplink:
         Of the model.
     key : Key
         Of its draws.
+    crowd : Crowd, optional
+        Who is added up, where sums are secure.
     """
 
     stages: tuple[Stage, ...]
@@ -46,6 +76,12 @@ class Uplink:
     up: Mapping[str, int]
     dtype: np.dtype[np.floating]
     key: Key
+    crowd: Crowd | None = None
+
+    @cached_property
+    def secure(self) -> SecureSum | None:
+        """The secure sum, if there is one."""
+        return next((stage for stage in self.stages if isinstance(stage, SecureSum)), None)
 
     @cached_property
     def codec(self) -> Codec | None:
@@ -82,12 +118,22 @@ class Uplink:
         vectors = coded_vectors(ask)
         whole = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
+        if self.secure is not None and self.crowd is not None:
+            whole += self.secure.bits * sum(rest.values())
+            return -(-whole // 8) + self.secure.beside(self.crowd.cohort)[1]
         return -(-whole // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
 
+    @property
+    def bytes_down(self) -> int:
+        """Bytes that each client downloads beside what the algorithm sends."""
+        if self.secure is None or self.crowd is None:
+            return 0
+        return self.secure.beside(self.crowd.cohort)[0]
+
     def _bits(self, n: int, first: bool) -> int:
-        """Return the bits of a vector of n numbers."""
-        number = 8 * self.dtype.itemsize
-        if self.codec is None:
+        """Return the bits of a vector of n numbers; masked ones are dense unless all are alike."""
+        number = 8 * self.dtype.itemsize if self.secure is None else self.secure.bits
+        if self.codec is None or (self.secure is not None and not self.codec.alike):
             return n * number
         return self.codec.bits(self.layout.pieces(self.codec, n), number, first)
 
@@ -124,7 +170,45 @@ class Uplink:
                 sent, new = self._coded(name, v, kept, draw.sub(name), first)
                 out[name] = sent.reshape(rows.shape)
                 now |= new
+        for stage in self.stages:
+            out |= stage.applied({name: rows for name, rows in out.items() if rows.ndim > 1})
         return out, now
+
+    # -- secure sums -----------------------------------------------------------------------
+
+    def fixed(
+        self, name: str, rows: Array, weights: Floats, kind: WeightKind, draw: Draws
+    ) -> npt.NDArray[np.int64]:
+        """Return weighted vectors (K, ...) of clients as they enter a secure sum."""
+        assert self.secure is not None
+        factors = weights / (self._unit * self._crowd.factor(kind))
+        flat = self.secure.fixed(rows.reshape(len(rows), -1), factors, draw.sub(f"{name}/{kind}"))
+        return flat.reshape(rows.shape)
+
+    def opened(
+        self, sums: Mapping[str, Array], plain: tuple[str, ...]
+    ) -> tuple[dict[str, Array], int]:
+        """Return secure sums by name as the server finds them, and what has wrapped around."""
+        assert self.secure is not None
+        out, wrapped = dict(sums), 0
+        for name, total in sums.items():
+            kind: WeightKind = "plain" if name in plain else "raw"
+            unit = self._unit * self._crowd.factor("shares" if name.endswith("#") else kind)
+            found, count = self.secure.opened(total, unit)
+            out[name], wrapped = found.astype(self.dtype), wrapped + count
+        return out, wrapped
+
+    @property
+    def _crowd(self) -> Crowd:
+        assert self.crowd is not None
+        return self.crowd
+
+    @property
+    def _unit(self) -> float:
+        assert self.secure is not None
+        return self.secure.unit(self._crowd.cohort)
+
+    # -- codecs ----------------------------------------------------------------------------
 
     def _coded(
         self, name: str, v: Array, kept: Kept, draw: Draws, first: Bools

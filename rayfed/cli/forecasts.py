@@ -10,6 +10,7 @@ from rayfed.core.errors import listed
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
 from rayfed.study.forecast.channel import said
+from rayfed.study.forecast.privacy import spent
 
 
 def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
@@ -58,8 +59,9 @@ def aims(plan: Any) -> list[str]:
 
 
 def coded(plan: Any) -> list[str]:
-    """Return what clients upload and download, where that is coded."""
-    return list(filter(None, map(said, _one_each(plan))))
+    """Return what clients upload and download, where that is coded, and what privacy is spent."""
+    runs = list(_one_each(plan))
+    return [*filter(None, map(said, runs)), *filter(None, map(spent, runs))]
 
 
 def timed(plan: Any) -> str:

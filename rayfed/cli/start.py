@@ -29,6 +29,7 @@ _PARTITION = (
     "partition: {name: dirichlet, alpha: 0.3}\n\n"
 )
 _DELAY = "{name: lognormal, mean_s: 1.0, sigma: 0.5}"
+_UPLINK = "# What uploads go through, in place of travelling as they are.\nuplink: [CODEC]\n\n"
 _IID = "# How the rows go to clients.\npartition: iid\n\n"
 _QUICK = '["check_stacks", "check_resume", "check_state"]'  # the others take a minute
 _ALL = '[n for n in checks("$kinds") if n not in ("check_paper", "check_documented")]'
@@ -51,6 +52,7 @@ def init(
     selection: Annotated[Name, _own("a selection of cohorts of your own")] = None,
     measure: Annotated[Name, _own("a measure of your own")] = None,
     panel: Annotated[Name, _own("a panel of the page of your own")] = None,
+    codec: Annotated[Name, _own("a codec of uploads of your own")] = None,
 ) -> None:
     """Write a commented scenario, and plug-ins of your own beside it, each with a test.
 
@@ -58,7 +60,7 @@ def init(
     """
     given = {
         "algorithm": algorithm, "problem": problem, "dataset": dataset, "partition": partition,
-        "delay": delay, "selection": selection, "measure": measure, "panel": panel,
+        "delay": delay, "selection": selection, "measure": measure, "panel": panel, "codec": codec,
     }  # fmt: skip
     names = {kind: _checked(kind, name) for kind, name in given.items() if name is not None}
     modules = [_module(name) for name in names.values()]
@@ -99,9 +101,14 @@ def _checked(kind: str, name: str) -> str:
         raise ScenarioError(f"--{kind}", f"found '{name}'; give a word such as my-{kind}")
     if module in sys.stdlib_module_names or module in ("rayfed", "numpy", "pandas", "torch"):
         raise ScenarioError(f"--{kind}", f"'{module}' is the name of a library; give another one")
-    if name in find(f"{kind}s"):
+    if name in find(_kinds(kind)):
         raise ScenarioError(f"--{kind}", f"'{name}' comes with rayfed; give another name")
     return name
+
+
+def _kinds(kind: str) -> str:
+    """Return what a kind is called among those of plug-ins."""
+    return "stages" if kind == "codec" else f"{kind}s"
 
 
 def _module(name: str) -> str:
@@ -139,6 +146,7 @@ def _scenario(folder: Path, names: dict[str, str]) -> str:
         if measure
         else "",
         algorithm=own.get("algorithm", "fedexp"),
+        uplink=_UPLINK.replace("CODEC", own["codec"]) if "codec" in own else "",
     )
 
 
@@ -148,7 +156,7 @@ def _plugin(kind: str, name: str, *, numbers: bool) -> dict[str, str]:
     words = {
         "Class": _class(name), "module": _module(name), "name": name, "what": what, "table": table,
     }  # fmt: skip
-    kinds = f"{kind}s"
+    kinds = _kinds(kind)
     checked = _QUICK if kind == "algorithm" else Template(_ALL).substitute(kinds=kinds)
     sound = _filled("sound.py", Class=_class(name), kinds=kinds, checked=checked)
     return {

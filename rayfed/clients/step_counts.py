@@ -114,6 +114,39 @@ class UniformSteps(StepCount):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SharedCoin(StepCount):
+    """A coin after each local step, the same for all clients: heads ends the round.
+
+    The number is geometric, as in ProxSkip (Mishchenko et al. 2022).
+
+    Parameters
+    ----------
+    p : float
+        Probability of heads.
+
+    Examples
+    --------
+    >>> SharedCoin(p=0.2).draw(np.arange(4), seed=0, draw=1).tolist()
+    [8, 8, 8, 8]
+    """
+
+    name: ClassVar[str] = "shared-coin"
+
+    p: Annotated[float, Interval(gt=0, le=1)]
+
+    def draw(self, ids: Ints, *, seed: int, draw: Draw, state: State | None = None) -> Ints:
+        """Return the number of a round (K,), the same for all; of single works one for each."""
+        u = Key(seed, "coin").uniforms(np.zeros_like(ids), round=draw)
+        if self.p == 1:
+            return np.ones(len(ids), dtype=np.int64)
+        return _at_least_one(np.ceil(np.log(u) / math.log1p(-self.p)))
+
+    def mean(self) -> float:
+        """Return 1 / p."""
+        return 1 / self.p
+
+
+@dataclass(frozen=True, kw_only=True)
 class AdaComm(StepCount):
     """Fewer and fewer local steps as the loss falls (AdaComm, Wang and Joshi 2019).
 

@@ -11,7 +11,7 @@ import numpy as np
 from rayfed.channel import faulty
 from rayfed.channel.base import Draws
 from rayfed.channel.faulty import PREFIX as FAULTS
-from rayfed.channel.uplink import PREFIX, Uplink, total_name
+from rayfed.channel.uplink import PREFIX, Uplink, WeightKind, total_name
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
@@ -120,20 +120,35 @@ class Task:
         self, ids: Ints, index: Ints, stacked: Mapping[str, Array], members: slice | Ints
     ) -> dict[str, Array]:
         """Add up the vectors of some of these clients."""
-        weights, ids = self.request.weights[index][members], ids[members]
+        weights, ids, index = self.request.weights[index][members], ids[members], index[members]
         sums = {}
         for name, rows in stacked.items():
-            w = np.ones(len(ids)) if name in self.request.plain else weights
-            sums[name] = tree_sum(ids, rows[members], w.astype(rows.dtype, copy=False))
+            if self._estimated(name):  # the memory's total is all that the server needs
+                continue
+            plain = name in self.request.plain
+            w = np.ones(len(ids)) if plain else weights
+            sums[name] = self._sum(name, "plain" if plain else "raw", ids, index, rows[members], w)
         return sums
+
+    def _sum(
+        self, name: str, kind: WeightKind, ids: Ints, index: Ints, rows: Array, weights: Floats
+    ) -> Array:
+        """Add up weighted vectors of some clients, in fixed point where sums are secure."""
+        if self.uplink is not None and self.uplink.secure is not None:
+            draws = self._draws(self.uplink, ids, index)
+            return tree_sum(ids, self.uplink.fixed(name, rows, weights, kind, draws))
+        return tree_sum(ids, rows, weights.astype(rows.dtype, copy=False))
+
+    def _estimated(self, name: str) -> bool:
+        memory = None if self.uplink is None else self.uplink.memory
+        return memory is not None and memory.estimates and f"{PREFIX}{name}" in self.setup.initial
 
     def _totals(
         self, shares: Floats, ids: Ints, index: Ints, stacked: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Add up by the weights of F what memories at the server take."""
-        weights = shares[index]
         return {
-            total_name(name): tree_sum(ids, rows, weights.astype(rows.dtype, copy=False))
+            total_name(name): self._sum(name, "shares", ids, index, rows, shares[index])
             for name, rows in stacked.items()
             if f"{PREFIX}{name}" in self.setup.initial
         }
@@ -183,8 +198,7 @@ class Task:
         """Return what the server decodes of an upload, and what the channel keeps."""
         request = self.request
         kept = self.store.get(ids, uplink.initial) if uplink.initial else {}
-        draw = part_of(request.round if request.draw is None else request.draw, index)
-        draws = Draws(uplink.key, ids, draw, request.ask, request.round)
+        draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
         return uplink.sent(values, kept, draws, first, request.plain)
 
@@ -202,6 +216,11 @@ class Task:
             if now:
                 self.store.put(ids[at], now)
         return out
+
+    def _draws(self, uplink: Uplink, ids: Ints, index: Ints) -> Draws:
+        request = self.request
+        draw = part_of(request.round if request.draw is None else request.draw, index)
+        return Draws(uplink.key, ids, draw, request.ask, request.round)
 
     def _clients(self, index: Ints) -> Clients:
         """Return some of the request's clients as their client function sees them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import ClassVar, Literal
@@ -34,11 +35,13 @@ class Mushroom(Dataset):
 
     Parameters
     ----------
-    missing : "keep" or "drop"
+    missing : "keep", "drop" or "leave-out"
         Rows whose stalk-root is missing (``?``, 2480 of them): keep them, with ``?`` as a
-        separate value, or drop them as FedHybrid's set-up does.
+        separate value, drop them as FedHybrid's set-up does, or leave the attribute out as LIBSVM's
+        file does.
     encoding : "one-hot" or "label"
-        One column of 0 and 1 for each value that occurs (117 columns, 98 after dropping), or one
+        One column of 0 and 1 for each value that occurs (117 columns, 98 after dropping, 112
+        without stalk-root), or one
         column for each attribute with its values numbered in alphabetical order.
     standardise : bool
         Whether columns are brought to mean 0 and variance 1.
@@ -47,7 +50,7 @@ class Mushroom(Dataset):
     name: ClassVar[str] = "mushroom"
     default_test: ClassVar[float] = 0.2
 
-    missing: Literal["keep", "drop"] = "keep"
+    missing: Literal["keep", "drop", "leave-out"] = "keep"
     encoding: Literal["one-hot", "label"] = "one-hot"
     standardise: bool = False
 
@@ -56,12 +59,15 @@ class Mushroom(Dataset):
         cells = _cells()
         if self.missing == "drop":
             cells = cells[cells[:, 1 + ATTRIBUTES.index("stalk-root")] != "?"]
+        names: tuple[str, ...] = ATTRIBUTES
+        if self.missing == "leave-out":
+            names = tuple(name for name in ATTRIBUTES if name != "stalk-root")
         encode = _one_hot if self.encoding == "one-hot" else _numbered
-        X, names = encode(cells[:, 1:])
+        X, columns = encode(names, cells[:, [1 + ATTRIBUTES.index(name) for name in names]])
         y = (cells[:, 0] == "p").astype(np.int64)
         if self.standardise:
             X = standardise(X)
-        return Table(X, y, classes=2, names=names, labels=("edible", "poisonous"))
+        return Table(X, y, classes=2, names=columns, labels=("edible", "poisonous"))
 
 
 def _cells() -> Texts:
@@ -71,15 +77,15 @@ def _cells() -> Texts:
     return np.array([line.split(",") for line in text.split()])
 
 
-def _one_hot(cells: Texts) -> tuple[Array, tuple[str, ...]]:
+def _one_hot(attributes: Sequence[str], cells: Texts) -> tuple[Array, tuple[str, ...]]:
     columns, names = [], []
-    for attribute, column in zip(ATTRIBUTES, cells.T, strict=True):
+    for attribute, column in zip(attributes, cells.T, strict=True):
         values = np.unique(column)
         columns.append(column[:, None] == values)
         names += [f"{attribute}={value}" for value in values]
     return np.concatenate(columns, axis=1).astype(np.float64), tuple(names)
 
 
-def _numbered(cells: Texts) -> tuple[Array, tuple[str, ...]]:
+def _numbered(attributes: Sequence[str], cells: Texts) -> tuple[Array, tuple[str, ...]]:
     columns = [np.unique(column, return_inverse=True)[1] for column in cells.T]
-    return np.stack(columns, axis=1).astype(np.float64), ATTRIBUTES
+    return np.stack(columns, axis=1).astype(np.float64), tuple(attributes)

@@ -13,7 +13,7 @@ from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.loop import Loop
 from rayfed.engine.places import ArrivalPolicy, Closed
-from rayfed.engine.replies import WorkAnswer, reply_of
+from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.state import RoundStats, RunState
@@ -95,6 +95,8 @@ class ArrivalLoop(Loop):
             line.forget(closed.used)
             stats.channel = self._publish(line, line.version + 1, state, stats.channel)
         values["in_flight"] = float(len(line.open))
+        if self.run.secure:
+            values["wrapped"] = float(stats.wrapped)
         after = self._after(before, stats, state, before.selection, before.step_state)
         return after, values, bool(closed.used)
 
@@ -179,12 +181,9 @@ class ArrivalLoop(Loop):
                 losses |= {work.serial: loss for work, loss in pairs}
         together = len({work.version for work in used}) == 1
         sent = line.sends[used[0].version] if together else {}
-        reply = reply_of(answers, self.sizes, line.version + 1, sent, stale=True)
-        if self.exchange.channel.codes:
-            reply, stats.channel = self.exchange.channel.received(
-                reply, answers, stats.channel, line.version
-            )
-        reply, stats.channel = self.exchange.rule.received(reply, answers, ask, stats.channel)
+        reply = self.exchange.reply(
+            self.policy.asked, answers, stats, line.version, sent, stale=True
+        )
         return reply, losses
 
     def _by_part(self, works: Sequence[Work]) -> list[list[Work]]:

@@ -45,6 +45,7 @@ class ServerEnd:
         self.codes = self.uplink is not None or self.downlink is not None
         self.itemsize = run.training.dtype.itemsize
         self.memory = None if self.uplink is None else self.uplink.memory
+        self.secure = None if self.uplink is None else self.uplink.secure
         down = self.downlink is not None and self.downlink.codec.memory is not None
         self.whole_first = self.memory is not None and self.memory.whole_first
         self.knows_clients = down or self.whole_first
@@ -72,7 +73,9 @@ class ServerEnd:
             Of the model that they start from.
         """
         had = self._versions(ids, state) if self.knows_clients else np.full(len(ids), -1)
-        return Traffic(self._down(ask, had, version), self._up(ask, had < 0))
+        beside = 0 if self.uplink is None else self.uplink.bytes_down
+        turns = 0 if self.secure is None else self.secure.turns
+        return Traffic(self._down(ask, had, version) + beside, self._up(ask, had < 0), turns)
 
     def _down(self, ask: Ask, had: Ints, version: int | Ints) -> int | Ints:
         if self.downlink is None:
@@ -114,6 +117,23 @@ class ServerEnd:
         if self.uplink is None or not self.whole_first:
             return None
         return np.asarray(up_bytes > self.uplink.bytes_up(ask))
+
+    def opened(
+        self, answers: Sequence[WorkAnswer], plain: tuple[str, ...]
+    ) -> tuple[list[WorkAnswer], int]:
+        """Return answers with secure sums opened, and how many coordinates have wrapped around."""
+        if self.uplink is None or self.secure is None:
+            return list(answers), 0
+        out, wrapped = [], 0
+        for answer in answers:
+            sums, count = self.uplink.opened(answer.gathered.sums, plain)
+            out.append(answer._replace(gathered=replace(answer.gathered, sums=sums)))
+            wrapped += count
+        return out, wrapped
+
+    def lost(self, used: int, asked: int) -> bool:
+        """Whether too few of those who were asked have replied for the sum to be opened."""
+        return self.secure is not None and used < self.secure.threshold * asked
 
     def received(
         self, reply: Reply, answers: Sequence[WorkAnswer], state: State, newest: int

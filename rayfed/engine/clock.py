@@ -25,10 +25,14 @@ MOST_BREAKS = 1000
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that clients download and upload for an Ask: the same for all, or of each (K,)."""
+    """Bytes that clients download and upload for an Ask: the same for all, or of each (K,).
+
+    `turns` are further messages there and back, which take their latency alone.
+    """
 
     down: int | Ints
     up: int | Ints
+    turns: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ class Clock:
             Local steps, or 0 if the Ask is not of local work.
         """
         down, up = self.population.transfer_s(ids, traffic.down, traffic.up)
+        if traffic.turns:
+            up = up + 2 * traffic.turns * self.population.links(ids)[0]
         return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
 
     def leaving(self, ids: Ints, time_s: float, round_number: int, *, seen: bool = False) -> Floats:

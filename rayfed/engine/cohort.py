@@ -18,7 +18,7 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.engine.exchange import Asked, Asker, Exchange
-from rayfed.engine.replies import WorkAnswer, reply_of
+from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
 from rayfed.engine.state import RoundStats
@@ -225,12 +225,18 @@ class RoundPolicy:
         """
         self.exchange.check(ask, owner)
         ids, often = distinct(drawn)
+        private = self.exchange.private if owner == "algorithm" else None
         if not len(ids):
-            raise NobodyToAsk
+            if private is None:
+                raise NobodyToAsk
+            stats.ask += 1
+            return private.reply(ask, None, stats.round, stats.ask - 1)
         asked = self._sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
         begun, status, close_s, goes_on = self._waited(cohort, stays)
+        if asked.coded and self.exchange.channel.lost(int((status == USED).sum()), len(ids)):
+            status = np.where(status == USED, LATE, status)
         works, numbers = replace(begun, status=status), stats.ask + begun.attempt
         used, newest = works.used(), stats.round - 1
         asked = self._grouped(asked, works, stats)
@@ -430,18 +436,18 @@ class RoundPolicy:
             If there is none.
         """
         answers = [*([] if fresh is None else [fresh]), *late]
+        private = self.exchange.private if asked.coded else None
+        newest = stats.round - 1
+        if private is not None:
+            reply = None
+            if answers:
+                reply = self.exchange.reply(
+                    asked, answers, stats, newest, stale=False, total=private.expected
+                )
+            return private.reply(asked.ask, reply, stats.round, stats.ask - 1)
         if not answers:
             raise NoReply
         if stats.timeline is not None:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
         total = None if stats.corrected is None else self.exchange.correction.total
-        sizes = self.exchange.sizes(asked.ask, total)
-        reply = reply_of(answers, sizes, stats.round, stale=bool(late))
-        if asked.coded and self.exchange.channel.codes:
-            channel = self.exchange.channel
-            reply, stats.channel = channel.received(reply, answers, stats.channel, stats.round - 1)
-        if asked.coded:
-            reply, stats.channel = self.exchange.rule.received(
-                reply, answers, asked.ask, stats.channel
-            )
-        return reply
+        return self.exchange.reply(asked, answers, stats, newest, stale=bool(late), total=total)

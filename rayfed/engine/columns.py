@@ -144,11 +144,25 @@ ARRIVALS = (
         about="Pieces of work under way when the row is written, uploads included.",
     ),
 )  # fmt: skip
+SECURE = (
+    Column(
+        "wrapped", "coordinates that wrapped around",
+        about="Coordinates of secure sums that lay outside their range; the model is wrong there.",
+    ),
+)  # fmt: skip
+PRIVATE = (
+    Column(
+        "epsilon", "privacy spent", better="lower",
+        about="Epsilon that all rounds so far have spent at the given delta, by the accountant.",
+    ),
+)  # fmt: skip
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),
     "problem.validation": VALIDATION,
     "problem.validation, personalised algorithms": PERSONAL_VALIDATION,
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
+    "secure sums": SECURE,
+    "privacy": PRIVATE,
     "more than 20 classes": TOP,
     "personalised algorithms": PERSONAL,
     "stop.loss_change": CHANGES[:1],

@@ -5,7 +5,7 @@ It knows no policy. A policy says which works enter an update; only those are co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,14 +20,14 @@ from rayfed.engine.channel import ServerEnd
 from rayfed.engine.clock import Clock, Traffic
 from rayfed.engine.collusion import Colluders
 from rayfed.engine.correction import Correction
-from rayfed.engine.replies import MeanOf, WorkAnswer
+from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
 from rayfed.engine.rule import ServerRule
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
 from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.works import Ended, Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
-from rayfed.messages import Ask, State
+from rayfed.messages import Ask, Reply, State
 
 Asker = Literal["algorithm", "selection"]
 
@@ -79,6 +79,7 @@ class Exchange:
         self.channel = ServerEnd(run, self.correction)
         self.rule = ServerRule(run)
         self.colluders = Colluders(run)
+        self.private = run.private
         self.listens = run.participation.select.listens or self.counter.listens
         owners: Mapping[Asker, Any]
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
@@ -177,6 +178,25 @@ class Exchange:
         count = self.run.federation.population.count
         return MeanOf(ask.up, count, ask.plain, total, self.growth)
 
+    def reply(
+        self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
+        sent: State | None = None, *, stale: bool, total: float | None = None,
+    ) -> Reply:  # fmt: skip
+        """Return the reply that answers make, as the channel leaves it.
+
+        Parameters are those of `reply_of`, and the version of the model.
+        """
+        sizes = self.sizes(asked.ask, total)
+        if asked.coded and self.channel.codes:
+            answers, wrapped = self.channel.opened(answers, asked.ask.plain)
+            stats.wrapped += wrapped
+        reply = reply_of(answers, sizes, newest + 1, sent, stale=stale)
+        if asked.coded and self.channel.codes:
+            reply, stats.channel = self.channel.received(reply, answers, stats.channel, newest)
+        if asked.coded:
+            reply, stats.channel = self.rule.received(reply, answers, asked.ask, stats.channel)
+        return reply
+
     # -- counting --------------------------------------------------------------------------
 
     def count(
@@ -243,7 +263,8 @@ class Exchange:
             sizes = self.channel.traffic(ask, ids, state, version)
         else:
             sizes = Traffic(ask.bytes_down, ask.bytes_up(self.run.training.dtype.itemsize))
-        return Traffic(sizes.down, sizes.up + 8 * self.listened(ask, asked.owner))
+        up = sizes.up + 8 * self.listened(ask, asked.owner)
+        return Traffic(sizes.down, up, sizes.turns)
 
     def check(self, ask: Ask, owner: Asker) -> None:
         """Refuse an Ask for a client function that does not exist, or for vectors it may not see.

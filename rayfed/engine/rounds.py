@@ -81,8 +81,9 @@ class RoundLoop(Loop):
         try:
             ids, selection = self._select(before, stats)
             stats.start_s = stats.time_s
-            values, before = self._measured(before, ids, stats)
-            if self.run.participation.correct is not None:
+            if len(ids):
+                values, before = self._measured(before, ids, stats)
+            if self.run.participation.correct is not None and len(ids):
                 stats.corrected = self._corrected(before, ids, stats)
             asks = self.server_function.asks(algorithm.round(state), stats.round)
             visited = rule.visited(selection)
@@ -98,7 +99,8 @@ class RoundLoop(Loop):
             learnt = self.exchange.correction.learn(before.correction, ids, stats.round)
             after = replace(after, correction=learnt)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
-        return after, {**diagnostics, **values, **place, **_lateness(stats)}, answered
+        secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
+        return after, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""
@@ -155,7 +157,7 @@ class RoundLoop(Loop):
                 )
                 try:
                     ids, selection = self._answer_all(asks, "selection", before, stats)
-                    if len(ids):
+                    if len(ids) or (participation.select.may_be_empty and self._anybody(stats)):
                         return ids, selection
                 except NobodyToAsk:  # it would have polled its candidates
                     pass
@@ -190,6 +192,12 @@ class RoundLoop(Loop):
             cache=self.cache,
         )
 
+    @property
+    def _wanted(self) -> int | None:
+        """The replies after which a round is over; None if all are waited for."""
+        participation = self.run.participation
+        return None if participation.select.may_be_empty else participation.cohort
+
     def _others(self, before: RunState, stats: RoundStats) -> Others | None:
         """Return what selects clients in the place of those that fail; None if nothing does."""
         rule = self.run.participation
@@ -214,6 +222,11 @@ class RoundLoop(Loop):
             return there
         self.policy.catch_up(stats)
         return there & ~np.isin(ids, stats.timeline.at_work)
+
+    def _anybody(self, stats: RoundStats) -> bool:
+        """Whether anybody is there at all."""
+        return any(self._free(ids, stats).any() for ids in
+                   chunks(self.run.federation.population.count, _FIRST_LOOK))  # fmt: skip
 
     def _enough(self, stats: RoundStats) -> bool:
         """Whether as many clients are there as a round needs; it looks at no more than it has to.
@@ -286,7 +299,7 @@ class RoundLoop(Loop):
                     continue
                 ids = _asked(ask, owner, cohort, visited)
                 to_cohort = ask.clients is None
-                first = self.run.participation.cohort if to_cohort and whole else None
+                first = self._wanted if to_cohort and whole else None
                 others = self._others(before, stats) if to_cohort and whole else None
                 reply = self.policy.answer(ask, owner, ids, stats, first, others)
                 if to_cohort:

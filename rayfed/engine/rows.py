@@ -32,10 +32,12 @@ class RowMaker:
     """
 
     def __init__(self, run: Run, measures: Measures) -> None:
-        self.run, self.measures = run, measures
+        self.run, self.measures, self.private = run, measures, run.private
         self.columns = (
             *measures.columns,
             *(names(columns.ARRIVALS) if run.overlaps else ()),
+            *(names(columns.SECURE) if run.secure else ()),
+            *(names(columns.PRIVATE) if self.private else ()),
             *run.ending.stop.columns,
             *names(run.participation.select.diagnostics),
             *names(run.training.algorithm.diagnostics),
@@ -89,6 +91,8 @@ class RowMaker:
     def evaluated(self, row: Row, run_state: RunState) -> tuple[Row, RunState]:
         """Return a row with what an evaluation says, and the state with what it leaves there."""
         measured, run_state = self.measures.of(run_state)
+        if self.private is not None:
+            measured = {**measured, "epsilon": self.private.epsilon(run_state.round)}
         return {**row, **measured}, run_state
 
     def failure(self, run_state: RunState, row: Row) -> str | None:

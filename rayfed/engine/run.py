@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.staleness import Polynomial, Staleness
 from rayfed.channel.aggregators.base import Aggregator
@@ -16,7 +18,9 @@ from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.layout import Layout
-from rayfed.channel.uplink import Uplink, coded_vectors
+from rayfed.channel.privacy import Privacy
+from rayfed.channel.stages import Clip, SecureSum
+from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
 from rayfed.clients.subsample import Subsample
@@ -26,6 +30,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.evaluation import MANY, Evaluation, Scored
 from rayfed.engine.personal import Thinning, reported
+from rayfed.engine.private import PrivateMean
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
 from rayfed.messages import Ask
@@ -251,12 +256,15 @@ class Channel:
         What takes the place of means of vectors.
     faults : tuple of Faulty
         Clients that send something else than they should.
+    privacy : Privacy, optional
+        With its noise; epsilon has been solved for.
     """
 
     uplink: tuple[Stage, ...] = ()
     downlink: tuple[Stage, ...] = ()
     aggregate: Aggregator | None = None
     faults: tuple[Faulty, ...] = ()
+    privacy: Privacy | None = None
 
 
 @dataclass(frozen=True)
@@ -377,7 +385,26 @@ class Run:
         if ask is None or self.training.algorithm.centralised:
             return None
         vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
-        return Uplink(self.channel.uplink, self.layout, vectors, self.training.dtype, key)
+        crowd = self._crowd if self.secure else None
+        return Uplink(self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the server sees nothing but sums modulo a number."""
+        return any(isinstance(stage, SecureSum) for stage in self.channel.uplink)
+
+    @property
+    def _crowd(self) -> Crowd:
+        """Who is added up in a secure sum."""
+        count, rule, algorithm = (
+            self.federation.population.count, self.participation, self.training.algorithm
+        )  # fmt: skip
+        asked = math.ceil((rule.cohort or count) * rule.over_select)
+        if isinstance(algorithm, Asynchronous):
+            asked = algorithm.takes
+        total = self.federation.views.training.shards.totals[1]
+        weight = total / count if self.training.weights == "size" else 1.0
+        return Crowd(min(asked, count), weight, count)
 
     def downlink(self) -> Downlink | None:
         """Return what downloads go through; None if nothing."""
@@ -396,6 +423,21 @@ class Run:
             for faulty in self.faults:
                 whole = {**whole, **faulty.initial(ask.up, self.training.dtype)}
         return whole
+
+    @property
+    def private(self) -> PrivateMean | None:
+        """What makes its means private; None if nothing does."""
+        privacy, clients = self.channel.privacy, self.federation.clients.count
+        if privacy is None or self.training.algorithm.centralised:
+            return None
+        norm = next(stage.norm for stage in self.channel.uplink if isinstance(stage, Clip))
+        cohort = self.participation.cohort
+        assert privacy.noise is not None  # solved for by the plan
+        assert cohort is not None  # others have been refused
+        return PrivateMean(
+            privacy.noise, norm, cohort / clients, clients, privacy.delta, privacy.accountant,
+            Key(self.seed, "privacy"), self.training.dtype,
+        )  # fmt: skip
 
     @property
     def faults(self) -> tuple[Faulty, ...]:

@@ -127,6 +127,8 @@ class RoundStats:
         As in `RunState`, on the way to the state after the round.
     remembered : bool
         Whether the algorithm has asked in the round.
+    wrapped : int
+        Coordinates of secure sums that have wrapped around.
     """
 
     round: int
@@ -144,6 +146,7 @@ class RoundStats:
     answered: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     channel: Mapping[str, Array] = field(default_factory=dict)
     remembered: bool = False
+    wrapped: int = 0
 
     @classmethod
     def after(cls, run_state: RunState) -> RoundStats:

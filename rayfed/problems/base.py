@@ -31,7 +31,7 @@ RowsLoss: TypeAlias = Callable[[Array, slice], tuple[Array, Array]]
 
 The second argument says which of the batch's K clients they are of: some of them, or all.
 """
-Start: TypeAlias = Literal["zeros", "ones", "normal", "uniform", "torch"]
+Start: TypeAlias = Literal["zeros", "ones", "normal", "standard-normal", "uniform", "torch"]
 STARTS: tuple[Start, ...] = get_args(Start)
 """Initial models that need no file."""
 
@@ -166,7 +166,13 @@ class Problem:
     libraries: ClassVar[tuple[str, ...]] = ()
     """Packages whose arrays it computes with; none for NumPy's own."""
     default_init: ClassVar[Start] = "zeros"
-    starts: ClassVar[tuple[Start, ...]] = ("zeros", "ones", "normal", "uniform")
+    starts: ClassVar[tuple[Start, ...]] = (
+        "zeros",
+        "ones",
+        "normal",
+        "standard-normal",
+        "uniform",
+    )
     named_losses: ClassVar[Mapping[str, str]] = {}
     """What is predicted under each value of the setting ``loss``, if the problem has one."""
 
@@ -452,15 +458,16 @@ class Problem:
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
         """Return the initial model (p,).
 
-        Zeros, ones, or independent draws: normal with standard deviation `spread`, or uniform on
-        ``[-reach, reach]``.
+        Zeros, ones, or independent draws: normal with standard deviation `spread` or 1, or uniform
+        on ``[-reach, reach]``.
         """
         p = self.size(features, classes)
         if kind in ("zeros", "ones"):
             return np.full(p, float(kind == "ones"))
         if kind == "uniform":
             return np.asarray((2 * key.uniforms([0], p)[0] - 1) * self.reach(features, p))
-        return np.asarray(key.normals([0], p)[0] * self.spread(features, p))
+        spread = 1.0 if kind == "standard-normal" else self.spread(features, p)
+        return np.asarray(key.normals([0], p)[0] * spread)
 
     def read_initial(self, path: Path, key: Key) -> Floats | None:
         """Return the initial model (p,) of a file, in a format of the problem's own.

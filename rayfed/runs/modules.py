@@ -197,6 +197,7 @@ def _plugins(run: Run) -> list[Any]:
     measures = run.measuring.measures.values()
     plugins = (
         training.algorithm, training.problem, selection, *training.solvers, population, *measures,
+        *run.channel.uplink, *run.channel.downlink,
     )  # fmt: skip
     held = [
         getattr(plugin, field.name)

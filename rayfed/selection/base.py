@@ -107,6 +107,8 @@ class Selection:
         The scenario must have a topology.
     asks : bool
         It asks clients before it selects.
+    may_be_empty : bool
+        A round of which it selects nobody, though some are there, is a round.
     diagnostics : tuple of Column
         Numbers of its state that are columns of `rounds`.
     """
@@ -118,6 +120,7 @@ class Selection:
     own_cohort: ClassVar[bool] = False
     needs_graphs: ClassVar[bool] = False
     asks: ClassVar[bool] = False
+    may_be_empty: ClassVar[bool] = False
     diagnostics: ClassVar[tuple[Column, ...]] = ()
 
     def named(self, names: Sequence[str]) -> Self:

@@ -63,6 +63,11 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         scenario["rounds"] *= 4
         scenario["clients"] |= {"availability": {"name": "cyclic", "groups": 3, "period_s": 20}}
         scenario["participation"] |= {"over_select": 1.0, "deadline_s": None, "timeout_s": 30}
+    if cls.needs_everyone:
+        scenario["clients"] |= {"availability": "always", "groups": []}
+        scenario["participation"] = {"select": {"name": "uniform"}}
+    if cls.own_steps:
+        del scenario["algorithms"][0]["local"]["steps"]
     if cls.keeps_statistics:
         model = "rayfed.testing.modules:Normed"
         scenario["problem"] |= {"name": "network", "model": model, "l2": 0}

@@ -195,6 +195,26 @@ def test_client_functions_do_not_see_what_the_channel_keeps(mixed):
     assert (models[0] - models[-1]).sum() <= 21 * P
 
 
+@pytest.mark.parametrize(
+    ("codec", "size"),
+    [
+        ({"name": "power-sgd", "rank": 1}, 8 * (5 + 4 + 4 + 4 + 3 + 3)),
+        ({"name": "top-k", "share": 0.1, "by": "layer"}, 43),  # 2, 1, 1 and 1: 338 bits
+        ({"name": "top-k", "k": 1, "by": "layer"}, 34),  # 4 numbers, 5 + 2 + 4 + 2 bits of places
+        ({"name": "top-k", "k": 1}, 9),  # 64 + 6 bits
+    ],
+)
+def test_layers_are_coded_by_themselves(mixed, codec, size):
+    made = scenario(mixed, uplink=[codec])
+    made["problem"] |= {"name": "mlp", "hidden": [4], "l2": 0}
+    made["dtype"] = "float64"
+    rows, models = rows_of(made)  # weights 5 x 4 and 4 x 3, biases 4 and 3
+    assert rows[0]["bytes_up"] == CLIENTS * size
+    layers = np.split(np.diff(models, axis=0), [20, 24, 36], axis=1)
+    if codec.get("by") == "layer":
+        assert all((np.abs(layer).max(axis=1) > 0).all() for layer in layers)
+
+
 RAND = {"name": "rand-k", "k": 4}
 REFUSED = [
     (["natural", "qsgd"], [], "fedavg", "uplink: found 'natural' and 'qsgd'; give one codec"),

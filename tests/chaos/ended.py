@@ -65,6 +65,11 @@ class Ended:
         ask = self.run.first_ask()
         return ask is not None and ask.overlap
 
+    @cached_property
+    def coded(self) -> bool:
+        """Whether other bytes travel than those of the arrays that are sent."""
+        return self.run.uplink() is not None or self.run.downlink() is not None
+
     @property
     def stays(self) -> bool:
         """Whether a client that goes away ends its work."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from rayfed.channel import Codec
 from rayfed.core import plugins
 from rayfed.engine.run import Participation
 from rayfed.population import Connection, Crash, Server
@@ -44,6 +45,7 @@ _NONSENSE: tuple[Any, ...] = (
     {},
     [0],
 )
+_CODED = 0.2  # of the scenarios that code uploads, and downloads
 _TABLES = 0.15  # of the problems that take any table
 
 
@@ -139,6 +141,32 @@ class _Drawing:
             algorithms[0]["grid"] = {"evaluate_last": [1, 2]}
         if dice.chance(0.03):
             scenario["clock"] = {"name": "wall", "scale": 1e-9}
+        if dice.chance(_CODED):
+            scenario["uplink"] = self.uplink()
+        if dice.chance(_CODED):
+            scenario["downlink"] = [self.codec(["ef21"])]
+
+    def uplink(self) -> list[dict[str, Any]]:
+        """Return what uploads go through, most of the time in an order that is accepted."""
+        dice = self.dice
+        stages = [self.codec(list(plugins.find("memories")))] if dice.chance(0.9) else []
+        for name in ("clip", "secure-sum"):
+            if not stages or dice.chance(0.15):
+                stages.append(self.plugin("stages", name))
+        return stages
+
+    def codec(self, memories: list[str]) -> dict[str, Any]:
+        """Return a codec, half of the time with a memory."""
+        dice = self.dice
+        name = self.name("stages", lambda name: issubclass(plugins.find("stages")[name], Codec))
+        given = self.plugin("stages", name)
+        if name in ("rand-k", "top-k"):
+            given = {key: value for key, value in given.items() if key not in ("k", "share")}
+            given[dice.one_of(["k", "share"])] = 1
+        given["memory"] = None
+        if dice.chance(0.5):
+            given["memory"] = self.plugin("memories", dice.one_of(memories))
+        return given
 
     # -- data ------------------------------------------------------------------------------
 
@@ -182,6 +210,10 @@ class _Drawing:
             lambda name: fits(**names, algorithm=name) or fits(**names, **walks, algorithm=name),
         )
         given = self.plugin("algorithms", name)
+        if given.pop("uplink", "study") != "study" and self.dice.chance(0.5):
+            given["uplink"] = self.uplink()
+        if given.pop("downlink", "study") != "study" and self.dice.chance(0.5):
+            given["downlink"] = None
         cls = plugins.find("algorithms")[name]
         walking = not fits(**names, algorithm=name)
         parts = {"algorithm": name, **(walks if walking else {})}

@@ -35,11 +35,14 @@ def scenario(rounds):
 
 
 def test_squared_gradient_norms_of_gradient_descent(tmp_path):
-    found = rayfed.run(scenario(11), out=tmp_path / "run", page=False).rounds
-    squares = found.set_index("round")["gradient_norm"] ** 2  # before the step of the row
-    assert squares[1] == pytest.approx(3.9163065079, rel=1e-10)
-    assert squares[2] == pytest.approx(4.054791523577, rel=1e-10)
-    assert squares[11] == pytest.approx(0.6336205191985, rel=1e-10)
+    given = scenario(10) | {"evaluate": {"gradient": True}}
+    found = rayfed.run(given, out=tmp_path / "run", page=False).rounds.set_index("round")
+    squares = found["objective_gradient_norm"] ** 2
+    assert squares[0] == pytest.approx(3.9163065079, rel=1e-10)
+    assert squares[1] == pytest.approx(4.054791523577, rel=1e-10)
+    assert squares[10] == pytest.approx(0.6336205191985, rel=1e-10)
+    before = found["gradient_norm"].to_numpy()[1:]  # of the algorithm: before the step of the row
+    np.testing.assert_allclose(before**2, squares.to_numpy()[:-1], rtol=1e-12)
 
 
 def test_constants_of_smoothness():
@@ -52,6 +55,6 @@ def test_constants_of_smoothness():
     gram = np.zeros((112, 112))
     for i in range(20):
         X = clients.shards.rows(np.array([i]), int(sizes[i]))[0][0]
-        gram += X.T @ X / sizes[i] / 20
-    # a quarter of the largest eigenvalue, and twice the coefficient of the regulariser
+        gram += X.T @ X / 8124
+    # of all rows together: a quarter of the largest eigenvalue, and twice the coefficient
     assert np.linalg.eigvalsh(gram)[-1] / 4 + 0.2 == pytest.approx(L, rel=1e-10)

@@ -205,16 +205,18 @@ def short_keys(keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted keys.
+    """Return nested settings by dotted keys, with indices in lists of mappings.
 
     Examples
     --------
-    >>> flat({"local": {"lr": 0.1}, "tau": 1})
-    {'local.lr': 0.1, 'tau': 1}
+    >>> flat({"local": {"lr": 0.1}, "uplink": [{"k": 2}], "hidden": [4, 5]})
+    {'local.lr': 0.1, 'uplink.0.k': 2, 'hidden': [4, 5]}
     """
     values: dict[str, Any] = {}
     for key, value in settings.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+            values |= flat({str(k): item for k, item in enumerate(value)}, f"{prefix}{key}.")
+        elif isinstance(value, Mapping):
             values |= flat(value, f"{prefix}{key}.")
         else:
             values[f"{prefix}{key}"] = value

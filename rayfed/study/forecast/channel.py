@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
 from rayfed.channel.faults.base import Collusion
 from rayfed.channel.faulty import Faulty
+from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
+
+_FEWEST = 2  # replies that make a sum
 
 
 def check_channel(index: int, run: Run, ask: Ask | None) -> None:
@@ -69,7 +74,11 @@ def said(run: Run) -> str:
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
+    if not run.training.algorithm.takes_codecs:
+        return f"what '{run.label}' uploads cannot be coded on its way; leave it out for it"
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
+    if text := _order(stages) or _secure(run, stages, ask):
+        return text
     if len(codecs) > 1:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
     vectors = {} if ask is None else coded_vectors(ask)
@@ -85,6 +94,44 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
             if text:
                 return f"'{codec.memory.name}' {text}"
     return ""
+
+
+def _order(stages: Sequence[Stage]) -> str:
+    """Return which stage does not go behind another; each is there once."""
+    for before, after in pairwise(stages):
+        if isinstance(before, SecureSum):
+            return (
+                f"found '{after.name}' behind 'secure-sum', where nothing can be seen; put it first"
+            )
+        if isinstance(before, Clip) and not isinstance(after, SecureSum):
+            return f"found '{after.name}' behind 'clip', whose norm it would change; put it first"
+    if any(isinstance(stage, Clip) for stage in stages):
+        for stage in stages:
+            if isinstance(stage, Codec) and stage.memory is not None:
+                return (
+                    f"'{stage.memory.name}' notes what is sent, which 'clip' changes; leave one out"
+                )
+    return ""
+
+
+def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
+    """Return why sums of a run cannot be secure; empty if they can, or need not."""
+    if not run.secure:
+        return ""
+    algorithm, rule = run.training.algorithm, run.participation
+    memories = [stage.memory for stage in stages if isinstance(stage, Codec)]
+    scalars = [] if ask is None else [name for name, n in ask.up.items() if n == 1]
+    why = {
+        f"the server sees single vectors of '{run.label}'": algorithm.sees_vectors
+        or any(memory is not None and memory.sees_vectors for memory in memories),
+        f"'{run.label}' uploads scalars, which leave in the clear ({', '.join(scalars)})": scalars,
+        f"'{rule.select.name}' learns from losses, which leave in the clear": rule.select.listens,
+        "late: stale opens sums of single clients; give another late": rule.late == "stale",
+        "an update of a single reply is no sum": isinstance(algorithm, Asynchronous)
+        and algorithm.takes < _FEWEST,
+        "its turns are not timed on a link that is shared": run.federation.server.limited,
+    }
+    return next((f"found 'secure-sum', but {text}" for text, holds in why.items() if holds), "")
 
 
 def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
@@ -109,6 +156,8 @@ def _fault(run: Run, faulty: Faulty, ask: Ask | None) -> str:
     collude = isinstance(fault, Collusion)
     if algorithm.asynchronous and (collude or fault.silent):
         return f"'{fault.name}' is of rounds, and '{run.label}' has none; leave one of them out"
+    if collude and any(isinstance(stage, SecureSum) for stage in run.channel.uplink):
+        return f"'{fault.name}' is made of sums that 'secure-sum' hides; leave one of them out"
     if collude and ask is not None and (ask.plain or GROUP in ask.up):
         text = "needs one mean of the honest, and"
         return f"'{fault.name}' {text} '{run.label}' uploads vectors that have none"
@@ -129,6 +178,8 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     memory = next((s.memory for s in run.channel.uplink if isinstance(s, Codec)), None)
     if memory is not None and memory.at_server:
         return f"'{memory.name}' adds up what all clients sent, which '{name}' does not"
+    if any(isinstance(stage, SecureSum) for stage in run.channel.uplink):
+        return f"'{name}' needs vectors or sums by bucket, which 'secure-sum' hides; leave one out"
     buckets = rule.before is not None and not rule.sees_vectors
     if buckets and (algorithm.asynchronous or participation.late == "stale"):
         return "buckets are of one cohort, whose replies come in one round; take another mixer"

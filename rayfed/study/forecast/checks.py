@@ -33,6 +33,7 @@ def check_run(index: int, run: Run) -> None:
     """
     _check_statistics(run)
     _check_minimum(run)
+    _check_everyone(run)
     _check_correction(run)
     _check_server(run)
     _check_retries(run)
@@ -102,6 +103,21 @@ def _check_minimum(run: Run) -> None:
     if participation.minimum > 1 and participation.select.own_cohort:
         text = f"found {participation.minimum}, but '{participation.select.name}' says itself"
         raise ScenarioError("participation.minimum", f"{text} who takes part; leave it out")
+
+
+def _check_everyone(run: Run) -> None:
+    """Refuse cohorts where an algorithm needs all clients in every round."""
+    participation, name = run.participation, run.label
+    if not run.training.algorithm.needs_everyone:
+        return
+    place, text = "participation", ""
+    cohort = participation.cohort
+    if cohort is not None and cohort < run.federation.population.count:
+        place, text = "participation.cohort", f"found {cohort}"
+    elif participation.select.may_be_empty or participation.select.own_cohort:
+        place, text = "participation.select", f"found '{participation.select.name}'"
+    if text:
+        raise ScenarioError(place, f"{text}, but '{name}' needs all clients; leave it out")
 
 
 def _check_late(index: int, run: Run, ask: Ask) -> None:

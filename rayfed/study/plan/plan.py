@@ -43,6 +43,7 @@ from rayfed.study.forecast.asynchronous import with_concurrency
 from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
+from rayfed.study.forecast.privacy import with_noise
 from rayfed.study.plan.aims import aim
 from rayfed.study.plan.beware import of_module
 from rayfed.study.plan.changing import drifting
@@ -263,6 +264,7 @@ class _Seed:
             record=record,
         )
         check_run(index, run)
+        run = with_noise(index, run)
         run = with_concurrency(run)
         return replace(run, record={**run.record, "aim": aim(run)})
 
@@ -274,7 +276,8 @@ class _Seed:
             for stages, whole in zip(own, (study.uplink, study.downlink), strict=True)
         )
         rule = study.aggregate if algorithm.aggregate == "study" else algorithm.aggregate
-        return Channel(up, down, rule, self.faults)
+        privacy = study.privacy if algorithm.privacy == "study" else algorithm.privacy
+        return Channel(up, down, rule, self.faults, privacy)
 
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""
@@ -466,10 +469,11 @@ class _Seed:
         return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(int(asked))))
 
     def _record(self, algorithm: Algorithm) -> dict[str, Any]:
-        study = self.study
+        study, channel = self.study, self._channel(algorithm)
+        stages = {key: plain(held) or None for key, held in vars(channel).items()}
         return {
             "study": {"name": study.name, "description": study.description},
-            "settings": plain(algorithm),
+            "settings": plain(algorithm) | stages,
             "scenario": self.scenario,
             "clients": self.count,
             "scored": self.views.scored,

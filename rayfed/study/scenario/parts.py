@@ -28,6 +28,7 @@ from rayfed.measures import Measure
 from rayfed.measures.appeal import Appeal
 from rayfed.measures.distance import Distance
 from rayfed.measures.fairness import Fairness
+from rayfed.measures.gradient import Gradient
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.layers import Layers
 from rayfed.measures.skew import Skew
@@ -84,8 +85,10 @@ class Evaluate(Settings):
     layers : bool
         Whether the drift of each layer is computed: how far the local models of clients are from
         their mean. Each evaluation costs the local work of a round.
+    gradient : bool
+        Whether the norm of the gradient of F is computed.
     measures : list of names or mappings
-        What else is measured; the keys from `fairness` to `layers` are short for some of them.
+        What else is measured; the keys from `fairness` to `gradient` are short for some of them.
     """
 
     every: Count = 1
@@ -100,6 +103,7 @@ class Evaluate(Settings):
     distance: bool = False
     appeal: Count | None = None
     layers: bool = False
+    gradient: bool = False
     measures: tuple[Annotated[Measure, Plugin("measures")], ...] = ()
 
     @property
@@ -112,6 +116,7 @@ class Evaluate(Settings):
             "appeal": None if self.appeal is None else Appeal(steps=self.appeal),
             "heterogeneity": Heterogeneity() if self.heterogeneity else None,
             "layers": Layers() if self.layers else None,
+            "gradient": Gradient() if self.gradient else None,
         }
         given = {f"evaluate.{key}": value for key, value in short.items() if value is not None}
         return given | {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
@@ -137,9 +142,10 @@ class Evaluate(Settings):
         return next((key for key, given in asked.items() if given), None)
 
     def given(self) -> dict[str, Any]:
-        """Return the keys; `measures` where there are any, as older records have no such key."""
+        """Return the keys; those that older records do not have only where they say something."""
         shown = super().given()
-        return shown if self.measures else {k: v for k, v in shown.items() if k != "measures"}
+        silent = {"measures": not self.measures, "gradient": not self.gradient}
+        return {key: value for key, value in shown.items() if not silent.get(key, False)}
 
 
 class CheckpointSection(Settings):
@@ -468,9 +474,9 @@ class ProblemSection(Settings):
     validation : float, optional
         Fraction of each client's rows that is held out besides, to choose settings by; none if
         null.
-    init : "zeros", "ones", "normal", "uniform", "torch" or path, optional
-        First model: zeros, ones, normal or uniform noise that the problem scales, a network's own
-        initialisation, or the path of a model.
+    init : "zeros", "ones", "normal", "standard-normal", "uniform", "torch" or path, optional
+        First model: zeros, ones, normal or uniform noise that the problem scales, normal noise of
+        deviation 1, a network's own initialisation, or the path of a model.
     """
 
     kernels: Annotated[Problem, Plugin("problems")]

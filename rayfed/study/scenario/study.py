@@ -16,6 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Stage
+from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import Solver, override
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, clipped
@@ -112,6 +113,8 @@ class Study(Settings):
         What vectors go through at clients before they are sent: a codec, and other stages.
     downlink : list of names or mappings
         A codec of what the server sends, once for all who download.
+    privacy : mapping, optional
+        Noise that makes means private, with Poisson cohorts and clipped uploads.
     aggregate : name or mapping, optional
         The robust rule that takes the place of means of vectors.
     topology : name or mapping, optional
@@ -146,6 +149,7 @@ class Study(Settings):
     participation: Annotated[Participation, SettingsOf(Participation)] = Participation()
     uplink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
     downlink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
+    privacy: Annotated[Privacy, SettingsOf(Privacy)] | None = None
     aggregate: Annotated[Aggregator, Plugin("aggregators")] | None = None
     topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]

@@ -71,7 +71,9 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
     """Check that every algorithm with rounds that is found runs under it."""
     found = find("algorithms").items()
     names = [
-        name for name, cls in found if not (cls.centralised or cls.layered or cls.asynchronous)
+        name
+        for name, cls in found
+        if not (cls.centralised or cls.layered or cls.asynchronous or cls.needs_everyone)
     ]
     for run, loop in _loops(cls, algorithms=[{"name": name} for name in names]):
         now, _ = loop.start()

@@ -33,6 +33,20 @@ def check_rows(cls: type[Stage], folder: Path) -> None:
                 require_equal(alone[0], whole[k], f"{codec}: row {k} alone and with others")
 
 
+def check_applied(cls: type[Stage], folder: Path) -> None:
+    """Check that what a stage does to a client's vectors does not depend on the others."""
+    rng = np.random.default_rng(6)
+    vectors = {name: rng.standard_normal((3, 4)).astype(np.float32) for name in ("a", "b")}
+    for stage in examples(cls, folder):
+        whole = stage.applied(vectors)
+        for name, rows in whole.items():
+            require(rows.shape == (3, 4), f"{stage}: (3, 4) becomes {rows.shape}")
+            require(rows.dtype == np.float32, f"{stage}: float32 becomes {rows.dtype}")
+            for k in range(3):
+                alone = stage.applied({key: v[k : k + 1] for key, v in vectors.items()})
+                require_equal(alone[name][0], rows[k], f"{stage}: row {k} alone and with others")
+
+
 def check_bits(cls: type[Stage], folder: Path) -> None:
     """Check that bits are whole numbers, known from shapes, that more numbers do not lower."""
     for codec in _codecs(cls, folder):

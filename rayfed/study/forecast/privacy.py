@@ -1,0 +1,110 @@
+"""Private training: the noise, what it spends, and refusals wherever that would be untrue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rayfed.channel.base import Codec
+from rayfed.channel.privacy import Privacy, missing
+from rayfed.channel.stages import Clip, SecureSum
+from rayfed.clients.request import GROUP
+from rayfed.core.errors import ScenarioError
+from rayfed.engine.run import ENDLESS, Run
+from rayfed.messages import Ask
+
+
+def with_noise(index: int, run: Run) -> Run:
+    """Return a run whose noise is known, where it is to be private.
+
+    Parameters
+    ----------
+    index : int
+        Number of the algorithm in the scenario file.
+
+    Raises
+    ------
+    ScenarioError
+        If its epsilon would not be that of the accountant; the message says why.
+    """
+    privacy, algorithm = run.channel.privacy, run.training.algorithm
+    if privacy is None or algorithm.centralised:
+        return run
+    place = "privacy" if algorithm.privacy == "study" else f"algorithms.{index}.privacy"
+    if text := missing() or _untrue(run) or _uncounted(run, run.first_ask()):
+        raise ScenarioError(place, text)
+    assert run.participation.cohort is not None
+    q = run.participation.cohort / run.federation.clients.count
+    try:
+        noise = privacy.multiplier(q, run.ending.rounds)
+    except ScenarioError as error:
+        raise error.under(place) from None
+    solved = Privacy(noise=noise, delta=privacy.delta, accountant=privacy.accountant)
+    return replace(run, channel=replace(run.channel, privacy=solved))
+
+
+def spent(run: Run) -> str:
+    """Return what the rounds of a run spend, and with how much noise; empty if it is not private.
+
+    Clients that are away in some rounds spend less; this is the most that one can spend.
+    """
+    private = run.private
+    if private is None:
+        return ""
+    rounds, unit = run.ending.rounds, f"{private.expected:g} of {private.clients:,} clients"
+    text = f"'{run.label}' spends at most epsilon {private.epsilon(rounds):.4g} at delta"
+    noise = f"noise {private.noise:.5g} times the norm {private.norm:g}, {unit} a round"
+    return f"{text} {private.delta:g} in {rounds:,} rounds ({noise}, {private.accountant})"
+
+
+def _untrue(run: Run) -> str:
+    """Return why a run is not what the accountant counts; empty if it is."""
+    algorithm, rule = run.training.algorithm, run.participation
+    stages = [s for s in run.channel.uplink if not isinstance(s, SecureSum)]
+    memory = next((s.memory for s in stages if isinstance(s, Codec) and s.memory), None)
+    why = {
+        f"'{run.label}' has no rounds, and sampling is of rounds": algorithm.asynchronous,
+        "every client takes part with one probability; give participation.select: poisson": (
+            not rule.select.may_be_empty
+        ),
+        "the expected cohort is not known; give participation.cohort": rule.cohort is None,
+        "clients count alike; give weights: uniform": run.training.weights != "uniform",
+        "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (
+            not stages or not isinstance(stages[-1], Clip)
+        ),
+        f"'{memory and memory.name}' remembers earlier rounds, in which a client was not drawn": (
+            memory is not None
+        ),
+        f"clients of '{run.label}' remember earlier rounds, in which they were not drawn": bool(
+            algorithm.client_state(run.training.x0)
+        ),
+        "over_select lets one client displace another; leave it out": rule.over_select > 1,
+        "retries ask others in the place of a client; leave them out": bool(rule.retries),
+        "minimum lets the others wait for a client; leave it out": rule.minimum > 1,
+        "late: stale uses a client in rounds in which it was not drawn; give drop": (
+            rule.late == "stale"
+        ),
+        "participation.correct weighs clients; leave it out": rule.correct is not None,
+        "a robust rule does not divide by the expected cohort; leave aggregate out": (
+            run.channel.aggregate is not None
+        ),
+        "availability depends on the clients' data; give one that does not": bool(
+            run.federation.clients.needs
+        ),
+        "the number of rounds is not known; give rounds": run.ending.rounds == ENDLESS,
+    }
+    return next((text for text, holds in why.items() if holds), "")
+
+
+def _uncounted(run: Run, ask: Ask | None) -> str:
+    """Return what leaves clients that is neither clipped nor noised; empty if nothing does."""
+    label = run.label
+    if ask is None:
+        return f"'{label}' does not ask its clients at first; what it asks is not counted"
+    if not run.training.algorithm.takes_estimates:
+        return f"'{label}' needs to know who took part; the server gets a noised mean alone"
+    if GROUP in ask.up or ask.vectors:
+        return f"'{label}' needs more than one mean; the server gets a noised mean alone"
+    bare = [name for name, n in ask.up.items() if n == 1 or name in ask.plain]
+    if bare:
+        return f"'{label}' uploads '{bare[0]}' beside the clipped vectors, in the clear"
+    return ""
