@@ -69,13 +69,16 @@ def run_warnings(run: Run, records: Records) -> list[str]:
     """Return what readers should beware of: data, weights, empty rounds, diagnostics, theory."""
     algorithm, measures = run.training.algorithm, run.measuring.measures
     diagnostics = names(algorithm.diagnostics)
-    rows = read(records.folder / "rounds.parquet", ["participants", "loss", *diagnostics])
+    secure = names(columns.SECURE) if run.secure else ()
+    wanted = ["participants", "loss", *diagnostics, *secure]
+    rows = read(records.folder / "rounds.parquet", wanted)
     warnings = algorithm.warnings({name: values(rows, name) for name in diagnostics})
     noted = [run.record[name] for name in ("data_note", "aim") if run.record.get(name)]
     noted += [*(run.record.get("beware") or ()), *_guessing(run, values(rows, "loss"))]
     if not algorithm.asynchronous:
         noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
     noted += _thin(run, records, max(0, rows.num_rows - 1))
+    noted += [text for name in secure for text in _wrapped(values(rows, name)[1:])]
     noted += told(run.record.get("changes") or ())
     return [*noted, *warnings, *(text for each in measures.values() for text in each.warnings())]
 
@@ -111,6 +114,16 @@ def _thin(run: Run, records: Records, rounds: int) -> list[str]:
     usage = read(records.folder / "usage.parquet", ["client", "rounds"])
     asked = np.repeat(values(usage, "client"), values(usage, "rounds"))
     return list(filter(None, [thin(run, rounds, asked)]))
+
+
+def _wrapped(counts: Floats) -> list[str]:
+    """Return a warning if coordinates of secure sums wrapped around."""
+    some = int(np.nan_to_num(counts).sum())
+    if not some:
+        return []
+    rounds = int(np.count_nonzero(np.nan_to_num(counts)))
+    text = f"{some:,} coordinates of secure sums wrapped around, in {rounds:,} rounds"
+    return [f"{text}; give secure-sum a larger range"]
 
 
 def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:
