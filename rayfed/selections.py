@@ -7,6 +7,7 @@ from rayfed.core.plugins import exported
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.selection.base import Selection as Selection
     from rayfed.selection.oort import Oort as Oort
+    from rayfed.selection.poisson import Poisson as Poisson
     from rayfed.selection.power_of_choice import AdaptivePowerOfD as AdaptivePowerOfD
     from rayfed.selection.power_of_choice import CommunicationEfficient as CommunicationEfficient
     from rayfed.selection.power_of_choice import ComputationEfficient as ComputationEfficient

@@ -12,5 +12,7 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.channel.codecs.rand_k import RandK as RandK
     from rayfed.channel.codecs.sign import Sign as Sign
     from rayfed.channel.codecs.top_k import TopK as TopK
+    from rayfed.channel.stages import Clip as Clip
+    from rayfed.channel.stages import SecureSum as SecureSum
 else:
     __getattr__, __dir__ = exported("stages")

@@ -6,6 +6,7 @@ from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.clients.step_counts import AdaComm as AdaComm
+    from rayfed.clients.step_counts import SharedCoin as SharedCoin
     from rayfed.clients.step_counts import StepCount as StepCount
     from rayfed.clients.step_counts import UniformSteps as UniformSteps
 else:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.ca2fl import CA2FL as CA2FL
     from rayfed.algorithms.centralised import Centralised as Centralised
     from rayfed.algorithms.clusterfedvarp.clusterfedvarp import ClusterFedVARP as ClusterFedVARP
+    from rayfed.algorithms.dasha import Dasha as Dasha
     from rayfed.algorithms.disco.disco import DiSCO as DiSCO
     from rayfed.algorithms.ditto import Ditto as Ditto
     from rayfed.algorithms.fedadagrad import FedAdagrad as FedAdagrad
@@ -35,12 +36,14 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.giant import GIANT as GIANT
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
     from rayfed.algorithms.local_only import LocalOnly as LocalOnly
+    from rayfed.algorithms.marina import Marina as Marina
     from rayfed.algorithms.maxfl import MaxFL as MaxFL
     from rayfed.algorithms.mifa import MIFA as MIFA
     from rayfed.algorithms.moon import Moon as Moon
     from rayfed.algorithms.overlap_sgd import OverlapSGD as OverlapSGD
     from rayfed.algorithms.perfedavg import PerFedAvg as PerFedAvg
     from rayfed.algorithms.pfedme import PFedMe as PFedMe
+    from rayfed.algorithms.proxskip import ProxSkip as ProxSkip
     from rayfed.algorithms.rwsadmm.rwsadmm import RWSADMM as RWSADMM
     from rayfed.algorithms.scaffold import Scaffold as Scaffold
 else:

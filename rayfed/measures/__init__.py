@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.measures.base import Measure as Measure
     from rayfed.measures.distance import Distance as Distance
     from rayfed.measures.fairness import Fairness as Fairness
+    from rayfed.measures.gradient import Gradient as Gradient
     from rayfed.measures.heterogeneity import Heterogeneity as Heterogeneity
     from rayfed.measures.honest import Honest as Honest
     from rayfed.measures.layers import Layers as Layers
