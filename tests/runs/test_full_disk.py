@@ -94,7 +94,7 @@ def test_a_page_that_a_full_disk_does_not_take_leaves_the_runs_safe(tmp_path, mo
 def test_what_is_no_full_disk_is_raised_as_it_is(tmp_path, monkeypatch):
     made = mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2}}])
 
-    def broken(self):
+    def broken(self, **_):
         raise OSError(13, "Permission denied")
 
     monkeypatch.setattr(rayfed.Result, "report", broken)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rayfed.api import run
-from rayfed.report.page.report import page_of
+from rayfed.report.page.report import content
 from rayfed.report.panels.base import PageSource, Panel
 from rayfed.report.read.results import Results
 from rayfed.testing.checks.common import Skipped, require
@@ -69,5 +69,5 @@ def check_begun(cls: type[Panel], folder: Path) -> None:
 
 def _on_page(cls: type[Panel], results: Results) -> None:
     source = PageSource.of(results)
-    shown = f'"{cls.name}":' in page_of(source, [cls])
+    shown = cls.name in content(source, [cls])["payload"]["panels"]
     require(shown == cls(source).applies, f"{cls.name} is not where it applies")
