@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
@@ -63,11 +63,13 @@ def run_warnings(run: Run, records: Records) -> list[str]:
     """Return what readers should beware of: data, weights, empty rounds, diagnostics, theory."""
     algorithm, measures = run.training.algorithm, run.measuring.measures
     diagnostics = names(algorithm.diagnostics)
-    rows = read(records.folder / "rounds.parquet", ["participants", *diagnostics])
+    secure = names(columns.SECURE) if run.secure else ()
+    rows = read(records.folder / "rounds.parquet", ["participants", *diagnostics, *secure])
     warnings = algorithm.warnings({name: values(rows, name) for name in diagnostics})
     noted = [run.record[name] for name in ("data_note", "aim") if run.record.get(name)]
     if not algorithm.asynchronous:
         noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
+    noted += [text for name in secure for text in _wrapped(values(rows, name)[1:])]
     noted += told(run.record.get("changes") or ())
     return [*noted, *warnings, *(text for each in measures.values() for text in each.warnings())]
 
@@ -78,6 +80,16 @@ def _empty(participants: Ints) -> list[str]:
     if empty <= max(_FEW_EMPTY * rounds, 1) and (empty == 0 or empty < rounds):
         return []
     return [f"{empty:,} of {rounds:,} rounds used no reply: {WHY_EMPTY}"]
+
+
+def _wrapped(counts: Floats) -> list[str]:
+    """Return a warning if coordinates of secure sums wrapped around."""
+    some = int(np.nan_to_num(counts).sum())
+    if not some:
+        return []
+    rounds = int(np.count_nonzero(np.nan_to_num(counts)))
+    text = f"{some:,} coordinates of secure sums wrapped around, in {rounds:,} rounds"
+    return [f"{text}; give secure-sum a larger range"]
 
 
 def clients_table(run: Run, records: Records, measures: Measures, last: RunState) -> pa.Table:

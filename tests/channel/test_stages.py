@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import rayfed
 from rayfed import api
 from rayfed.channel import Draws
 from rayfed.channel.stages import Clip, SecureSum
@@ -107,6 +108,19 @@ def test_a_run_is_the_plain_one_to_the_rounding(mixed):
     assert rows[0]["time_s"] - bare[0]["time_s"] == pytest.approx(3 * 2 * 0.5)
 
 
+@pytest.mark.parametrize(
+    "memory", [{"name": "ef21", "start": "coded"}, {"name": "diana", "alpha": 0.1}]
+)
+def test_memories_at_the_server_take_secure_sums_too(mixed, memory):
+    unbiased = memory["name"] == "diana"
+    codec = {"name": "rand-k", "k": 9, "shared": True, "unbiased": unbiased, "memory": memory}
+    rows, models = walked(scenario(mixed, [codec, SECURE | {"bits": 40}]))
+    _, plain = walked(scenario(mixed, [codec]))
+    np.testing.assert_allclose(models[-1], plain[-1], atol=1e-7)
+    assert np.abs(models[-1] - models[0]).max() > 1e-2
+    assert rows[0]["wrapped"] == 0
+
+
 def test_a_narrow_range_wraps_around_and_says_so(mixed):
     rows, models = walked(scenario(mixed, [SECURE | {"range": 1e-3}]))
     assert max(row["wrapped"] for row in rows) > 0
@@ -136,6 +150,14 @@ def test_a_round_of_which_too_few_survive_is_lost(mixed):
         assert rows[k]["participants"] in (0, 6)
 
 
+def test_readers_are_warned_of_it(mixed, tmp_path):
+    made = scenario(mixed, [SECURE | {"range": 1e-3}])
+    found = rayfed.run(made, out=tmp_path / "out", page=False, watch=False)
+    assert any("wrapped around, in " in text for text in found.warnings)
+    wide = rayfed.run(scenario(mixed, [SECURE]), out=tmp_path / "wide", page=False, watch=False)
+    assert not any("wrapped around" in text for text in wide.warnings)
+
+
 REFUSED = [
     ([SECURE, "natural"], {}, "found 'natural' behind 'secure-sum'"),
     ([{"name": "clip", "norm": 1}, "natural"], {}, "found 'natural' behind 'clip'"),
@@ -145,6 +167,7 @@ REFUSED = [
     ([SECURE], {"algorithms": [{"name": "fedasync", "local": LOCAL}]}, "sees single vectors"),
     ([SECURE], {"algorithms": [{"name": "fedbuff", "buffer": 1, "local": LOCAL}]}, "is no sum"),
     ([{"name": "top-k", "k": 2, "memory": "ef21+"}, SECURE], {}, "sees single vectors"),
+    ([{"name": "top-k", "k": 2, "memory": "ef21"}, SECURE], {}, "give start: coded"),
     ([SECURE], {"participation": {"cohort": 3, "deadline_s": 9, "late": "stale"}}, "late: stale"),
     ([SECURE], {"participation": {"cohort": 2, "select": "oort"}}, "'oort' learns from losses"),
 ]  # fmt: skip

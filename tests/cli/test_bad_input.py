@@ -378,7 +378,7 @@ FOLDER = {
     "resume a folder of other files": ("resume", ".", ".: is no result folder; it has no scenario"),
     "report nothing": ("report", "nowhere", "nowhere: is no result folder; it holds no runs"),
     "report a folder of other files": ("report", ".", ".: is no result folder; it holds no runs"),
-    "list nothing": ("list", "nowhere", "unknown kind 'nowhere'; known: algorithms, "),
+    "list nothing": ("list", "xyzzy", "unknown kind 'xyzzy'; known: algorithms, "),
     "list almost": ("list", "dataset", "unknown kind 'dataset'; did you mean 'datasets'?"),
 }
 

@@ -260,9 +260,9 @@ class TestAsynchronousRetries:
         assert mine[2][1:6] == (5.0, 7.0, "used", 6, 2)
 
 
-@pytest.mark.parametrize("prefix", ["flight", "pending"])
+@pytest.mark.parametrize("name", ["flight.work.client", "pending.client", "timeline.works.client"])
 def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
-    tmp_path, monkeypatch, prefix
+    tmp_path, monkeypatch, name
 ):
     how = {"select": "all", "deadline_s": 4.0, "late": "stale"}
     plan = api.prepare(api.read(scenario([1.0, 9.0], participation=how)))
@@ -272,7 +272,7 @@ def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
     checkpoints = Checkpoints(tmp_path)
     monkeypatch.setattr(
         "rayfed.runs.files.checkpoints._arrays",
-        lambda moment: {"state.x": moment.state["x"], f"{prefix}.work.client": np.zeros(1)},
+        lambda moment: {"state.x": moment.state["x"], name: np.zeros(1)},
     )
     checkpoints.save(state, [], {})
     with pytest.raises(RunFailed, match="as earlier versions of rayfed wrote them"):

@@ -124,6 +124,9 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     why = {
         f"the server sees single vectors of '{run.label}'": algorithm.sees_vectors
         or any(memory is not None and memory.sees_vectors for memory in memories),
+        "first vectors as they are cost as much as all others; give start: coded": any(
+            memory is not None and memory.whole_first for memory in memories
+        ),
         f"'{run.label}' uploads scalars, which leave in the clear ({', '.join(scalars)})": scalars,
         f"'{rule.select.name}' learns from losses, which leave in the clear": rule.select.listens,
         "late: stale opens sums of single clients; give another late": rule.late == "stale",
