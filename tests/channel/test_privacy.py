@@ -44,6 +44,7 @@ def test_one_round_without_sampling_is_the_gaussian_mechanism():
         assert low - 1e-9 <= found <= low * 1.002  # the accountant rounds upwards
 
 
+@pytest.mark.slow
 def test_no_round_spends_nothing_and_more_rounds_spend_more():
     assert epsilon(0.1, 1.0, 0, 1e-5) == 0
     spent = [epsilon(0.1, 1.0, rounds, 1e-5) for rounds in (1, 10, 100)]
@@ -51,6 +52,7 @@ def test_no_round_spends_nothing_and_more_rounds_spend_more():
     assert epsilon(0.1, 1.0, 10, 1e-5) <= epsilon(0.1, 1.0, 10, 1e-5, "rdp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 @pytest.mark.parametrize("wanted", [0.5, 4.0])
 def test_the_noise_that_is_solved_for_is_enough_and_no_more(wanted, accountant):
@@ -67,6 +69,7 @@ def test_one_of_noise_and_epsilon_is_given():
             Privacy(delta=1e-5, **settings)
 
 
+@pytest.mark.slow
 def test_the_library_is_imported_late():
     code = "import rayfed.channel.privacy, rayfed.api, sys; print('dp_accounting' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -118,6 +118,7 @@ def test_epsilon_is_a_column_of_evaluated_rows(tmp_path):
     assert mine.drop([0, 5, 10]).isna().all()
 
 
+@pytest.mark.slow
 def test_noise_is_solved_for_all_rounds():
     wanted = {"epsilon": 3.0, "delta": 1e-5, "accountant": "rdp"}
     private = loop_of(privacy=wanted).run.private
