@@ -126,7 +126,7 @@ WRONG = {
     "two names as near": (
         ["participation.select=opow-d"],
         "participation.select: unknown selection 'opow-d'; known: adapow-d, all, cpow-d, "
-        "oort, power-of-d, rpow-d, uniform, walk, weighted",
+        "oort, poisson, power-of-d, rpow-d, uniform, walk, weighted",
     ),
     "unknown executor": (
         ["executor.name=dask"],
@@ -378,7 +378,7 @@ FOLDER = {
     "resume a folder of other files": ("resume", ".", ".: is no result folder; it has no scenario"),
     "report nothing": ("report", "nowhere", "nowhere: is no result folder; it holds no runs"),
     "report a folder of other files": ("report", ".", ".: is no result folder; it holds no runs"),
-    "list nothing": ("list", "xyzzy", "unknown kind 'xyzzy'; known: algorithms, "),
+    "list nothing": ("list", "xyzzy", "unknown kind 'xyzzy'; known: aggregators, algorithms, "),
     "list almost": ("list", "dataset", "unknown kind 'dataset'; did you mean 'datasets'?"),
 }
 
