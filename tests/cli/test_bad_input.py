@@ -126,7 +126,7 @@ WRONG = {
     "two names as near": (
         ["participation.select=opow-d"],
         "participation.select: unknown selection 'opow-d'; known: adapow-d, all, cpow-d, "
-        "oort, power-of-d, rpow-d, uniform, walk, weighted",
+        "oort, poisson, power-of-d, rpow-d, uniform, walk, weighted",
     ),
     "unknown executor": (
         ["executor.name=dask"],

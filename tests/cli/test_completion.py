@@ -48,7 +48,7 @@ def test_names_of_plug_ins_are_read_without_importing_them():
 
 
 def test_list_knows_kinds_plug_ins_and_those_of_a_kind(completed):
-    assert completed("rayfed list al") == ["algorithms", "all", "always"]
+    assert completed("rayfed list al") == ["algorithms", "alie", "all", "always"]
     assert completed("rayfed list fedpr") == ["fedprox"]
     assert completed("rayfed list delays ") == list(find("delays"))
     assert completed("rayfed list columns ") == []
