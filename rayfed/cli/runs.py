@@ -33,7 +33,6 @@ from rayfed.core.announced import run_folders
 from rayfed.core.errors import clipped
 from rayfed.runs.files.outcome import damaged, differences, reason, trace
 from rayfed.runs.files.place import read_note, shown
-from rayfed.runs.files.stops import STOPPED
 
 
 def run(
@@ -233,6 +232,8 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
         say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
     for warning in result.warnings:
         volume.warn(warning)
+    from rayfed.runs.files.stops import STOPPED  # here: it imports NumPy
+
     stopped = [name for name, status in result.outcome.items() if status == STOPPED]
     if stopped:
         again = f"rayfed resume {shlex.quote(shown(folder))}"

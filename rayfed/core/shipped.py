@@ -49,13 +49,17 @@ def locate(scenario: str | Path) -> Path:
         says where a relative path was looked for.
     """
     path, known = Path(scenario), scenarios()
-    if os.path.lexists(path):
+    try:
+        path.lstat()
+    except OSError as error:
+        why = os.strerror(error.errno or errno.ENOENT)
+    else:
         return path
     if path.name == str(scenario) and not path.suffix:
         if path.name not in known:
             raise ScenarioError("", unknown("scenario", path.name, known))
         return known[path.name]
-    text = f"cannot be read: {os.strerror(errno.ENOENT)}"
+    text = f"cannot be read: {why}"
     if not path.is_absolute():
         text += f"; looked in {clipped(Path.cwd(), 100)}"
     if path.stem in known:

@@ -30,7 +30,11 @@ def study(tmp_path_factory):
     clients, with matrices and by conjugate gradients.
     """
     classes = find("algorithms").items()
-    plain = [name for name, cls in classes if not cls.layered and not cls.asynchronous]
+    plain = [
+        name
+        for name, cls in classes
+        if not (cls.layered or cls.asynchronous or cls.needs_everyone)  # a cohort is drawn
+    ]
     found = [{"name": name, "local": LOCAL} for name in plain]
     rule = {"name": "metropolis", "hop_s": 3}
     walk = {"label": "walking", "select": {"name": "walk", "rule": rule}, "tokens": "neighbourhood"}

@@ -86,7 +86,7 @@ def reproduce(monkeypatch, capsys):
 
 @pytest.fixture
 def no_page(monkeypatch):
-    monkeypatch.setattr("rayfed.api.Result.report", lambda _: None)
+    monkeypatch.setattr("rayfed.api.Result.report", lambda *_, **more: None)
 
 
 def told(folder):

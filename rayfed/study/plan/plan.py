@@ -470,7 +470,8 @@ class _Seed:
 
     def _record(self, algorithm: Algorithm) -> dict[str, Any]:
         study, channel = self.study, self._channel(algorithm)
-        stages = {key: plain(held) or None for key, held in vars(channel).items()}
+        own = {key: held for key, held in vars(channel).items() if key != "faults"}  # the study's
+        stages = {key: plain(held) or None for key, held in own.items()}
         return {
             "study": {"name": study.name, "description": study.description},
             "settings": plain(algorithm) | stages,
