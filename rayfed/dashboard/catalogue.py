@@ -15,10 +15,9 @@ from typing import Any, TypeAlias
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
-from rayfed.runs.files.folder import LOCK
 from rayfed.runs.files.outcome import record
-from rayfed.runs.files.store import is_leased
 
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
@@ -141,7 +140,6 @@ class Catalogue:
     def __init__(self, folders: Sequence[Path]) -> None:
         self.roots = _named(folders)
         self.studies: dict[str, StudyLine] = {}
-        self.version = 0
         self._stamps: dict[str, Stamp] = {}
         self._stills: dict[str, float] = {}
 
@@ -159,7 +157,6 @@ class Catalogue:
         }
         changed = {key for key, study in self.studies.items() if study != before.get(key)}
         changed |= before.keys() - self.studies.keys()
-        self.version += bool(changed)
         return frozenset(changed)
 
     @property
@@ -176,13 +173,10 @@ class Catalogue:
             paths = run_folders(folder)
         except OSError as error:
             return StudyLine(key, folder, (), clipped(error, 120))
-        led = _Leases(folder)
-        runs = [self._run(key, path, held.get(path.name), led, deadline) for path in paths]
+        runs = [self._run(key, path, held.get(path.name), deadline) for path in paths]
         return StudyLine(key, folder, tuple(runs))
 
-    def _run(
-        self, study: str, path: Path, before: RunLine | None, led: _Leases, deadline: float
-    ) -> RunLine:
+    def _run(self, study: str, path: Path, before: RunLine | None, deadline: float) -> RunLine:
         place = f"{study}/{path.name}"
         stamp = _stamp(path)
         if before is None or self._stamps.get(place) != stamp:
@@ -193,41 +187,20 @@ class Catalogue:
             fresh = False
         else:
             fresh = before.last is not None
-        status = self._status(place, before, path, led)
+        status = self._status(place, before, path)
         if not fresh and time.monotonic() < deadline:
             return replace(before, status=status, last=_last(path, before.info))
         if not fresh:
             self._stamps.pop(place)  # its rows are read with the next look
         return before if status == before.status else replace(before, status=status)
 
-    def _status(self, place: str, run: RunLine, path: Path, led: _Leases) -> str:
+    def _status(self, place: str, run: RunLine, path: Path) -> str:
         """Return the status of a run, which is interrupted where nobody writes it any more."""
         if run.info.get("status") != "running":
             return run.status
         if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
             return "running"
-        return "running" if led.by_anyone(path) else "interrupted"
-
-
-class _Leases:
-    """Whether anybody holds the lock of a study or of one of its runs; the first is asked once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @cached_property
-    def of_study(self) -> bool:
-        return _held(self.folder / LOCK)
-
-    def by_anyone(self, run: Path) -> bool:
-        return self.of_study or _held(run / LOCK)
-
-
-def _held(lock: Path) -> bool:
-    try:
-        return lock.is_file() and is_leased(lock)
-    except OSError:  # of somebody else's folder nothing is known
-        return False
+        return "interrupted" if is_left(path) else "running"
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:

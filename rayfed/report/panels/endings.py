@@ -7,12 +7,12 @@ from typing import ClassVar
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read.results import Results
 
-_STATES = ("finished", "running", "failed")
+_STATES = ("finished", "running", "interrupted", "failed")
 
 
 def title(results: Results) -> str:
     """Return how many runs finished, run and failed."""
-    states = [run.status for run in results.runs_found]
+    states = [run.state for run in results.runs_found]
     counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
     return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"
 

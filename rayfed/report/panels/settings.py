@@ -51,7 +51,7 @@ def _row(run: RunRecord) -> list[str]:
     return [
         run.name,
         str(run.seed),
-        run.status,
+        run.state,
         str(run.info.get("stopped_by") or ""),
         units.count(float(last["round"])) if last is not None else units.MISSING,
         units.duration(float(last["time_s"])) if last is not None else units.MISSING,

@@ -16,6 +16,7 @@ from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import read_json
+from rayfed.core.leases import is_left
 from rayfed.report.read.cases import Placed, placed
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.recorded import UNREADABLE, Fit, LabelCounts, Recorded, retried
@@ -143,6 +144,12 @@ class RunRecord:
     def status(self) -> str:
         """Return ``running``, ``finished`` or ``failed``."""
         return str(self.info.get("status", "running"))
+
+    @cached_property
+    def state(self) -> str:
+        """Its status; ``interrupted`` if it has not ended and nobody writes it any more."""
+        left = self.status == "running" and is_left(self.folder)
+        return "interrupted" if left else self.status
 
     @property
     def baseline(self) -> bool:

@@ -12,11 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.leases import LOCK as LOCK
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 
-LOCK = ".lock"
-"""File of a result folder, and of a run's folder in it, that who writes there locks."""
 WAIT_S = 60.0
 """For drivers that an earlier process left; Ray ends them within seconds."""
 

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from rayfed.core.arrays import Array
+from rayfed.core.leases import Leased as Leased
+from rayfed.core.leases import is_leased as is_leased
+from rayfed.core.leases import lease as lease
 
 _DRAFT = ".tmp"
-
-
-class Leased(Exception):
-    """Another process holds the lock of a file."""
 
 
 def publish(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = False) -> None:
@@ -120,32 +118,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def lease(path: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a file; it ends with the process, however that ends.
-
-    Raises
-    ------
-    Leased
-        If another process holds it, and still does after `wait_s` seconds.
-    """
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=wait_s)
-    except Timeout as error:
-        raise Leased(str(path)) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def is_leased(path: Path) -> bool:
-    """Return whether another process holds the lock of a file."""
-    try:
-        with lease(path):
-            return False
-    except Leased:
-        return True

@@ -9,6 +9,8 @@ import pytest
 
 from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
+from rayfed.core.leases import LOCK, lease
+from rayfed.report.panels.endings import title
 from rayfed.report.read import recorded
 from rayfed.report.read.results import Results
 
@@ -134,3 +136,13 @@ def test_a_folder_of_one_file_reads_too(tmp_path, rows):
     pd.testing.assert_series_equal(
         results.rounds["name"], pd.Series(["fedavg"] * 2, name="name"), check_dtype=False
     )
+
+
+def test_a_run_that_nobody_writes_any_more_is_interrupted(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2]), status="running")
+    run_writer(tmp_path, "fedavg", 1, rows([3, 2], seed=1))
+    (tmp_path / LOCK).touch()
+    assert [run.state for run in Results.read(tmp_path).runs_found] == ["interrupted", "finished"]
+    assert title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 interrupted"
+    with lease(tmp_path / LOCK):
+        assert title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 running"

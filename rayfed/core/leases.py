@@ -1,0 +1,54 @@
+"""Locks of files: who writes a result folder holds its lock, so that others know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+LOCK = ".lock"
+"""File of a result folder, and of a run's folder in it, that who writes there locks."""
+
+
+class Leased(Exception):
+    """Another process holds the lock of a file."""
+
+
+@contextmanager
+def lease(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file; it ends with the process, however that ends.
+
+    Raises
+    ------
+    Leased
+        If another process holds it, and still does after `wait_s` seconds.
+    """
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=wait_s)
+    except Timeout as error:
+        raise Leased(str(path)) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_leased(path: Path) -> bool:
+    """Return whether another process holds the lock of a file."""
+    try:
+        with lease(path):
+            return False
+    except Leased:
+        return True
+
+
+def is_left(run: Path) -> bool:
+    """Return whether nobody writes the folder of a run any more; False where that is not known."""
+    locks = (run.parent / LOCK, run / LOCK)
+    try:
+        return locks[0].is_file() and not any(lock.is_file() and is_leased(lock) for lock in locks)
+    except OSError:  # somebody else's folder
+        return False
