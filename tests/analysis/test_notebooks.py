@@ -72,6 +72,13 @@ SAYS = {
         "table.loss_loop['FedAvg'] > 3 * table['loss at the end']['FedAvg']",
         "min(inner['SCAFFOLD'][1:]) > 0",
     ],
+    "waiting": [
+        "table.loss['waits for all'] > 1.3 * ahead",
+        "table.updates['waits for all'] < 0.6 * table.updates['deadline']",
+        "0.3 < table.wasted['over-selection'] < 0.35",
+        "0.02 < table.wasted['deadline'] < 0.2",
+        "table.wasted[['waits for all', 'buffer of 10', 'one at a time']].max() < 0.01",
+    ],
     "rwsadmm": [
         "last.personal_accuracy['RWSADMM, ours'] > last.accuracy['FedAvg'] + 0.03",
         "last.personal_accuracy['RWSADMM, ours'] > last.personal_accuracy['FedAvg, fine-tuned']",
