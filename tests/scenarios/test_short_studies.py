@@ -19,7 +19,7 @@ STUDIES = (
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_claim_of_a_short_study_stands(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("rayfed.api.Result.report", lambda _: None)
+    monkeypatch.setattr("rayfed.api.Result.report", lambda result, **_: None)
     study = find(name, out=tmp_path / name)
     for part in study.claims.parts:
         plan, kept = begin(study, part)
