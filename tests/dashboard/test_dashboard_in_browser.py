@@ -14,18 +14,13 @@ from rayfed.dashboard import start
 from rayfed.dashboard.views import VIEWS
 from rayfed.runs.files.stops import is_asked
 from rayfed.testing.studies import mixed
+from tests.fakes.chromium import CHROMIUM, DRIVER, look, opened, wait
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 axe = pytest.importorskip("selenium_axe_python", reason="selenium-axe-python is not installed")
 
 from selenium.webdriver import ActionChains  # noqa: E402 - needs the check above
-from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-         "--disable-background-networking", "--window-size=1280,800")  # fmt: skip
 
 pytestmark = [
     pytest.mark.browser,
@@ -52,12 +47,7 @@ def served(folder):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = opened(tmp_path_factory.mktemp("profile"))
     driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
     yield driver
     driver.quit()
@@ -76,25 +66,8 @@ def at(served, path):
     return served.address.partition("/?")[0] + path
 
 
-def wait(driver, script, *args, seconds=30.0):
-    """Wait until a script returns something true, and return it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := driver.execute_script(f"return {script}", *args):
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"never true: {script}")
-
-
 def ready(driver):
     wait(driver, "document.body.dataset.ready === 'true'")
-
-
-def look(driver, width, height, scheme="light"):
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
 
 
 EMPTY = "[...document.querySelectorAll('.plot')].filter((p) => !p.data?.length).map((p) => p.id)"

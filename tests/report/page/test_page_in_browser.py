@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -26,24 +25,13 @@ from rayfed.report.pivot import pivot
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
+from tests.fakes.chromium import CHROMIUM, DRIVER, look, opened, wait
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
-from selenium.webdriver import ActionChains  # noqa: E402 - needs the check above
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--window-size=1280,800",
-)
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 pytestmark = [
     pytest.mark.browser,
@@ -72,31 +60,9 @@ def results(tmp_path_factory, study_writer, walk_writer, personal_writer):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = opened(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
-
-
-def look(driver, width, height, scheme="light", media=""):
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-
-
-def wait(driver, script, *args, seconds=15.0):
-    """Wait until a script returns something true, and return it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := driver.execute_script(f"return {script}", *args):
-            return found
-        time.sleep(0.03)
-    raise AssertionError(f"never true: {script}")
 
 
 def open_page(driver, results):
