@@ -19,9 +19,10 @@ from rayfed.testing.studies import LOCAL
 
 
 def names():
-    """Return the algorithms that train one model of any kind at the clients in rounds."""
+    """Return the algorithms that train one model of any kind at the clients of a cohort."""
     found = find("algorithms").items()
-    return [name for name, cls in found if not (cls.centralised or cls.layered or cls.asynchronous)]
+    others = ("centralised", "layered", "asynchronous", "needs_everyone")
+    return [name for name, cls in found if not any(getattr(cls, each) for each in others)]
 
 
 def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(

@@ -497,6 +497,18 @@ def _annotated(hint: Any, default: Any) -> Any:
     return Annotated[_hint(get_args(hint)[0], default), *hint.__metadata__]
 
 
+@dataclasses.dataclass(frozen=True)
+class _AnyOf:
+    """Annotation of a union whose branches may both hold, for the JSON schema."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Show the branches as alternatives, of which several may hold."""
+        shown = handler(schema)
+        return {"anyOf" if key == "oneOf" else key: value for key, value in shown.items()}
+
+
 def _union(parts: Iterable[Any], default: Any) -> Any:
     """Return a union in which no other part complains of what is for one of them.
 
@@ -519,7 +531,7 @@ def _union(parts: Iterable[Any], default: Any) -> Any:
 
     first, second = map(Tag, BRANCHES)
     tagged: Any = Union[Annotated[made[cls], first], Annotated[Union[others], second]]  # noqa: UP007
-    return Annotated[tagged, Discriminator(which)]
+    return Annotated[tagged, Discriminator(which), _AnyOf()]
 
 
 def _takes_bool(hint: Any) -> bool:
