@@ -515,12 +515,7 @@ def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
     --------
     >>> rayfed.stop("results/quickstart", ["FedAvg-seed0"])  # doctest: +SKIP
     """
-    place = Path(folder)
-    if (place / "scenario.yaml").is_file() and read_composed(place / "scenario.yaml")[0].get(
-        "search"
-    ):
-        raise ScenarioError(shown(place), "is a sweep; end it by Ctrl-C where it runs")
-    return stops.ask(place, runs)
+    return stops.ask(Path(folder), runs)
 
 
 def extend(

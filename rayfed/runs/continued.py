@@ -291,6 +291,10 @@ def _check_ending(folder: Path, run: Run, held: Mapping[str, Any]) -> None:
     if endless or needed & (was.keys() ^ now.keys()):
         text = f"{place}{_difference(was, now)}; rows depend on it, run the study anew"
         raise ScenarioError(shown(folder), text)
+    privacy = (run.record.get("settings") or {}).get("privacy") or {}
+    if privacy.get("epsilon") is not None and was["rounds"] != now["rounds"]:
+        text = f"{place}{_difference(was, now)}; the noise was solved for the rounds that it had"
+        raise ScenarioError(shown(folder), f"{text}, run the study anew or give privacy.noise")
     _check_reached(folder, run)
 
 

@@ -179,3 +179,16 @@ def test_a_folder_of_an_earlier_version_goes_on_with_a_warning(tmp_path):
     with pytest.warns(RuntimeWarning, match="noted no digests"):
         result = rayfed.resume(tmp_path / "study", page=False)
     assert result.outcome == {"fedavg-seed3": "finished"}
+
+
+def test_noise_that_was_solved_for_its_rounds_takes_no_more(tmp_path):
+    pytest.importorskip("dp_accounting", reason="rayfed[privacy] is not installed")
+    study = {
+        "clients": {"count": 13}, "participation": {"cohort": 4, "select": "poisson"},
+        "uplink": [{"name": "clip", "norm": 1.0}],
+        "privacy": {"epsilon": 8.0, "delta": 1e-3, "accountant": "rdp"},
+        "algorithms": [{"name": "fedavg", "weights": "uniform", "local": SGD}],
+    }  # fmt: skip
+    ran(tmp_path / "out", rounds=4, **study)
+    with pytest.raises(ScenarioError, match="noise was solved for the rounds that it had"):
+        extended(tmp_path / "out", {"rounds": 8})

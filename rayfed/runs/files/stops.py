@@ -14,7 +14,7 @@ from typing import Any
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.runs.files import store
 from rayfed.runs.files.folder import LOCK
-from rayfed.runs.files.outcome import outcomes
+from rayfed.runs.files.outcome import outcomes, record
 from rayfed.runs.files.place import shown
 
 HISTORY = "history.jsonl"
@@ -32,11 +32,13 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
     Raises
     ------
     ScenarioError
-        If nobody runs the study, or a run is unknown or does not run.
+        If nobody runs the study, it is a sweep, or a run is unknown or does not run.
     """
     state = outcomes(folder)
     if not store.is_leased(folder / LOCK):
         raise ScenarioError(shown(folder), "nobody runs this study; there is nothing to stop")
+    if any("trial" in record(folder / run) for run in state):
+        raise ScenarioError(shown(folder), "is a sweep; end it by Ctrl-C where it runs")
     named = list(runs)
     for run in named:
         if run not in state:

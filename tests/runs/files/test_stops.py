@@ -1,12 +1,13 @@
 """A study that runs elsewhere is asked to stop, and goes on to the same bytes."""
 
 import json
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import rayfed
+from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.files import stops
 from rayfed.runs.files.folder import locked
@@ -34,13 +35,15 @@ def stopping_after(monkeypatch, round_number, what):
     monkeypatch.setattr(Driver, "_update_progress", updates)
 
 
+def elsewhere(what, *arguments):
+    """Return what is returned in another thread, or raise what is raised there."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(what, *arguments).result()
+
+
 def asked_by_another(folder, runs=()):
     """Ask as a process does that does not hold the lock."""
-    told = []
-    thread = threading.Thread(target=lambda: told.extend(stops.ask(folder, runs)))
-    thread.start()
-    thread.join()
-    return told
+    return elsewhere(stops.ask, folder, runs)
 
 
 def test_a_run_that_is_asked_to_stop_ends_alone_and_goes_on_to_the_same_bytes(
@@ -88,8 +91,20 @@ def test_what_cannot_be_stopped_is_said(tmp_path):
             (["fedavg-seed9"], "unknown run"),
             (["fedavg-seed3"], "it has finished"),
         ):
-            thread = threading.Thread(target=asks, args=(runs, text))
-            thread.start()
-            thread.join()
+            elsewhere(asks, runs, text)
     assert outcomes(out) == {"fedavg-seed3": "finished"}
     assert not list(out.glob("**/.stop"))
+
+
+def test_a_sweep_is_not_stopped_by_whoever_asks(tmp_path):
+    rayfed.run(mixed(), out=tmp_path / "out", page=False)
+    path = tmp_path / "out" / "fedavg-seed3" / "run.json"
+    path.write_text(json.dumps(sealed(json.loads(path.read_text()) | {"trial": {"number": 1}})))
+
+    def asks():
+        with pytest.raises(ScenarioError, match="is a sweep; end it by Ctrl-C where it runs"):
+            stops.ask(tmp_path / "out")
+
+    with locked(tmp_path / "out"):
+        elsewhere(asks)
+    assert not list((tmp_path / "out").glob("**/.stop"))
