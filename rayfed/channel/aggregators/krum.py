@@ -31,7 +31,7 @@ class _Scored(Aggregator):
     def ranked(self, vectors: Array) -> Ints:
         """Return the places of vectors (K, p), the best score first; ties go to the lower place.
 
-        A score is the mean of the squared distances to the K - f - 1 nearest other vectors.
+        A score is the sum of the squared distances to the K - f - 1 nearest other vectors.
         """
         nearest = len(vectors) - at_most(self.f, len(vectors))
         squares = np.sort(squared_distances(vectors), axis=1)[:, 1:nearest]  # 0 is to itself
