@@ -1,4 +1,4 @@
-"""The policy of rounds: a cohort begins, and the server stops waiting for it.
+"""The cohorts of rounds: one begins, and the server stops waiting for it.
 
 It waits until all works are over, for the first replies of an over-selected cohort, or until a
 deadline; a work that fails may be begun again before. What is under way then is broken off, or left
@@ -159,7 +159,7 @@ class Waiting:
         return failed if not self.enough and line.now_s < self.deadline_s else []
 
 
-class RoundPolicy:
+class Cohorts:
     """Answers the Asks of rounds.
 
     Parameters

@@ -81,9 +81,9 @@ class Exchange:
         self.colluders = Colluders(run)
         self.private = run.private
         self.listens = run.participation.select.listens or self.counter.listens
-        owners: Mapping[Asker, Any]
-        owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
-        self.owners = owners
+        self.owners: Mapping[Asker, Any] = {
+            "algorithm": run.training.algorithm, "selection": run.participation.select,
+        }  # fmt: skip
 
     def look_at(self, round_number: int) -> bool:
         """See the rows of clients as they are in a round; return whether they have changed."""
@@ -173,11 +173,6 @@ class Exchange:
         unknown = np.isinf(works.end_s)  # on a link that is shared, for works computed ahead
         return np.where(unknown, works.compute_s, works.seconds) * self.run.wall_scale
 
-    def sizes(self, ask: Ask, total: float | None = None) -> MeanOf:
-        """Return what the mean of an Ask is formed of."""
-        count = self.run.federation.population.count
-        return MeanOf(ask.up, count, ask.plain, total, self.growth)
-
     def reply(
         self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
         sent: State | None = None, *, stale: bool, total: float | None = None,
@@ -186,15 +181,16 @@ class Exchange:
 
         Parameters are those of `reply_of`, and the version of the model.
         """
-        sizes = self.sizes(asked.ask, total)
+        ask, count = asked.ask, self.run.federation.population.count
+        sizes = MeanOf(ask.up, count, ask.plain, total, self.growth)
         if asked.coded and self.channel.codes:
-            answers, wrapped = self.channel.opened(answers, asked.ask.plain)
+            answers, wrapped = self.channel.opened(answers, ask.plain)
             stats.wrapped += wrapped
         reply = reply_of(answers, sizes, newest + 1, sent, stale=stale)
         if asked.coded and self.channel.codes:
             reply, stats.channel = self.channel.received(reply, answers, stats.channel, newest)
         if asked.coded:
-            reply, stats.channel = self.rule.received(reply, answers, asked.ask, stats.channel)
+            reply, stats.channel = self.rule.received(reply, answers, ask, stats.channel)
         return reply
 
     # -- counting --------------------------------------------------------------------------

@@ -18,13 +18,14 @@ from rayfed.clients.request import Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.core.arrays import Array
 from rayfed.core.flat import NamedArrays
-from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
 from rayfed.executors.wire import PROTOCOL, Address, Lost, Pending, Wire, send_all, wait
 
 LOST = (RayActorError, ActorUnschedulableError)
 """What Ray says of actors that have died, and of those whose node is known to be gone."""
+Send: TypeAlias = Mapping[str, Array]
+"""What clients download."""
 Message: TypeAlias = tuple[int, Request, Send]
 """A host, the request for its clients, and what they download."""
 
@@ -120,7 +121,7 @@ class Calls:
                     in_store[id(send)] = ray.put(send)
                 beside = ([in_store[id(send)]],)
             packed = pickle.dumps((key, request, None if beside else send), PROTOCOL)
-            calls.append(self.call(host, method, packed, *beside))
+            calls.append(self.call(host, "message", method, packed, *beside))
         for wire in {call.wire for call in calls if isinstance(call, Pending)}:
             wire.move(receive=False)  # all at once: an actor that begins may take the processor
         return calls

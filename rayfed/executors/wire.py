@@ -21,7 +21,7 @@ import struct
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Self, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -183,7 +183,7 @@ class Socket:
     ----------
     answer : callable
         Takes the parts of a message and returns the answer.
-    alone : Lock
+    alone : context manager
         Held while an answer is computed.
 
     Raises
@@ -194,7 +194,7 @@ class Socket:
         On systems without such sockets.
     """
 
-    def __init__(self, answer: Callable[..., Any], alone: threading.Lock) -> None:
+    def __init__(self, answer: Callable[..., Any], alone: AbstractContextManager[Any]) -> None:
         self._answer, self._alone = answer, alone
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._folder = private_folder("wire")
