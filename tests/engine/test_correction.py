@@ -105,7 +105,9 @@ def test_a_reply_holds_the_weighted_sum_over_the_weight_of_all(mixed):
         ask = next(run.training.algorithm.round(state.state))
         for i in there.tolist():
             stats = RoundStats(number, state.time_s, state.time_s)
-            sent[i] = alone.policy.cohorts.answer(ask, "algorithm", np.array([i]), stats).mean["delta"]
+            sent[i] = alone.policy.cohorts.answer(ask, "algorithm", np.array([i]), stats).mean[
+                "delta"
+            ]
         after, row, _ = loop.step(state)
         change = sum(sizes[i] / CHANCES[i] * delta for i, delta in sent.items()) / sizes.sum()
         np.testing.assert_allclose(after.state["x"], state.state["x"] - change, rtol=1e-12)
