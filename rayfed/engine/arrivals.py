@@ -162,8 +162,8 @@ class ArrivalPolicy:
                 gathered = self._vectors(rows, line, weights, stats)
             else:
                 request, send = self._request(works, weights, line)
-                serials = works.serial if self.works_ahead else None
-                gathered = self._compute(replace(request, serials=serials), send, stats)
+                request = replace(request, serials=works.serial if self.works_ahead else None)
+                gathered = self.exchange.compute(request, send, stats.when)
             answer = WorkAnswer(
                 works.client, works.steps, staleness, works.weight, weights, works.seconds,
                 gathered, line.version + 1,
@@ -208,10 +208,6 @@ class ArrivalPolicy:
         rows = np.searchsorted(versions, of_each)
         return replace(request, rows=rows, round=versions[0] + 1), send
 
-    def _compute(self, request: Request, send: Send, stats: RoundStats) -> Gathered:
-        when = f"round {stats.round}, time {stats.time_s:.6g} s"
-        return self.exchange.compute(request, send, when)
-
     def _vectors(
         self, works: Sequence[Work], line: Timeline, weights: Floats, stats: RoundStats
     ) -> Gathered:
@@ -244,7 +240,7 @@ class ArrivalPolicy:
         for part in self._by_part(wanted):
             table = Works.of(part)
             request, send = self._request(table, table.weight, line)
-            each = self._compute(replace(request, sums=False), send, stats).each
+            each = self.exchange.compute(replace(request, sums=False), send, stats.when).each
             for k, work in enumerate(part):
                 self.ahead[work.serial] = {name: rows[k] for name, rows in each.items()}
 

@@ -240,12 +240,11 @@ class Cohorts:
         works, numbers = replace(begun, status=status), stats.ask + begun.attempt
         used, newest = works.used(), stats.round - 1
         asked = self._grouped(asked, works, stats)
-        when = f"round {stats.round}, time {stats.time_s:.6g} s"
         fresh, losses = None, np.full(len(works), np.nan)
         if len(used):
             whole = len(used) == len(works) and not works.attempt.any()
             mine = works if whole else works.part(used)
-            fresh = self.exchange.answer(asked, mine, asked.ask.send, when, stats)
+            fresh = self.exchange.answer(asked, mine, asked.ask.send, stats)
             losses[used] = fresh.losses
         to_cohort = owner == "algorithm" and ask.clients is None
         if to_cohort:
@@ -258,7 +257,7 @@ class Cohorts:
         self.exchange.count(ended, stats, participants=to_cohort)
         late: list[WorkAnswer] = []
         if stays:
-            late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
+            late = self._late(asked, stats, close_s, int(numbers.max()) + 1)
             self._go_on(begun, goes_on, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
@@ -383,7 +382,7 @@ class Cohorts:
     # -- what comes of it ------------------------------------------------------------------
 
     def _late(
-        self, asked: Asked, stats: RoundStats, close_s: float, number: int, when: str
+        self, asked: Asked, stats: RoundStats, close_s: float, number: int
     ) -> list[WorkAnswer]:
         """Take the works of earlier rounds that are over when a round ends; return their answers.
 
@@ -402,7 +401,7 @@ class Cohorts:
             usable = np.flatnonzero((works.version == version) & (works.status == USED))
             if len(usable):
                 send = line.sends[int(version)]
-                answer = self.exchange.answer(asked, works.part(usable), send, when, stats)
+                answer = self.exchange.answer(asked, works.part(usable), send, stats)
                 losses[usable] = answer.losses
                 answers.append(answer)
         ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))

@@ -72,8 +72,8 @@ class Exchange:
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.counter = StepCounter.of(run)
-        self.clock = Clock.of(run, self.counter)
+        self.counter = StepCounter(run)
+        self.clock = Clock(run, self.counter)
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
         self.channel = ServerEnd(run, self.correction)
@@ -90,13 +90,13 @@ class Exchange:
         view = self.run.federation.views.training.at(round_number)
         shards, self.growth = view.shards, view.objective.growth
         changed = shards.version != self.shards.version
-        self.shards = self.counter.shards = self.clock.shards = self.correction.shards = shards
+        self.shards = self.counter.shards = self.correction.shards = shards
         return changed
 
     # -- computing -------------------------------------------------------------------------
 
     def answer(
-        self, asked: Asked, works: Works, send: Mapping[str, Array], when: str, stats: RoundStats
+        self, asked: Asked, works: Works, send: Mapping[str, Array], stats: RoundStats
     ) -> WorkAnswer:
         """Compute works of one version and Ask of rounds.
 
@@ -107,8 +107,6 @@ class Exchange:
             At least one; distinct clients, ascending.
         send : mapping of str to array
             What they download.
-        when : str
-            For messages.
         stats : RoundStats
             The round; the model has the version before it. The weights of works that began from
             earlier ones are discounted, and the mean divides by what they make. What colluding
@@ -121,10 +119,10 @@ class Exchange:
         request = self.request(asked, works, version + 1, weights)
         if asked.coded and self.colluders.known:
             gathered, stats.channel = self.colluders.answered(
-                request, lambda part: self.compute(part, send, when), stats.channel
+                request, lambda part: self.compute(part, send, stats.when), stats.channel
             )
         else:
-            gathered = self.compute(request, send, when)
+            gathered = self.compute(request, send, stats.when)
         return WorkAnswer.to(request, gathered, works.seconds, staleness)
 
     def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:

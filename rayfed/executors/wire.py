@@ -140,9 +140,9 @@ class Wire:
         self.lost = True
         self._socket.close()
 
-    def watched(self) -> tuple[int, int]:
-        """Return the socket, and what to wait for at it, as `select.poll` takes them."""
-        return self._socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0)
+    def fileno(self) -> int:
+        """Return the number of the socket."""
+        return self._socket.fileno()
 
 
 def wait(replies: Sequence[Pending]) -> None:
@@ -169,9 +169,8 @@ def _move(wires: Collection[Wire]) -> None:
         raise Lost("its socket was closed")
     poll, by_socket = select.poll(), {}
     for wire in wires:
-        socket_, events = wire.watched()
-        by_socket[socket_] = wire
-        poll.register(socket_, events)
+        by_socket[wire.fileno()] = wire
+        poll.register(wire, select.POLLIN | (select.POLLOUT if wire.sends else 0))
     for ready, _ in poll.poll():
         by_socket[ready].move()
 

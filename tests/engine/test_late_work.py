@@ -156,7 +156,7 @@ class TestCutShort:
         for group in made["clients"]["groups"]:
             group["network"] = {"down_mbps": 8.0, "up_mbps": 4.0}
         (run,) = api.prepare(api.read(made)).runs
-        clock = Clock.of(run, StepCounter.of(run))
+        clock = Clock(run, StepCounter(run))
         clock.counter.reading = lambda ids, rows=None: np.ones(len(ids))
         ask = Ask("train", send={}, up={}, passes=1.0)
         timing = clock.begun(
