@@ -199,8 +199,6 @@ class Exchange:
     ) -> None:  # fmt: skip
         """Add works that are over to the counts and the events of a row; no other place does.
 
-        Downloads count when works begin.
-
         Parameters
         ----------
         ended : Ended
@@ -211,13 +209,13 @@ class Exchange:
         participants : bool
             Whether clients whose replies are used count as participants.
         """
-        counts, tally = stats.counts, ended.tally()
-        counts["participants"] += tally.used if participants else 0
-        counts["late"] += tally.late
-        counts["dropped"] += tally.dropped
-        counts["bytes_up"] += tally.sent if sent is None else sent
-        counts["bytes_wasted"] += tally.wasted
-        counts["local_steps"] += tally.steps
+        counts = ended.counts()
+        if sent is not None:
+            counts["bytes_up"] = sent
+        if not participants:
+            del counts["participants"]
+        for column, count in counts.items():
+            stats.counts[column] += count
         stats.ended.append(ended)
 
     # -- what an Ask is --------------------------------------------------------------------
