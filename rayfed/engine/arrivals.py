@@ -55,7 +55,8 @@ class ArrivalPolicy:
         algorithm = run.training.algorithm
         assert isinstance(algorithm, Asynchronous)
         self.algorithm = algorithm
-        self.places: Places | None = None
+        self.places: Places
+        self.line: Timeline | None = None  # that of the places
         self.ahead: dict[int, dict[str, Array]] = {}
         channel = self.exchange.channel
         shared = channel.uplink is not None and channel.uplink.by_round
@@ -76,14 +77,14 @@ class ArrivalPolicy:
         self, before: RunState, stats: RoundStats
     ) -> tuple[dict[str, Any], dict[str, float], bool]:
         """Make an update, or close a row without one; see `RoundPolicy.advance`."""
-        places, closed = self._advance(before)
-        line, state = places.line, before.state
+        closed, state = self._advance(before), before.state
+        places, line = self.places, self.places.line
         stats.time_s, stats.timeline = line.now_s, line
-        self._work_ahead(places, stats)
+        self._work_ahead(stats)
         values: dict[str, float] = {}
         losses: dict[int, float] = {}
         if closed.used:
-            reply, losses = self._reply(closed.used, line, stats)
+            reply, losses = self._reply(closed.used, stats)
             returned = self.algorithm.arrival(state, reply)
             state, diagnostics = self.server_function.result(returned, state, stats.round)
             values |= diagnostics
@@ -92,7 +93,7 @@ class ArrivalPolicy:
             values["staleness_max"] = float(max(late))
         stats.counts["bytes_down"] += places.down_bytes
         places.down_bytes = 0
-        self._count(closed, line, losses, stats)
+        self._count(closed, losses, stats)
         if closed.used:
             line.forget(closed.used)
             stats.channel = self._publish(line, line.version + 1, state, stats.channel)
@@ -113,11 +114,11 @@ class ArrivalPolicy:
             profile.watch(self, method, "clock")
         profile.watch(self, "_reply", "adding up")
 
-    def _advance(self, before: RunState) -> tuple[Places, Closed]:
-        """Run the clock on to the next row, and return the places and what the clock brought."""
+    def _advance(self, before: RunState) -> Closed:
+        """Run the clock on to the next row, and return what it brought."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
-        if self.places is None or self.places.line is not line:
+        if self.line is not line:
             ask = self.exchange.rule.asked(self.algorithm.ask(before.state))
             self.places, self.ahead, self.begun = Places(self.run, self.exchange, ask, line), {}, 0
             self.works_ahead = (
@@ -126,14 +127,15 @@ class ArrivalPolicy:
                 and self.run.wall_scale is None
                 and self.places.count * ask.bytes_up(self.run.training.dtype.itemsize) <= _AHEAD
             )
-        return self.places, self.places.advance(before.selection, before.channel)
+            self.line = line
+        return self.places.advance(before.selection, before.channel)
 
-    def _work_ahead(self, places: Places, stats: RoundStats) -> None:
+    def _work_ahead(self, stats: RoundStats) -> None:
         """Let hosts begin the works that are under way since the last update, and will be used.
 
         Each is asked for again when it enters an update; see `Executor.prepare`.
         """
-        executor, run, line = self.exchange.executor, self.run, places.line
+        executor, run, line = self.exchange.executor, self.run, self.places.line
         if not self.works_ahead:
             return
         under_way = (*line.waiting, *line.open.values())
@@ -142,26 +144,23 @@ class ArrivalPolicy:
         left = (run.ending.rounds - stats.round) * self.algorithm.takes
         for part in self._by_part(heapq.nsmallest(left, works)):
             table = Works.of(part)
-            request, send = self._request(table, table.weight, line)
+            request, send = self._request(table, table.weight)
             executor.prepare(run.folder, replace(request, serials=table.serial), send)
 
     # -- replies ---------------------------------------------------------------------------
 
-    def _reply(
-        self, used: Sequence[Work], line: Timeline, stats: RoundStats
-    ) -> tuple[Reply, dict[int, float]]:
+    def _reply(self, used: Sequence[Work], stats: RoundStats) -> tuple[Reply, dict[int, float]]:
         """Return the reply of an update, and the losses of its works by serial number."""
-        assert self.places is not None
-        ask, answers = self.places.asked.ask, []
+        ask, line, answers = self.places.asked.ask, self.places.line, []
         losses: dict[int, float] = {}
         for rows in self._by_part(used):
             works = Works.of(rows)
             staleness = line.version - works.version
             weights = works.weight * self.algorithm.discount(staleness)
             if ask.vectors:
-                gathered = self._vectors(rows, line, weights, stats)
+                gathered = self._vectors(rows, weights, stats)
             else:
-                request, send = self._request(works, weights, line)
+                request, send = self._request(works, weights)
                 request = replace(request, serials=works.serial if self.works_ahead else None)
                 gathered = self.exchange.compute(request, send, stats.when)
             answer = WorkAnswer(
@@ -195,10 +194,9 @@ class ArrivalPolicy:
             parts.setdefault((again, version), []).append(work)
         return [sorted(parts[key], key=lambda work: work.client) for key in sorted(parts)]
 
-    def _request(self, works: Works, weights: Floats, line: Timeline) -> tuple[Request, Send]:
+    def _request(self, works: Works, weights: Floats) -> tuple[Request, Send]:
         """Return the request for works of distinct clients, ascending, and what they download."""
-        assert self.places is not None
-        of_each = works.version.tolist()
+        line, of_each = self.places.line, works.version.tolist()
         versions = sorted(set(of_each))
         request = self.exchange.request(self.places.asked, works, works.draw, weights)
         sends = [line.sends[version] for version in versions]
@@ -208,12 +206,10 @@ class ArrivalPolicy:
         rows = np.searchsorted(versions, of_each)
         return replace(request, rows=rows, round=versions[0] + 1), send
 
-    def _vectors(
-        self, works: Sequence[Work], line: Timeline, weights: Floats, stats: RoundStats
-    ) -> Gathered:
+    def _vectors(self, works: Sequence[Work], weights: Floats, stats: RoundStats) -> Gathered:
         """Return the single replies of works, computed with those of others that are at work."""
         if any(work.serial not in self.ahead for work in works):
-            self._compute_ahead(works, line, stats)
+            self._compute_ahead(works, stats)
         rows = [self.ahead.pop(work.serial) for work in works]
         if len(rows) == 1:
             each = {name: np.asarray(row)[None] for name, row in rows[0].items()}
@@ -225,8 +221,9 @@ class ArrivalPolicy:
                 sums[name] = (stack * weights.astype(stack.dtype)[:, None]).sum(axis=0)
         return Gathered(sums, each)
 
-    def _compute_ahead(self, works: Sequence[Work], line: Timeline, stats: RoundStats) -> None:
+    def _compute_ahead(self, works: Sequence[Work], stats: RoundStats) -> None:
         """Compute works, and, if clients keep no state, others at work that will be used soon."""
+        line = self.places.line
         vector = sum(array.nbytes for array in line.sends[line.version].values())
         most = max(len(works), _AHEAD // max(vector, 1))
         clients = {work.client for work in works}
@@ -239,21 +236,19 @@ class ArrivalPolicy:
                 wanted.append(work)
         for part in self._by_part(wanted):
             table = Works.of(part)
-            request, send = self._request(table, table.weight, line)
+            request, send = self._request(table, table.weight)
             each = self.exchange.compute(replace(request, sums=False), send, stats.when).each
             for k, work in enumerate(part):
                 self.ahead[work.serial] = {name: rows[k] for name, rows in each.items()}
 
     # -- counts ----------------------------------------------------------------------------
 
-    def _count(
-        self, closed: Closed, line: Timeline, losses: dict[int, float], stats: RoundStats
-    ) -> None:
+    def _count(self, closed: Closed, losses: dict[int, float], stats: RoundStats) -> None:
         """Add what has come and ended since the row before to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:
             stats.counts["bytes_up"] += closed.sent
             return
         found = [losses.get(work.serial, np.nan) for work in rows]
-        ended = Ended(rows, found, stats.round, line.version)
+        ended = Ended(rows, found, stats.round, self.places.line.version)
         self.exchange.count(ended, stats, sent=closed.sent)
