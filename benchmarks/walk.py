@@ -22,7 +22,7 @@ from rich.table import Table
 from rayfed import api
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.base import Gathered
 from rayfed.executors.serial import SerialExecutor
 from rayfed.topology import Graph, Graphs
@@ -86,7 +86,7 @@ def round_ms(
     (run,) = plan.runs
     executor = _Timed(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = RoundLoop(run, executor)
+    engine = Loop(run, executor)
     moment, _ = engine.start()
     engine_s, local_s = [], []
     for _ in range(steps):

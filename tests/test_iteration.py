@@ -9,7 +9,7 @@ import pytest
 
 import rayfed
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.runs.rows import Row
 
 
@@ -100,13 +100,13 @@ def test_ctrl_c_in_a_round_leaves_a_checkpoint(small, tmp_path, assert_same, mon
     rayfed.run(small, out=tmp_path / "run", page=False)
     rows = rayfed.iterate(small, out=tmp_path / "loop", page=False)
     rows.step()
-    whole = RoundLoop.step
+    whole = Loop.step
 
     def step(loop, before):
         os.kill(os.getpid(), signal.SIGINT)
         return whole(loop, before)
 
-    monkeypatch.setattr(RoundLoop, "step", step)
+    monkeypatch.setattr(Loop, "step", step)
     with pytest.raises(KeyboardInterrupt):
         rows.step()
     monkeypatch.undo()

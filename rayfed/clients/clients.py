@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rayfed.clients import gram, oracles, sampling
 from rayfed.clients.gram import GramSteps
 from rayfed.clients.oracles import GradientFn
-from rayfed.clients.sampling import Minibatch
+from rayfed.clients.sampling import Minibatch, Sampling
 from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.subsample import Subsample
@@ -182,11 +182,14 @@ class Clients:
         if wanted is None:
             yield from (self.data.w[:k] for k in sampling.active(self.steps))
             return
-        yield from sampling.weights_by_row(
-            wanted.how, wanted.size, self.steps, self.data.w.shape[1], ids=self.ids,
-            sizes=self.sizes, seed=self.seed, draw=self.draws, ask=self.ask,
-            scale=self.objective.per_row(self.sizes) * self.sizes, dtype=self.data.w.dtype,
-        )  # fmt: skip
+        scale, w = self.objective.per_row(self.sizes) * self.sizes, self.data.w
+        yield from self._sampling(wanted).weights(w.shape[1], scale, w.dtype)
+
+    def _sampling(self, wanted: Minibatch, stream: int = 0) -> Sampling:
+        """Return the draws of the minibatches of these clients."""
+        return Sampling(
+            wanted, self.steps, self.ids, self.sizes, self.seed, self.draws, self.ask, stream
+        )
 
     def _oracles(
         self, x0: Array, gradient: GradientFn | None, streams: int, who: Ints
@@ -226,14 +229,10 @@ class Clients:
             self.ids[:k], self.seed, part_of(self.draws, slice(k)), self.ask, step, stream
         )
 
-    def _minibatches(self, wanted: Minibatch, stream: int = 0) -> Iterator[Batch]:
+    def _minibatches(self, wanted: Minibatch, stream: int) -> Iterator[Batch]:
         """Yield the minibatch of one step after another, for the clients that take it."""
         clients = self
-        drawn = sampling.minibatches(
-            wanted.how, wanted.size, self.steps, ids=self.ids, sizes=self.sizes,
-            seed=self.seed, draw=self.draws, ask=self.ask, stream=stream,
-        )  # fmt: skip
-        for index, w in drawn:
+        for index, w in self._sampling(wanted, stream).minibatches():
             if len(w) < len(clients.ids):
                 clients = clients.head(len(w))
             yield clients.take(index, w)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from rayfed.clients.function import ClientError
 from rayfed.clients.prints import DIRECT, Prints
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.setup import Setup
-from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import PIECE, Memory, StateRows, Store
-from rayfed.clients.task import Task
+from rayfed.clients.task import HostedRun, Task
 from rayfed.core.arrays import Array
 from rayfed.core.machine import memory_bytes
 from rayfed.core.plugins import raised
@@ -45,30 +44,6 @@ class UnknownRun(Exception):
 
 class NotKept(Exception):
     """A piece of work that was to be computed ahead is not there: it must be asked for anew."""
-
-
-@dataclass(frozen=True)
-class HostedRun:
-    """What a host keeps of one run.
-
-    Parameters
-    ----------
-    setup : Setup
-    classes : sequence of (residue, modulus)
-        Residue classes of the ids of the clients that live here.
-    store : Store
-        The clients' state.
-    stacks : Stacks
-        Stacks of rows.
-    kept : dict of int to mapping of str to array
-        What clients send, computed ahead, by the number of the piece of work.
-    """
-
-    setup: Setup
-    classes: Sequence[Class]
-    store: Store
-    stacks: Stacks = field(default_factory=Stacks)
-    kept: dict[int, Mapping[str, Array]] = field(default_factory=dict)
 
 
 class Host:
@@ -141,15 +116,10 @@ class Host:
         return Partial([], {}, answer.printed)
 
     def _answer(
-        self,
-        run: HostedRun,
-        key: str,
-        request: Request,
-        send: Mapping[str, Array],
-        prints: Prints,
+        self, run: HostedRun, key: str, request: Request, send: Mapping[str, Array], prints: Prints
     ) -> Partial | Failure:
         kept = _computed_ahead(run, request)
-        task = Task(run.setup, run.store, run.stacks, request, send, key, prints, kept)
+        task = Task(run, key, request, send, prints, kept)
         try:
             classes = run.classes if request.classes is None else request.classes
             branches = [b for r, m in classes for b in task.branch(r, m)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.flat import Flat, all_flat, all_whole, flat, whole
-from rayfed.core.rng import Draw, part_of
+from rayfed.core.rng import Draw
 from rayfed.core.tree import Branch
 
 Owner: TypeAlias = str
@@ -105,18 +105,13 @@ class Request:
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
-        return Request(
-            self.owner, self.work, self.up, self.ids[index], self.weights[index],
-            self.steps[index], self.groups[index], self.round, self.ask, self.vectors,
-            None if self.sleep_s is None else self.sleep_s[index], classes, self.plain,
-            part_of(self.draw, index), None if self.rows is None else self.rows[index],
-            self.data_round, self.sums,
-            None if self.serials is None else self.serials[index],
-            None if self.shares is None else self.shares[index],
-            None if self.first is None else self.first[index],
-            None if self.labels is None else self.labels[index],
-            self.squares,
-        )  # fmt: skip
+        part = Request.__new__(Request)
+        values = vars(part)
+        values.update(vars(self), classes=classes)
+        for name in _BY_CLIENT:
+            if isinstance(values[name], np.ndarray):
+                values[name] = values[name][index]
+        return part
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how it is pickled: every exchange sends one to each host."""
@@ -126,23 +121,12 @@ class Request:
         return _request, tuple(values)
 
 
+_BY_CLIENT = (
+    "ids", "weights", "steps", "groups", "sleep_s", "draw", "rows", "serials", "shares", "first",
+    "labels",
+)  # fmt: skip
 _NAMES = tuple(field.name for field in fields(Request))
-_ARRAYS = tuple(
-    _NAMES.index(name)
-    for name in (
-        "ids",
-        "weights",
-        "steps",
-        "groups",
-        "sleep_s",
-        "draw",
-        "rows",
-        "serials",
-        "shares",
-        "first",
-        "labels",
-    )
-)
+_ARRAYS = tuple(map(_NAMES.index, _BY_CLIENT))
 
 
 def _request(*values: Any) -> Request:
@@ -156,25 +140,14 @@ def _request(*values: Any) -> Request:
 
 
 def uncharged(
-    owner: Owner,
-    work: str,
-    up: Mapping[str, int],
-    ids: Ints,
-    weights: Floats | None = None,
-    data_round: int = 0,
+    owner: Owner, work: str, up: Mapping[str, int], ids: Ints, data_round: int = 0
 ) -> Request:
     """Return a request that costs no simulated time: no local steps, every solver the first.
 
-    Parameters
-    ----------
-    weights : (K,) array of float, optional
-        1 each if None.
-    data_round : int
-        The round whose rows the clients see; 0 for those before the first.
+    `data_round` is the round whose rows the clients see; 0 for those before the first.
     """
     none = np.zeros(len(ids), dtype=np.int64)
-    weights = np.ones(len(ids)) if weights is None else weights
-    return Request(owner, work, up, ids, weights, none, none, 0, 0, data_round=data_round)
+    return Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0, data_round=data_round)
 
 
 @dataclass(frozen=True)

@@ -28,34 +28,23 @@ class Minibatch:
     size : int
         Rows B.
     how : "replacement" or "shuffle"
-        How they are drawn; see `minibatches`.
+        How they are drawn; see `Sampling`.
     """
 
     size: int
     how: How
 
 
-def minibatches(
-    how: How,
-    batch: int,
-    steps: Ints,
-    *,
-    ids: Ints,
-    sizes: Ints,
-    seed: int,
-    draw: Draw,
-    ask: int,
-    stream: int = 0,
-) -> Iterator[tuple[Ints, Floats]]:
-    """Yield the rows of one local step after another.
+@dataclass(frozen=True)
+class Sampling:
+    """The draws of minibatches of K clients in a piece of work.
 
     Parameters
     ----------
-    how : "replacement" or "shuffle"
-        Independent uniform draws; or a fresh random order of the client's rows for every pass
-        over them, cut into batches of which the last may be short.
-    batch : int
-        Width B of a minibatch.
+    wanted : Minibatch
+        With "replacement" rows are independent uniform draws. With "shuffle" there is a fresh
+        random order of the client's rows for every pass over them, cut into batches of which the
+        last may be short.
     steps : (K,) array of int
         Steps of each client, not increasing: those still at work are always the first k.
     ids, sizes : (K,) array of int
@@ -63,110 +52,104 @@ def minibatches(
     seed, ask, stream : int
     draw : int or (K,) array of int
         Coordinates of the draws: `draw` is the round, for all clients or for each.
-
-    Yields
-    ------
-    index : (k, B) array of int
-        Row numbers below n_i.
-    w : (k, B) array of float
-        1 / (rows in this minibatch), or 0 where a short batch is filled up.
-
-    Examples
-    --------
-    Five rows in batches of two: a pass takes three steps, the last holds one row.
-
-    >>> one = np.array([5])
-    >>> steps = minibatches(
-    ...     "shuffle", 2, np.array([3]), ids=one, sizes=one, seed=0, draw=1, ask=0
-    ... )
-    >>> rows = [index[w > 0].tolist() for index, w in steps]
-    >>> [len(r) for r in rows], sorted(sum(rows, []))
-    ([2, 2, 1], [0, 1, 2, 3, 4])
     """
-    drawn = _chunks(how, batch, steps, ids, sizes, seed, draw, ask, stream)
-    for counts, index, w in drawn:
-        for step, k in enumerate(counts):
-            yield index[step, :k], w[step, :k]
 
+    wanted: Minibatch
+    steps: Ints
+    ids: Ints
+    sizes: Ints
+    seed: int
+    draw: Draw
+    ask: int
+    stream: int = 0
 
-def weights_by_row(
-    how: How,
-    batch: int,
-    steps: Ints,
-    rows: int,
-    *,
-    ids: Ints,
-    sizes: Ints,
-    seed: int,
-    draw: Draw,
-    ask: int,
-    scale: Floats,
-    dtype: npt.DTypeLike,
-) -> Iterator[Array]:
-    """Yield the weights of all rows of the clients for one local step after another.
+    def minibatches(self) -> Iterator[tuple[Ints, Floats]]:
+        """Yield the rows of one local step after another.
 
-    The minibatches are those of `minibatches`, as other parameters are.
+        Yields
+        ------
+        index : (k, B) array of int
+            Row numbers below n_i.
+        w : (k, B) array of float
+            1 / (rows in this minibatch), or 0 where a short batch is filled up.
 
-    Parameters
-    ----------
-    rows : int
-        Padded rows of each client.
-    scale : (K,) array of float
-        Factor on the weights of each client.
-    dtype : data type
-        Of the weights.
+        Examples
+        --------
+        Five rows in batches of two: a pass takes three steps, the last holds one row.
 
-    Yields
-    ------
-    w : (k, rows) array
-        0 for rows that are not in the minibatch; rows that are in it twice count twice.
-    """
-    for counts, index, w in _chunks(how, batch, steps, ids, sizes, seed, draw, ask, 0):
-        together = max(1, _CHUNK // (counts[0] * rows))
-        for first in range(0, len(counts), together):
-            here = slice(first, first + together)
-            most = counts[first]
-            added = _added_up(index[here, :most], w[here, :most], rows)
-            added *= scale[:most, None]
-            for k, of_rows in zip(counts[here], added.astype(dtype), strict=True):
-                yield of_rows[:k]
+        >>> one = np.array([5])
+        >>> drawn = Sampling(Minibatch(2, "shuffle"), np.array([3]), one, one, 0, 1, 0)
+        >>> rows = [index[w > 0].tolist() for index, w in drawn.minibatches()]
+        >>> [len(r) for r in rows], sorted(sum(rows, []))
+        ([2, 2, 1], [0, 1, 2, 3, 4])
+        """
+        for counts, index, w in self._chunks():
+            for step, k in enumerate(counts):
+                yield index[step, :k], w[step, :k]
 
+    def weights(self, rows: int, scale: Floats, dtype: npt.DTypeLike) -> Iterator[Array]:
+        """Yield the weights of all rows of the clients for one local step after another.
 
-def _added_up(index: Ints, w: Floats, rows: int) -> Floats:
-    """Return the weights (steps, k, rows) of all rows, where rows index (steps, k, B) weigh w."""
-    steps, k, _ = index.shape
-    places = index + np.arange(0, steps * k * rows, rows).reshape(steps, k, 1)
-    total = np.bincount(places.ravel(), w.ravel(), steps * k * rows)
-    return np.asarray(total, dtype=np.float64).reshape(steps, k, rows)
+        The minibatches are those of `minibatches`.
 
+        Parameters
+        ----------
+        rows : int
+            Padded rows of each client.
+        scale : (K,) array of float
+            Factor on the weights of each client.
+        dtype : data type
+            Of the weights.
 
-def _chunks(
-    how: How,
-    batch: int,
-    steps: Ints,
-    ids: Ints,
-    sizes: Ints,
-    seed: int,
-    draw: Draw,
-    ask: int,
-    stream: int,
-) -> Iterator[tuple[list[int], Ints, Floats]]:
-    """Yield for some steps at a time who takes each, and their index and w (steps, k, B)."""
-    key = Key(seed, "batch").sub(str(stream)) if stream else Key(seed, "batch")
-    counts = active(steps)
-    if how == "shuffle":
-        yield counts, *_shuffled(key, batch, steps, ids, sizes, draw, ask)
-        return
-    span = max(4, _CHUNK // (len(ids) * batch) // 4 * 4)  # a chunk begins at a multiple of 4 words
-    for start in range(0, len(counts), span):
-        here = counts[start : start + span]
-        k = here[0]
-        count = len(here) * batch
-        drawn = key.integers(
-            ids[:k], sizes[:k], count, round=part_of(draw, slice(k)), ask=ask, start=start * batch
-        )
-        index = drawn.reshape(k, len(here), batch).swapaxes(0, 1).copy()
-        yield here, index, np.broadcast_to(1.0 / batch, index.shape)
+        Yields
+        ------
+        w : (k, rows) array
+            0 for rows that are not in the minibatch; rows that are in it twice count twice.
+        """
+        for counts, index, w in self._chunks():
+            together = max(1, _CHUNK // (counts[0] * rows))
+            for first in range(0, len(counts), together):
+                here = slice(first, first + together)
+                most = counts[first]
+                added = _added_up(index[here, :most], w[here, :most], rows)
+                added *= scale[:most, None]
+                for k, of_rows in zip(counts[here], added.astype(dtype), strict=True):
+                    yield of_rows[:k]
+
+    def _chunks(self) -> Iterator[tuple[list[int], Ints, Floats]]:
+        """Yield for some steps at a time who takes each, and their index and w (steps, k, B)."""
+        key, batch = Key(self.seed, "batch"), self.wanted.size
+        key = key.sub(str(self.stream)) if self.stream else key
+        counts = active(self.steps)
+        if self.wanted.how == "shuffle":
+            yield counts, *self._shuffled(key)
+            return
+        span = max(4, _CHUNK // (len(self.ids) * batch) // 4 * 4)  # begins at a multiple of 4 words
+        for start in range(0, len(counts), span):
+            here = counts[start : start + span]
+            k = here[0]
+            drawn = key.integers(
+                self.ids[:k], self.sizes[:k], len(here) * batch,
+                round=part_of(self.draw, slice(k)), ask=self.ask, start=start * batch,
+            )  # fmt: skip
+            index = drawn.reshape(k, len(here), batch).swapaxes(0, 1).copy()
+            yield here, index, np.broadcast_to(1.0 / batch, index.shape)
+
+    def _shuffled(self, key: Key) -> tuple[Ints, Floats]:
+        """Return index and w (steps, K, B) of all steps."""
+        batch, steps, sizes = self.wanted.size, self.steps, self.sizes
+        shape = (int(steps.max()), len(self.ids), batch)
+        index, w = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        passes = -(-steps // -(-sizes // batch))
+        words = key.bits(self.ids, int((passes * sizes).max()), round=self.draw, ask=self.ask)
+        for n in np.unique(sizes).tolist():
+            who = np.flatnonzero(sizes == n)
+            count = int(passes[who].max())
+            orders = _orders(words[who, : count * n].reshape(len(who), count, n))
+            rows, weights = _cut(orders, batch)
+            stop = min(len(rows), len(index))
+            index[:stop, who], w[:stop, who] = rows[:stop], weights[:stop, None]
+        return index, w
 
 
 def active(steps: Ints) -> list[int]:
@@ -176,22 +159,12 @@ def active(steps: Ints) -> list[int]:
     return counts
 
 
-def _shuffled(
-    key: Key, batch: int, steps: Ints, ids: Ints, sizes: Ints, draw: Draw, ask: int
-) -> tuple[Ints, Floats]:
-    """Return index and w (steps, K, B) of all steps."""
-    shape = (int(steps.max()), len(ids), batch)
-    index, w = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-    passes = -(-steps // -(-sizes // batch))
-    words = key.bits(ids, int((passes * sizes).max()), round=draw, ask=ask)
-    for n in np.unique(sizes).tolist():
-        who = np.flatnonzero(sizes == n)
-        count = int(passes[who].max())
-        orders = _orders(words[who, : count * n].reshape(len(who), count, n))
-        rows, weights = _cut(orders, batch)
-        stop = min(len(rows), len(index))
-        index[:stop, who], w[:stop, who] = rows[:stop], weights[:stop, None]
-    return index, w
+def _added_up(index: Ints, w: Floats, rows: int) -> Floats:
+    """Return the weights (steps, k, rows) of all rows, where rows index (steps, k, B) weigh w."""
+    steps, k, _ = index.shape
+    places = index + np.arange(0, steps * k * rows, rows).reshape(steps, k, 1)
+    total = np.bincount(places.ravel(), w.ravel(), steps * k * rows)
+    return np.asarray(total, dtype=np.float64).reshape(steps, k, rows)
 
 
 def _orders(words: npt.NDArray[np.uint64]) -> Ints:

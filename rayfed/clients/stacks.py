@@ -1,16 +1,59 @@
-"""Stacks of rows that a host keeps from one Ask to the next."""
+"""What a host keeps from one Ask to the next: stacks of rows, and Gram matrices of rows."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
 
 from rayfed.clients.arrangement import Arranged
-from rayfed.clients.grams import Grams
+from rayfed.core.arrays import Array, Ints
 from rayfed.problems.base import Batch
 
 STACKS_BYTES = 2**28
+GRAMS_BYTES = 2**26
 _REMEMBERED = 4096  # keys; evaluations of 10,000 clients come in some thousand stacks
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Value]):
+    """The values that were asked for last, up to a bound on their bytes.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to keep at most.
+
+    Attributes
+    ----------
+    bytes : int
+        Of all values together.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.bytes = limit, 0
+        self._kept: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+
+    @property
+    def keys(self) -> list[Hashable]:
+        """The keys, what was asked for last at the end."""
+        return list(self._kept)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._kept
+
+    def __getitem__(self, key: Hashable) -> Value:
+        self._kept.move_to_end(key)
+        return self._kept[key][0]
+
+    def keep(self, key: Hashable, value: Value, size: int) -> None:
+        """Keep a value of so many bytes, in place of those that were asked for long ago."""
+        self._kept[key] = value, size
+        self.bytes += size
+        while self.bytes > self.limit:
+            self.bytes -= self._kept.popitem(last=False)[1][1]
 
 
 class Stacks:
@@ -26,6 +69,8 @@ class Stacks:
 
     Attributes
     ----------
+    kept : Recent
+        The stacks.
     grams : Grams
         Gram matrices of the rows of single clients, which have a limit of their own.
     arranged : dict of str to (key, Arrangement)
@@ -33,35 +78,67 @@ class Stacks:
     """
 
     def __init__(self, limit: int = STACKS_BYTES) -> None:
-        self.limit = limit
+        self.kept: Recent[Batch] = Recent(limit)
         self.grams = Grams()
         self.arranged: Arranged = {}
-        self.held: OrderedDict[Hashable, Batch] = OrderedDict()
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
-        self.bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
-        """Return the batch under a key, made when it is not held."""
-        if key in self.held:
-            self.held.move_to_end(key)
-            return self.held[key]
+        """Return the batch under a key, made when it is not kept."""
+        if key in self.kept:
+            return self.kept[key]
         batch = make()
         if key in self.seen:
-            self._keep(key, batch)
+            self.kept.keep(key, batch, _size(batch))
         else:
             self.seen[key] = None
             if len(self.seen) > _REMEMBERED:
                 self.seen.popitem(last=False)
         return batch
 
-    def _keep(self, key: Hashable, batch: Batch) -> None:
-        self.held[key] = batch
-        self.bytes += _size(batch)
-        while self.bytes > self.limit:
-            _, old = self.held.popitem(last=False)
-            self.bytes -= _size(old)
-
 
 def _size(batch: Batch) -> int:
     """Return the bytes of a batch, the gram matrix that it may come to hold included."""
     return 2 * batch.X.nbytes + batch.y.nbytes + batch.w.nbytes
+
+
+class Grams:
+    """Inner products of the rows of single clients, those that were asked for last.
+
+    They are kept by client, since a cohort that is drawn anew in every round never recurs.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to keep at most.
+    """
+
+    def __init__(self, limit: int = GRAMS_BYTES) -> None:
+        self.kept: Recent[Array] = Recent(limit)
+
+    def of(self, version: Hashable, ids: Ints, X: Array) -> Array:
+        """Return ``A_i A_i'`` (K, n, n) of the rows A_i of K clients.
+
+        Parameters
+        ----------
+        version : hashable
+            What tells these rows from others that the clients had or will have.
+        ids : (K,) array of int
+            The clients.
+        X : (K, n, d) array
+            All their rows.
+        """
+        keys = [(version, i) for i in ids.tolist()]
+        if not any(key in self.kept for key in keys):
+            grams: Array = X @ X.swapaxes(1, 2)
+            for key, gram in zip(keys, grams, strict=True):
+                self.kept.keep(key, gram.copy(), gram.nbytes)  # a view would hold all of them
+            return grams
+        return np.stack([self._one(key, A) for key, A in zip(keys, X, strict=True)])
+
+    def _one(self, key: Hashable, A: Array) -> Array:
+        if key in self.kept:
+            return self.kept[key]
+        gram: Array = A @ A.T
+        self.kept.keep(key, gram, gram.nbytes)
+        return gram

@@ -20,7 +20,7 @@ StateRows: TypeAlias = dict[str, Array]
 
 PIECE = 2**25
 """Bytes of state that travel to and from a host at once, unless a single client has more."""
-_FEWEST = 8  # rows that room is made for
+_FEWEST = 8  # rows that memory is taken for
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Store:
     slots : dict of int to int
         The row of each client that was touched.
     rows : dict of str to array
-        The rows, and room for more, while they are in memory.
+        The rows, and memory for more, while they are in memory.
     scratch : Scratch, optional
         Where the rows are if they do not fit the memory.
     dirty : set of int
@@ -166,31 +166,31 @@ class Store:
         return out
 
     def _reserve(self) -> None:
-        """Make room for a row of every client that has a slot, in memory or on the disk."""
-        held = min((len(rows) for rows in self.rows.values()), default=0)
-        if self.scratch is not None or held >= len(self.slots):
+        """Take memory for a row of every client that has a slot, in memory or on the disk."""
+        capacity = min((len(rows) for rows in self.rows.values()), default=0)
+        if self.scratch is not None or capacity >= len(self.slots):
             return
         count = max(_FEWEST, 2 * len(self.slots))
         # While rows are copied, old and new ones fill no more than the new ones will.
-        if not self.memory.change(held * self.row_bytes, count * self.row_bytes):
-            self._spill(held)
+        if not self.memory.change(capacity * self.row_bytes, count * self.row_bytes):
+            self._spill(capacity)
             return
         for name, first in self.initial.items():
             grown = np.empty((count, *first.shape), first.dtype)
-            if held:
-                grown[:held] = self.rows[name]
+            if capacity:
+                grown[:capacity] = self.rows[name]
             self.rows[name] = grown
 
-    def _spill(self, held: int) -> None:
+    def _spill(self, capacity: int) -> None:
         """Move the rows to a scratch file."""
         scratch = Scratch(self.initial)
         for name, rows in self.rows.items():
-            for slot in range(held):
+            for slot in range(capacity):
                 scratch.write(name, slot, rows[slot : slot + 1])
         self._forget_rows()
         self.scratch = scratch
 
     def _forget_rows(self) -> None:
-        held = min((len(rows) for rows in self.rows.values()), default=0)
-        self.memory.change(held * self.row_bytes, 0)
+        capacity = min((len(rows) for rows in self.rows.values()), default=0)
+        self.memory.change(capacity * self.row_bytes, 0)
         self.rows = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +23,31 @@ from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import Store
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
-from rayfed.core.tree import Branch, Sums, class_sums, tree_sum
+from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
+
+
+@dataclass(frozen=True)
+class HostedRun:
+    """What a host keeps of one run.
+
+    Parameters
+    ----------
+    setup : Setup
+    classes : sequence of (residue, modulus)
+        Residue classes of the ids of the clients that live here.
+    store : Store
+        The clients' state.
+    stacks : Stacks
+        Stacks of rows.
+    kept : dict of int to mapping of str to array
+        What clients send, computed ahead, by the number of the piece of work.
+    """
+
+    setup: Setup
+    classes: Sequence[Class]
+    store: Store
+    stacks: Stacks = field(default_factory=Stacks)
+    kept: dict[int, Mapping[str, Array]] = field(default_factory=dict)
 
 
 class Task:
@@ -30,18 +55,14 @@ class Task:
 
     Parameters
     ----------
-    setup : Setup
-        The run.
-    store : Store
-        The clients' state; rows that a client function returns are committed at once.
-    stacks : Stacks
-        Stacks of rows that recur.
+    run : HostedRun
+        In whose store rows that a client function returns are committed at once.
+    key : str
+        Of the run.
     request : Request
         The Ask.
     send : mapping of str to array
         What every client downloads.
-    key : str
-        Of the run.
     prints : Prints
         Where what client functions print goes.
     kept : mapping of int to mapping of str to array
@@ -55,17 +76,10 @@ class Task:
     """
 
     def __init__(
-        self,
-        setup: Setup,
-        store: Store,
-        stacks: Stacks,
-        request: Request,
-        send: Mapping[str, Array],
-        key: str,
-        prints: Prints,
-        kept: Mapping[int, Mapping[str, Array]],
-    ) -> None:
-        self.setup, self.store, self.stacks = setup, store, stacks
+        self, run: HostedRun, key: str, request: Request, send: Mapping[str, Array],
+        prints: Prints, kept: Mapping[int, Mapping[str, Array]],
+    ) -> None:  # fmt: skip
+        self.run, self.setup, setup = run, run.setup, run.setup
         self.request, self.kept = request, kept
         round = request.round if request.data_round is None else request.data_round
         self.view = setup.views.of(request.owner).at(round)
@@ -74,7 +88,7 @@ class Task:
         self.faults = setup.faults if request.owner == "algorithm" else ()
         channels = (PREFIX, FAULTS)
         self.own = [name for name in setup.initial if not name.startswith(channels)]
-        self.arrangement = arrangement(request, self.view.shards, stacks.arranged)
+        self.arrangement = arrangement(request, self.view.shards, run.stacks.arranged)
         self.each: dict[str, Array] = {}
 
     @cached_property
@@ -183,7 +197,7 @@ class Task:
             values, kept = self._through(self.uplink, values, clients.ids, index)
             state = {**state, **kept}
         if state:
-            self.store.put(clients.ids, state)
+            self.run.store.put(clients.ids, state)
         if self.faults:
             values = self._wrong(values, clients.ids, index)
         if upload.group is not None:
@@ -197,7 +211,7 @@ class Task:
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return what the server decodes of an upload, and what the channel keeps."""
         request = self.request
-        kept = self.store.get(ids, uplink.initial) if uplink.initial else {}
+        kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
         return uplink.sent(values, kept, draws, first, request.plain)
@@ -206,7 +220,7 @@ class Task:
         """Return what faulty clients send in place of an upload, and keep what they keep."""
         request, out = self.request, dict(values)
         names = [name for name in self.setup.initial if name.startswith(FAULTS)]
-        kept = self.store.get(ids, names) if names else {}
+        kept = self.run.store.get(ids, names) if names else {}
         draw = part_of(request.round if request.draw is None else request.draw, index)
         draws = Draws(Key(self.setup.seed, "faults"), ids, draw, request.ask, request.round)
         for at, wrong, now in faulty.sent(self.faults, values, kept, draws, request.round):
@@ -214,7 +228,7 @@ class Task:
                 out[name] = out[name].copy()
                 out[name][at] = rows
             if now:
-                self.store.put(ids[at], now)
+                self.run.store.put(ids[at], now)
         return out
 
     def _draws(self, uplink: Uplink, ids: Ints, index: Ints) -> Draws:
@@ -231,8 +245,8 @@ class Task:
             solver=setup.solvers[int(request.groups[index[0]])], ids=ids,
             sizes=self.view.shards.sizes(ids), steps=request.steps[index], seed=setup.seed,
             round=request.round, ask=request.ask, p=setup.p,
-            state=setup.problem.arrays(self.store.get(ids, self.own)) if self.own else {},
-            stacks=self.stacks,
+            state=setup.problem.arrays(self.run.store.get(ids, self.own)) if self.own else {},
+            stacks=self.run.stacks,
             draw=part_of(request.draw, index),
             block=setup.block,
         )  # fmt: skip

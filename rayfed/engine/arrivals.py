@@ -1,25 +1,27 @@
-"""The loop of an asynchronous run: a row for every update of the model."""
+"""The policy of asynchronous runs: a row for every update of the model."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
-from rayfed.engine.loop import Loop
-from rayfed.engine.places import ArrivalPolicy, Closed
+from rayfed.engine.exchange import Exchange
+from rayfed.engine.places import Closed, Places
 from rayfed.engine.replies import WorkAnswer
+from rayfed.engine.returned import ServerFunction
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.timeline import Send, Timeline
 from rayfed.engine.works import USED, Ended, Work, Works
-from rayfed.executors.base import Executor, Gathered, WorksAhead
+from rayfed.executors.base import Gathered
 from rayfed.executors.profile import Profile
 from rayfed.messages import Reply, State
 
@@ -27,8 +29,8 @@ _AHEAD = 2**26
 """Bytes of vectors that are computed before they are needed."""
 
 
-class ArrivalLoop(Loop):
-    """Runs one run of an asynchronous algorithm, update by update.
+class ArrivalPolicy:
+    """Advances one run of an asynchronous algorithm, update by update.
 
     A row of ``rounds`` is an update of the model. A row is also closed, with the model unchanged,
     when so many works in a row have ended without a usable reply as twice the clients that are at
@@ -42,17 +44,19 @@ class ArrivalLoop(Loop):
     Parameters
     ----------
     run : Run
-        What to run.
-    executor : Executor
-        Where the clients live; the run is open there under its folder's name.
+        What is run.
+    exchange : Exchange
+        Asks its clients.
+    server_function : ServerFunction
     """
 
-    def __init__(self, run: Run, executor: Executor) -> None:
-        super().__init__(run, executor)
+    def __init__(self, run: Run, exchange: Exchange, server_function: ServerFunction) -> None:
+        self.run, self.exchange, self.server_function = run, exchange, server_function
         algorithm = run.training.algorithm
         assert isinstance(algorithm, Asynchronous)
         self.algorithm = algorithm
-        self.policy: ArrivalPolicy | None = None
+        self.places: Places
+        self.line: Timeline | None = None  # that of the places
         self.ahead: dict[int, dict[str, Array]] = {}
         channel = self.exchange.channel
         shared = channel.uplink is not None and channel.uplink.by_round
@@ -61,44 +65,42 @@ class ArrivalLoop(Loop):
         self.works_ahead = False
         self.begun = 0  # works up to this number were looked at by `_work_ahead`
 
-    def first(self) -> RunState:
+    def first(self, first: RunState) -> RunState:
         """Return the state before anything is dispatched."""
-        first, server = super().first(), self.run.federation.server
+        server = self.run.federation.server
         stages: Transfers | Overlap | None = Transfers.by(server, None) if server.limited else None
         line = Timeline(Overlap() if self.algorithm.overlap else stages)
         channel = self._publish(line, 0, first.state, first.channel)
         return replace(first, timeline=line, channel=channel)
 
-    def _round(
+    def advance(
         self, before: RunState, stats: RoundStats
-    ) -> tuple[RunState, dict[str, float], bool]:
-        """Make an update, or close a row without one."""
-        assert before.timeline is not None
-        policy, closed = self._advance(before)
-        line, state = policy.line, before.state
-        stats.time_s = line.now_s
-        self._work_ahead(policy, stats)
+    ) -> tuple[dict[str, Any], dict[str, float], bool]:
+        """Make an update, or close a row without one; see `RoundPolicy.advance`."""
+        closed, state = self._advance(before), before.state
+        places, line = self.places, self.places.line
+        stats.time_s, stats.timeline = line.now_s, line
+        self._work_ahead(stats)
         values: dict[str, float] = {}
         losses: dict[int, float] = {}
         if closed.used:
-            reply, losses = self._reply(closed.used, line, stats)
+            reply, losses = self._reply(closed.used, stats)
             returned = self.algorithm.arrival(state, reply)
             state, diagnostics = self.server_function.result(returned, state, stats.round)
             values |= diagnostics
             late = reply.staleness.tolist()
             values["staleness_mean"] = sum(late) / len(late)
             values["staleness_max"] = float(max(late))
-        stats.counts["bytes_down"] += policy.down_bytes
-        policy.down_bytes = 0
-        self._count(closed, policy, losses, stats)
+        stats.counts["bytes_down"] += places.down_bytes
+        places.down_bytes = 0
+        self._count(closed, losses, stats)
         if closed.used:
             line.forget(closed.used)
             stats.channel = self._publish(line, line.version + 1, state, stats.channel)
         values["in_flight"] = float(len(line.open))
         if self.run.secure:
             values["wrapped"] = float(stats.wrapped)
-        after = self._after(before, stats, state, before.selection, before.step_state)
-        return after, values, bool(closed.used)
+        return {"state": state}, values, bool(closed.used)
 
     def _publish(self, line: Timeline, version: int, state: State, channel: State) -> State:
         """Let works begin from a new version; return the state of the channel after it."""
@@ -107,41 +109,34 @@ class ArrivalLoop(Loop):
         return after
 
     def profile(self, profile: Profile) -> None:
-        """Measure the steps of rounds from now on; selection is part of the clock."""
-        super().profile(profile)
+        """Measure the steps of rows from now on; selection is part of the clock."""
         for method in ("_advance", "_count"):
             profile.watch(self, method, "clock")
         profile.watch(self, "_reply", "adding up")
 
-    def _advance(self, before: RunState) -> tuple[ArrivalPolicy, Closed]:
-        """Run the clock on to the next row, and return the policy and what the clock brought."""
-        policy = self._policy(before)
-        return policy, policy.advance(before.selection, before.channel)
-
-    def _policy(self, before: RunState) -> ArrivalPolicy:
-        """Return the policy that goes on from a state."""
+    def _advance(self, before: RunState) -> Closed:
+        """Run the clock on to the next row, and return what it brought."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
-        if self.policy is None or self.policy.line is not line:
+        if self.line is not line:
             ask = self.exchange.rule.asked(self.algorithm.ask(before.state))
-            self.policy, self.ahead = ArrivalPolicy(self.run, self.exchange, ask, line), {}
-            self.begun, self.sizes = 0, self.exchange.sizes(ask)
+            self.places, self.ahead, self.begun = Places(self.run, self.exchange, ask, line), {}, 0
             self.works_ahead = (
-                isinstance(self.executor, WorksAhead)
-                and self.executor.works_ahead
+                self.exchange.executor.works_ahead
                 and not (ask.vectors or self.keeps_state)
                 and self.run.wall_scale is None
-                and self.policy.places * ask.bytes_up(self.run.training.dtype.itemsize) <= _AHEAD
+                and self.places.count * ask.bytes_up(self.run.training.dtype.itemsize) <= _AHEAD
             )
-        return self.policy
+            self.line = line
+        return self.places.advance(before.selection, before.channel)
 
-    def _work_ahead(self, policy: ArrivalPolicy, stats: RoundStats) -> None:
+    def _work_ahead(self, stats: RoundStats) -> None:
         """Let hosts begin the works that are under way since the last update, and will be used.
 
-        Each is asked for again when it enters an update; see `WorksAhead`.
+        Each is asked for again when it enters an update; see `Executor.prepare`.
         """
-        executor, run, line = self.executor, self.run, policy.line
-        if not (self.works_ahead and isinstance(executor, WorksAhead)):
+        executor, run, line = self.exchange.executor, self.run, self.places.line
+        if not self.works_ahead:
             return
         under_way = (*line.waiting, *line.open.values())
         works = [w for w in under_way if w.serial > self.begun and w.status == USED]
@@ -149,28 +144,25 @@ class ArrivalLoop(Loop):
         left = (run.ending.rounds - stats.round) * self.algorithm.takes
         for part in self._by_part(heapq.nsmallest(left, works)):
             table = Works.of(part)
-            request, send = self._request(table, table.weight, line)
+            request, send = self._request(table, table.weight)
             executor.prepare(run.folder, replace(request, serials=table.serial), send)
 
     # -- replies ---------------------------------------------------------------------------
 
-    def _reply(
-        self, used: Sequence[Work], line: Timeline, stats: RoundStats
-    ) -> tuple[Reply, dict[int, float]]:
+    def _reply(self, used: Sequence[Work], stats: RoundStats) -> tuple[Reply, dict[int, float]]:
         """Return the reply of an update, and the losses of its works by serial number."""
-        assert self.policy is not None
-        ask, answers = self.policy.asked.ask, []
+        ask, line, answers = self.places.asked.ask, self.places.line, []
         losses: dict[int, float] = {}
         for rows in self._by_part(used):
             works = Works.of(rows)
             staleness = line.version - works.version
             weights = works.weight * self.algorithm.discount(staleness)
             if ask.vectors:
-                gathered = self._vectors(rows, line, weights, stats)
+                gathered = self._vectors(rows, weights, stats)
             else:
-                request, send = self._request(works, weights, line)
-                serials = works.serial if self.works_ahead else None
-                gathered = self._compute(replace(request, serials=serials), send, stats)
+                request, send = self._request(works, weights)
+                request = replace(request, serials=works.serial if self.works_ahead else None)
+                gathered = self.exchange.compute(request, send, stats.when)
             answer = WorkAnswer(
                 works.client, works.steps, staleness, works.weight, weights, works.seconds,
                 gathered, line.version + 1,
@@ -182,7 +174,7 @@ class ArrivalLoop(Loop):
         together = len({work.version for work in used}) == 1
         sent = line.sends[used[0].version] if together else {}
         reply = self.exchange.reply(
-            self.policy.asked, answers, stats, line.version, sent, stale=True
+            self.places.asked, answers, stats, line.version, sent, stale=True
         )
         return reply, losses
 
@@ -202,12 +194,11 @@ class ArrivalLoop(Loop):
             parts.setdefault((again, version), []).append(work)
         return [sorted(parts[key], key=lambda work: work.client) for key in sorted(parts)]
 
-    def _request(self, works: Works, weights: Floats, line: Timeline) -> tuple[Request, Send]:
+    def _request(self, works: Works, weights: Floats) -> tuple[Request, Send]:
         """Return the request for works of distinct clients, ascending, and what they download."""
-        assert self.policy is not None
-        of_each = works.version.tolist()
+        line, of_each = self.places.line, works.version.tolist()
         versions = sorted(set(of_each))
-        request = self.exchange.request(self.policy.asked, works, works.draw, weights)
+        request = self.exchange.request(self.places.asked, works, works.draw, weights)
         sends = [line.sends[version] for version in versions]
         if len(sends) == 1:
             return request, sends[0]
@@ -215,16 +206,10 @@ class ArrivalLoop(Loop):
         rows = np.searchsorted(versions, of_each)
         return replace(request, rows=rows, round=versions[0] + 1), send
 
-    def _compute(self, request: Request, send: Send, stats: RoundStats) -> Gathered:
-        when = f"round {stats.round}, time {stats.time_s:.6g} s"
-        return self.exchange.compute(request, send, when)
-
-    def _vectors(
-        self, works: Sequence[Work], line: Timeline, weights: Floats, stats: RoundStats
-    ) -> Gathered:
+    def _vectors(self, works: Sequence[Work], weights: Floats, stats: RoundStats) -> Gathered:
         """Return the single replies of works, computed with those of others that are at work."""
         if any(work.serial not in self.ahead for work in works):
-            self._compute_ahead(works, line, stats)
+            self._compute_ahead(works, stats)
         rows = [self.ahead.pop(work.serial) for work in works]
         if len(rows) == 1:
             each = {name: np.asarray(row)[None] for name, row in rows[0].items()}
@@ -236,8 +221,9 @@ class ArrivalLoop(Loop):
                 sums[name] = (stack * weights.astype(stack.dtype)[:, None]).sum(axis=0)
         return Gathered(sums, each)
 
-    def _compute_ahead(self, works: Sequence[Work], line: Timeline, stats: RoundStats) -> None:
+    def _compute_ahead(self, works: Sequence[Work], stats: RoundStats) -> None:
         """Compute works, and, if clients keep no state, others at work that will be used soon."""
+        line = self.places.line
         vector = sum(array.nbytes for array in line.sends[line.version].values())
         most = max(len(works), _AHEAD // max(vector, 1))
         clients = {work.client for work in works}
@@ -250,21 +236,19 @@ class ArrivalLoop(Loop):
                 wanted.append(work)
         for part in self._by_part(wanted):
             table = Works.of(part)
-            request, send = self._request(table, table.weight, line)
-            each = self._compute(replace(request, sums=False), send, stats).each
+            request, send = self._request(table, table.weight)
+            each = self.exchange.compute(replace(request, sums=False), send, stats.when).each
             for k, work in enumerate(part):
                 self.ahead[work.serial] = {name: rows[k] for name, rows in each.items()}
 
     # -- counts ----------------------------------------------------------------------------
 
-    def _count(
-        self, closed: Closed, policy: ArrivalPolicy, losses: dict[int, float], stats: RoundStats
-    ) -> None:
+    def _count(self, closed: Closed, losses: dict[int, float], stats: RoundStats) -> None:
         """Add what has come and ended since the row before to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:
             stats.counts["bytes_up"] += closed.sent
             return
         found = [losses.get(work.serial, np.nan) for work in rows]
-        ended = Ended(rows, found, stats.round, policy.line.version)
+        ended = Ended(rows, found, stats.round, self.places.line.version)
         self.exchange.count(ended, stats, sent=closed.sent)

@@ -13,11 +13,9 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Draw
-from rayfed.datasets.shards import Shards
 from rayfed.engine.run import Run
 from rayfed.engine.step_counter import StepCounter
 from rayfed.messages import Ask
-from rayfed.population import Population, Server
 
 MOST_BREAKS = 1000
 """Times that a client comes back to a piece of work; then it gives it up."""
@@ -71,38 +69,19 @@ class Clock:
 
     Parameters
     ----------
-    population : Population
-        Delays, networks and availability.
-    shards : Shards
-        The rows of the clients, by which the cost of some work goes.
+    run : Run
     counter : StepCounter
         Counts local steps.
+
+    Attributes
+    ----------
     resume : bool
         Whether clients that come back go on with their work.
-    server : Server
-        The bandwidth that all transfers share.
     """
 
-    def __init__(
-        self,
-        population: Population,
-        shards: Shards,
-        counter: StepCounter,
-        *,
-        resume: bool = False,
-        server: Server = Server(),  # noqa: B008 - a frozen value
-    ) -> None:
-        self.population, self.shards, self.counter = population, shards, counter
-        self.resume, self.server = resume, server
-
-    @classmethod
-    def of(cls, run: Run, counter: StepCounter) -> Clock:
-        """Return the clock of a run."""
-        federation = run.federation
-        resume = run.participation.interrupted == "resume"
-        shards = federation.views.training.shards
-        server = federation.server
-        return cls(federation.population, shards, counter, resume=resume, server=server)
+    def __init__(self, run: Run, counter: StepCounter) -> None:
+        self.population, self.server = run.federation.population, run.federation.server
+        self.counter, self.resume = counter, run.participation.interrupted == "resume"
 
     def pace(self, ids: Ints, draw: Draw, ask: int = 0) -> Floats:
         """Return the virtual seconds (K,) of one local step of clients in a piece of work.
@@ -289,7 +268,7 @@ class Clock:
 
     def _cost(self, ask: Ask, ids: Ints, steps: Ints) -> float | Floats:
         """Return the steps or step-equivalents of an Ask, for all or for each client (K,)."""
-        sizes = self.shards.sizes  # not asked for where the steps say it all
+        sizes = self.counter.shards.sizes  # not asked for where the steps say it all
         cost: float | Floats
         if isinstance(ask.cost, str):
             cost = np.asarray(steps * ask.each_step, dtype=np.float64)

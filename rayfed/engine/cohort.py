@@ -1,4 +1,4 @@
-"""The policy of rounds: a cohort begins, and the server stops waiting for it.
+"""The cohorts of rounds: one begins, and the server stops waiting for it.
 
 It waits until all works are over, for the first replies of an over-selected cohort, or until a
 deadline; a work that fails may be begun again before. What is under way then is broken off, or left
@@ -159,7 +159,7 @@ class Waiting:
         return failed if not self.enough and line.now_s < self.deadline_s else []
 
 
-class RoundPolicy:
+class Cohorts:
     """Answers the Asks of rounds.
 
     Parameters
@@ -238,27 +238,12 @@ class RoundPolicy:
         if asked.coded and self.exchange.channel.lost(int((status == USED).sum()), len(ids)):
             status = np.where(status == USED, LATE, status)
         works, numbers = replace(begun, status=status), stats.ask + begun.attempt
-        used, newest = works.used(), stats.round - 1
-        asked = self._grouped(asked, works, stats)
-        when = f"round {stats.round}, time {stats.time_s:.6g} s"
-        fresh, losses = None, np.full(len(works), np.nan)
-        if len(used):
-            whole = len(used) == len(works) and not works.attempt.any()
-            mine = works if whole else works.part(used)
-            fresh = self.exchange.answer(asked, mine, asked.ask.send, when, stats)
-            losses[used] = fresh.losses
-        to_cohort = owner == "algorithm" and ask.clients is None
-        if to_cohort:
-            stats.counts["participants"] = 0
-        stats.counts["bytes_down"] += int(works.down_bytes.sum())
-        ended = Ended(works, losses, stats.round, newest, numbers)
-        if goes_on.any():
-            over = ~goes_on
-            ended = Ended(works.part(over), losses[over], stats.round, newest, numbers[over])
-        self.exchange.count(ended, stats, participants=to_cohort)
+        used, asked = works.used(), self._grouped(asked, works, stats)
+        fresh = self._fresh(asked, works, used, stats) if len(used) else None
+        self._count(asked, works, numbers, goes_on, (used, fresh), stats)
         late: list[WorkAnswer] = []
         if stays:
-            late = self._late(asked, stats, close_s, int(numbers.max()) + 1, when)
+            late = self._late(asked, stats, close_s, int(numbers.max()) + 1)
             self._go_on(begun, goes_on, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
@@ -287,6 +272,33 @@ class RoundPolicy:
         ids = np.unique(works.client)
         labels = self.exchange.rule.labels(ids, stats.round, stats.ask)
         return asked if labels is None else replace(asked, groups=(ids, labels))
+
+    def _fresh(self, asked: Asked, works: Works, used: Ints, stats: RoundStats) -> WorkAnswer:
+        """Compute the works at these places, whose replies are used."""
+        whole = len(used) == len(works) and not works.attempt.any()
+        mine = works if whole else works.part(used)
+        return self.exchange.answer(asked, mine, asked.ask.send, stats)
+
+    def _count(
+        self, asked: Asked, works: Works, numbers: Ints, goes_on: Bools,
+        answered: tuple[Ints, WorkAnswer | None], stats: RoundStats,
+    ) -> None:  # fmt: skip
+        """Count the downloads of works (K,), and those of them that are over.
+
+        `answered` are the places of those whose replies are used, and what these came to.
+        """
+        losses, (used, fresh) = np.full(len(works), np.nan), answered
+        if fresh is not None:
+            losses[used] = fresh.losses
+        to_cohort = asked.coded and asked.ask.clients is None
+        if to_cohort:
+            stats.counts["participants"] = 0
+        stats.counts["bytes_down"] += int(works.down_bytes.sum())
+        if goes_on.any():
+            over = ~goes_on
+            works, losses, numbers = works.part(over), losses[over], numbers[over]
+        ended = Ended(works, losses, stats.round, stats.round - 1, numbers)
+        self.exchange.count(ended, stats, participants=to_cohort)
 
     # -- waiting ---------------------------------------------------------------------------
 
@@ -383,7 +395,7 @@ class RoundPolicy:
     # -- what comes of it ------------------------------------------------------------------
 
     def _late(
-        self, asked: Asked, stats: RoundStats, close_s: float, number: int, when: str
+        self, asked: Asked, stats: RoundStats, close_s: float, number: int
     ) -> list[WorkAnswer]:
         """Take the works of earlier rounds that are over when a round ends; return their answers.
 
@@ -402,7 +414,7 @@ class RoundPolicy:
             usable = np.flatnonzero((works.version == version) & (works.status == USED))
             if len(usable):
                 send = line.sends[int(version)]
-                answer = self.exchange.answer(asked, works.part(usable), send, when, stats)
+                answer = self.exchange.answer(asked, works.part(usable), send, stats)
                 losses[usable] = answer.losses
                 answers.append(answer)
         ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))

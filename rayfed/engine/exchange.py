@@ -72,8 +72,8 @@ class Exchange:
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.counter = StepCounter.of(run)
-        self.clock = Clock.of(run, self.counter)
+        self.counter = StepCounter(run)
+        self.clock = Clock(run, self.counter)
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
         self.channel = ServerEnd(run, self.correction)
@@ -81,22 +81,22 @@ class Exchange:
         self.colluders = Colluders(run)
         self.private = run.private
         self.listens = run.participation.select.listens or self.counter.listens
-        owners: Mapping[Asker, Any]
-        owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
-        self.owners = owners
+        self.owners: Mapping[Asker, Any] = {
+            "algorithm": run.training.algorithm, "selection": run.participation.select,
+        }  # fmt: skip
 
     def look_at(self, round_number: int) -> bool:
         """See the rows of clients as they are in a round; return whether they have changed."""
         view = self.run.federation.views.training.at(round_number)
         shards, self.growth = view.shards, view.objective.growth
         changed = shards.version != self.shards.version
-        self.shards = self.counter.shards = self.clock.shards = self.correction.shards = shards
+        self.shards = self.counter.shards = self.correction.shards = shards
         return changed
 
     # -- computing -------------------------------------------------------------------------
 
     def answer(
-        self, asked: Asked, works: Works, send: Mapping[str, Array], when: str, stats: RoundStats
+        self, asked: Asked, works: Works, send: Mapping[str, Array], stats: RoundStats
     ) -> WorkAnswer:
         """Compute works of one version and Ask of rounds.
 
@@ -107,8 +107,6 @@ class Exchange:
             At least one; distinct clients, ascending.
         send : mapping of str to array
             What they download.
-        when : str
-            For messages.
         stats : RoundStats
             The round; the model has the version before it. The weights of works that began from
             earlier ones are discounted, and the mean divides by what they make. What colluding
@@ -121,10 +119,10 @@ class Exchange:
         request = self.request(asked, works, version + 1, weights)
         if asked.coded and self.colluders.known:
             gathered, stats.channel = self.colluders.answered(
-                request, lambda part: self.compute(part, send, when), stats.channel
+                request, lambda part: self.compute(part, send, stats.when), stats.channel
             )
         else:
-            gathered = self.compute(request, send, when)
+            gathered = self.compute(request, send, stats.when)
         return WorkAnswer.to(request, gathered, works.seconds, staleness)
 
     def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:
@@ -173,11 +171,6 @@ class Exchange:
         unknown = np.isinf(works.end_s)  # on a link that is shared, for works computed ahead
         return np.where(unknown, works.compute_s, works.seconds) * self.run.wall_scale
 
-    def sizes(self, ask: Ask, total: float | None = None) -> MeanOf:
-        """Return what the mean of an Ask is formed of."""
-        count = self.run.federation.population.count
-        return MeanOf(ask.up, count, ask.plain, total, self.growth)
-
     def reply(
         self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
         sent: State | None = None, *, stale: bool, total: float | None = None,
@@ -186,15 +179,16 @@ class Exchange:
 
         Parameters are those of `reply_of`, and the version of the model.
         """
-        sizes = self.sizes(asked.ask, total)
+        ask, count = asked.ask, self.run.federation.population.count
+        sizes = MeanOf(ask.up, count, ask.plain, total, self.growth)
         if asked.coded and self.channel.codes:
-            answers, wrapped = self.channel.opened(answers, asked.ask.plain)
+            answers, wrapped = self.channel.opened(answers, ask.plain)
             stats.wrapped += wrapped
         reply = reply_of(answers, sizes, newest + 1, sent, stale=stale)
         if asked.coded and self.channel.codes:
             reply, stats.channel = self.channel.received(reply, answers, stats.channel, newest)
         if asked.coded:
-            reply, stats.channel = self.rule.received(reply, answers, asked.ask, stats.channel)
+            reply, stats.channel = self.rule.received(reply, answers, ask, stats.channel)
         return reply
 
     # -- counting --------------------------------------------------------------------------
@@ -204,8 +198,6 @@ class Exchange:
         participants: bool = True,
     ) -> None:  # fmt: skip
         """Add works that are over to the counts and the events of a row; no other place does.
-
-        Downloads count when works begin.
 
         Parameters
         ----------
@@ -217,13 +209,13 @@ class Exchange:
         participants : bool
             Whether clients whose replies are used count as participants.
         """
-        counts, tally = stats.counts, ended.tally()
-        counts["participants"] += tally.used if participants else 0
-        counts["late"] += tally.late
-        counts["dropped"] += tally.dropped
-        counts["bytes_up"] += tally.sent if sent is None else sent
-        counts["bytes_wasted"] += tally.wasted
-        counts["local_steps"] += tally.steps
+        counts = ended.counts()
+        if sent is not None:
+            counts["bytes_up"] = sent
+        if not participants:
+            del counts["participants"]
+        for column, count in counts.items():
+            stats.counts[column] += count
         stats.ended.append(ended)
 
     # -- what an Ask is --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Base of the loops of a run: the state before the first row, and a row after the other.
+"""The loop of a run: the state before the first row, and a row after the other.
 
 Everything between two rows is in values, so a checkpoint is those values, and a replay gives the
 same bytes.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayfed.core.errors import RunFailed, clipped
+from rayfed.engine.arrivals import ArrivalPolicy
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measuring import Measures
 from rayfed.engine.returned import ServerFunction
+from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.rows import RowMaker
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState
@@ -19,11 +21,10 @@ from rayfed.engine.stopping import LastEvaluation, distance
 from rayfed.engine.works import Ended
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
-from rayfed.messages import State
 
 
 class Loop:
-    """Runs one run, row by row.
+    """Runs one run, row by row: by rounds, or for an asynchronous algorithm by arrivals.
 
     Parameters
     ----------
@@ -34,12 +35,15 @@ class Loop:
     """
 
     def __init__(self, run: Run, executor: Executor) -> None:
-        self.run, self.executor = run, executor
-        self.exchange = Exchange(run, executor)
-        self.counter = self.exchange.counter
+        self.run, self.exchange = run, Exchange(run, executor)
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
+        self.policy: RoundPolicy | ArrivalPolicy
+        if run.training.algorithm.asynchronous:
+            self.policy = ArrivalPolicy(run, self.exchange, self.server_function)
+        else:
+            self.policy = RoundPolicy(run, self.exchange, self.server_function, self.measures)
 
     def start(self) -> tuple[RunState, Row]:
         """Return the state before the first round and its row."""
@@ -51,11 +55,11 @@ class Loop:
         """Return the state before the first round, not yet evaluated."""
         state = self.run.training.algorithm.init(self.run.training.x0)
         selection = self.run.participation.select.init(self.run.federation.population.count)
-        return RunState(
-            0, 0.0, state, selection, self.counter.init(), (state["x"],),
+        return self.policy.first(RunState(
+            0, 0.0, state, selection, self.exchange.counter.init(), (state["x"],),
             measured=self.measures.init(),
             correction=self.exchange.correction.init(), channel=self.exchange.channel.init(),
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def step(self, before: RunState) -> tuple[RunState, Row, list[Ended]]:
         """Run on to the next row.
@@ -75,9 +79,16 @@ class Loop:
         """
         stats = RoundStats.after(before)
         self.server_function.guard(before.state)
-        after, values, answered = self._round(before, stats)
+        changes, values, answered = self.policy.advance(before, stats)
+        x = changes["state"]["x"]
+        after = replace(
+            before, round=stats.round, time_s=stats.time_s, ahead=stats.ahead,
+            channel=stats.channel, timeline=stats.timeline,
+            updates=before.updates + stats.counts["participants"],
+            window=(*before.window, x)[-self.run.training.algorithm.evaluate_last :], **changes,
+        )  # fmt: skip
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
-            values["model_change"] = distance(after.state["x"], before.state["x"])
+            values["model_change"] = distance(x, before.state["x"])
         due = self.rows.due(before, after)
         row, after = self.rows.row(after, stats, values, due)
         last, change = before.last.after(row, answered, due)
@@ -124,34 +135,11 @@ class Loop:
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
         profile.watch(self, "step", "other", opens=True)
-        profile.watch(self, "_round", "algorithm")
+        profile.watch(self.policy, "advance", "algorithm")
+        self.policy.profile(profile)
         profile.watch(self.rows, "row", "evaluation", whole=True)
         profile.watch(self, "close", "evaluation", opens=True, whole=True)
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None."""
         return self.rows.failure(run_state, row)
-
-    def _round(
-        self, before: RunState, stats: RoundStats
-    ) -> tuple[RunState, dict[str, float], bool]:
-        """Return the state after a round, columns of its row, and whether anybody answered."""
-        raise NotImplementedError
-
-    def _after(
-        self,
-        before: RunState,
-        stats: RoundStats,
-        state: State,
-        selection: State,
-        step_state: State,
-    ) -> RunState:
-        """Return the state after a round, not yet evaluated."""
-        line = before.timeline if stats.timeline is None else stats.timeline
-        window = (*before.window, state["x"])[-self.run.training.algorithm.evaluate_last :]
-        return replace(
-            before, round=stats.round, time_s=stats.time_s, state=state, selection=selection,
-            step_state=step_state, window=window,
-            updates=before.updates + stats.counts["participants"], timeline=line,
-            ahead=stats.ahead, channel=stats.channel,
-        )  # fmt: skip

@@ -73,7 +73,7 @@ class Measures:
     def __init__(
         self, run: Run, exchange: Callable[[Request, Mapping[str, Array], str], Gathered]
     ) -> None:
-        self.run, self.exchange, self.counter = run, exchange, StepCounter.of(run)
+        self.run, self.exchange, self.counter = run, exchange, StepCounter(run)
         self.declared = {name: names(group) for name, group in run.measured.items()}
         self.layers = run.layers
         self.columns = (

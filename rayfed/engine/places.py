@@ -1,4 +1,4 @@
-"""The policy of arrivals: free places are filled at once, and a row closes when a buffer is full.
+"""The places of an asynchronous run: filled at once; a row closes when a buffer is full.
 
 Nothing here depends on a number that a client computes: delays, availability and keyed draws decide
 it all. So the schedule of an update is known before anything of it is computed.
@@ -7,7 +7,7 @@ it all. So the schedule of an update is known before anything of it is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -92,7 +92,7 @@ class Closed:
     fruitless: int = 0
 
 
-class ArrivalPolicy:
+class Places:
     """Who works when in one run.
 
     Parameters
@@ -118,9 +118,9 @@ class ArrivalPolicy:
         algorithm = run.training.algorithm
         assert isinstance(algorithm, Asynchronous)
         self.algorithm, self.together = algorithm, algorithm.redispatch == "update"
-        count = self.population.count
-        self.places = min(algorithm.concurrency or count, count)
-        self.tiers = Tiers.of(algorithm, count, self.places) if self.together else None
+        clients = self.population.count
+        self.count = min(algorithm.concurrency or clients, clients)
+        self.tiers = Tiers.of(algorithm, clients, self.count) if self.together else None
         self.durations = Durations(exchange, ask)
         stands_still = exchange.clock.resume
         self.undisturbed = line.stages is None and not (stands_still or self.durations.may_break)
@@ -128,7 +128,7 @@ class ArrivalPolicy:
             line.stages.population = self.population
         timeout_s = self.rule.timeout_s
         self.timeout_s = math.inf if timeout_s is None else timeout_s
-        self.busy = np.zeros(count, dtype=np.bool_)
+        self.busy = np.zeros(clients, dtype=np.bool_)
         self.busy[line.at_work] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
         self.cache: dict[str, Any] = {}
@@ -180,7 +180,7 @@ class ArrivalPolicy:
             else:
                 line.forget([work])
         closed.used, line.waiting = self._complete(work)
-        return bool(closed.used) or closed.fruitless >= 2 * self.places
+        return bool(closed.used) or closed.fruitless >= 2 * self.count
 
     def _complete(self, work: Work) -> tuple[list[Work], list[Work]]:
         """Return the replies that make an update, now that a work is over, and those that wait."""
@@ -228,17 +228,17 @@ class ArrivalPolicy:
         works = Works.of(failed)
         there = self.population.available(works.client, self.line.now_s, self.line.serial + 1)
         there &= ~self.busy[works.client]
-        there &= there.cumsum() <= self.places - self.line.taken
+        there &= there.cumsum() <= self.count - self.line.taken
         if there.any():
-            versions = works.version[there] if self.together else None
-            self._start(works.client[there], works.attempt[there] + 1, versions)
+            versions = works.version[there].tolist() if self.together else ()
+            self._start(works.client[there], (works.attempt[there] + 1).tolist(), versions)
         self.line.forget(failed)
 
     def _free(self) -> Iterator[tuple[int, OfTier | None]]:
         """Yield the free places, and to which clients they belong; to any if None."""
         if self.tiers is None:
-            if self.line.taken < self.places:
-                yield self.places - self.line.taken, None
+            if self.line.taken < self.count:
+                yield self.count - self.line.taken, None
             return
         working = self._working()
         for tier, places in enumerate(self.tiers.places):
@@ -253,7 +253,7 @@ class ArrivalPolicy:
 
     def _view(self, free: int, of_tier: OfTier | None) -> SelectionView:
         line, federation = self.line, self.run.federation
-        population, places = federation.population, self.places
+        population = federation.population
         turn = line.serial + 1
 
         def available(ids: Ints) -> Bools:
@@ -264,76 +264,54 @@ class ArrivalPolicy:
             count=population.count, round=turn, time_s=line.now_s, wanted=free,
             seed=self.run.seed, available=available, mass=federation.views.training.shards.mass,
             steps=self.exchange.counter.reading, graphs=federation.graphs,
-            idle=np.flatnonzero(~self.busy) if places == population.count else None,
+            idle=np.flatnonzero(~self.busy) if self.count == population.count else None,
             cache=self.cache,
         )  # fmt: skip
 
-    def _start(self, ids: Ints, attempts: Ints | None = None, versions: Ints | None = None) -> None:
+    def _start(self, ids: Ints, attempts: Sequence[int] = (), versions: Sequence[int] = ()) -> None:
         """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
-        line = self.line
+        line, count = self.line, len(ids)
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
         gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, seen=True)
         weights = self.exchange.weights(ids)
         traffic = self.plain
         if traffic is None:
-            since = line.version if versions is None else versions
+            since = np.array(versions) if versions else line.version
             traffic = self.exchange.traffic(self.asked, ids, self.channel, since)
-        if self.undisturbed:  # mostly of one client: numbers are faster than arrays
-            works = self._known(ids, draws, gone_s, weights, attempts, versions, traffic)
-        else:
-            attempts = 0 * ids if attempts is None else attempts
-            versions = line.version + 0 * ids if versions is None else versions
-            works = self._timed(ids, draws, gone_s, weights, attempts, versions, traffic)
+        attempts, versions = attempts or [0] * count, versions or [line.version] * count
+        make = self._known if self.undisturbed else self._timed
+        works = make(ids, draws, gone_s, weights, attempts, versions, traffic)
         self.down_bytes += sum(work.down_bytes for work in works)
         line.begin(works)
         self.busy[ids] = True
         line.numbers |= zip(ids.tolist(), draws.tolist(), strict=True)
 
     def _known(
-        self,
-        ids: Ints,
-        draws: Ints,
-        gone_s: Floats,
-        weights: Floats,
-        attempts: Ints | None,
-        versions: Ints | None,
-        traffic: Traffic,
-    ) -> list[Work]:
-        """Return the works (K,) that begin now, whose ends are known and which nothing breaks."""
-        line, now_s, works = self.line, self.line.now_s, []
-        limit_s = now_s + self.timeout_s
-        first = (0, line.version)  # an attempt from the newest version
-        again = attempts is not None or versions is not None
+        self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
+        versions: Sequence[int], traffic: Traffic,
+    ) -> list[Work]:  # fmt: skip
+        """Return the works (K,) that begin now, whose ends are known and which nothing breaks.
+
+        That is mostly one: numbers are faster than arrays.
+        """
+        now_s, serial, limit_s = self.line.now_s, self.line.serial, self.line.now_s + self.timeout_s
         down, up = _each(traffic.down, len(ids)), _each(traffic.up, len(ids))
+        works = []
         for k, row in enumerate(self.durations.rows(ids, draws, traffic)):
-            attempt, version = (
-                first
-                if not again
-                else (
-                    0 if attempts is None else int(attempts[k]),
-                    line.version if versions is None else int(versions[k]),
-                )
-            )
             steps, down_s, compute_s, up_s, _ = row.tolist()
             end_s, leaves_s = now_s + down_s + compute_s + up_s, float(gone_s[k])
             status, over_s = fate(end_s, leaves_s, limit_s)
             works.append(Work(
-                over_s, int(ids[k]), line.serial + 1 + k, status, int(draws[k]), version, 0,
-                attempt, 1, int(steps), down[k], up[k], float(weights[k]), now_s, compute_s, end_s,
-                end_s, leaves_s, limit_s,
+                over_s, int(ids[k]), serial + 1 + k, status, int(draws[k]), versions[k], 0,
+                attempts[k], 1, int(steps), down[k], up[k], float(weights[k]), now_s, compute_s,
+                end_s, end_s, leaves_s, limit_s,
             ))  # fmt: skip
         return works
 
     def _timed(
-        self,
-        ids: Ints,
-        draws: Ints,
-        gone_s: Floats,
-        weights: Floats,
-        attempts: Ints,
-        versions: Ints,
-        traffic: Traffic,
-    ) -> list[Work]:
+        self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
+        versions: Sequence[int], traffic: Traffic,
+    ) -> list[Work]:  # fmt: skip
         """Return the works (K,) that begin now, put where their stages are."""
         line, count = self.line, len(ids)
         duration, lost = self.durations.of(ids, draws, traffic)
@@ -343,9 +321,9 @@ class ArrivalPolicy:
         limit_s = now + self.timeout_s
         status, over_s = fates(end_s, times.gone_s, limit_s)
         works = Works(
-            over_s, ids, line.serial + one.cumsum(), status, draws, versions, 0 * one,
-            attempts, one, times.steps, traffic.down * one, traffic.up * one, weights, now,
-            times.compute_s, end_s, end_s, times.gone_s, limit_s,
+            over_s, ids, line.serial + one.cumsum(), status, draws, np.array(versions), 0 * one,
+            np.array(attempts), one, times.steps, traffic.down * one, traffic.up * one, weights,
+            now, times.compute_s, end_s, end_s, times.gone_s, limit_s,
         )  # fmt: skip
         rows = works.rows()
         if isinstance(line.stages, Transfers):

@@ -1,4 +1,4 @@
-"""The loop of rounds: a cohort is selected, the algorithm asks it, and the server waits for it."""
+"""The policy of rounds: a cohort is selected, the algorithm asks it, and the server waits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import numpy as np
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
-from rayfed.engine.cohort import NobodyToAsk, NoReply, Others, RoundPolicy
-from rayfed.engine.exchange import Asker
-from rayfed.engine.loop import Loop
-from rayfed.engine.measuring import AskedCohort
+from rayfed.engine.cohort import Cohorts, NobodyToAsk, NoReply, Others
+from rayfed.engine.exchange import Asker, Exchange
+from rayfed.engine.measuring import AskedCohort, Measures
+from rayfed.engine.returned import ServerFunction
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.engine.state import RoundStats, RunState
+from rayfed.engine.state import Measured, RoundStats, RunState
 from rayfed.engine.works import USED, Works, distinct
-from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 from rayfed.selection import SelectionView
@@ -33,56 +32,72 @@ _FIRST_LOOK = 64  # clients
 _SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 
 
-class RoundLoop(Loop):
-    """Runs one run, round by round.
+class RoundPolicy:
+    """Advances one run, round by round.
 
     Parameters
     ----------
     run : Run
-        What to run.
-    executor : Executor
-        Where the clients live; the run is open there under its folder's name.
+        What is run.
+    exchange : Exchange
+        Asks its clients.
+    server_function : ServerFunction
+    measures : Measures
+        For what measures say of cohorts.
     """
 
-    def __init__(self, run: Run, executor: Executor) -> None:
-        super().__init__(run, executor)
-        self.policy = RoundPolicy(run, self.exchange)
+    def __init__(
+        self, run: Run, exchange: Exchange, server_function: ServerFunction, measures: Measures
+    ) -> None:
+        self.run, self.exchange, self.measures = run, exchange, measures
+        self.server_function, self.counter = server_function, exchange.counter
+        self.cohorts = Cohorts(run, exchange)
         self.cache: dict[str, Any] = {}
 
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
-        super().profile(profile)
-        profile.watch(self.policy, "answer", "clock")
-        profile.watch(self.policy, "_reply", "adding up")
+        profile.watch(self.cohorts, "answer", "clock")
+        profile.watch(self.cohorts, "_reply", "adding up")
         for method in ("_select", "_corrected", "_learn"):
             profile.watch(self, method, "selection")
         profile.watch(self, "_measured", "evaluation", whole=True)
 
-    def first(self) -> RunState:
-        """Return the state before the first round, not yet evaluated."""
+    def first(self, first: RunState) -> RunState:
+        """Return the state before the first round."""
         stays = self.run.participation.late == "stale"
-        return replace(super().first(), timeline=self.policy.timeline() if stays else None)
+        return replace(first, timeline=self.cohorts.timeline() if stays else None)
 
     # -- a round ---------------------------------------------------------------------------
 
-    def _round(
+    def advance(
         self, before: RunState, stats: RoundStats
-    ) -> tuple[RunState, dict[str, float], bool]:
-        """Return the state after a round, columns of its row, and whether anybody answered."""
+    ) -> tuple[dict[str, Any], dict[str, float], bool]:
+        """Run a round; what it costs is counted in its statistics.
+
+        Returns
+        -------
+        changes : dict
+            Fields of `RunState` that differ after it, beside those that the statistics have.
+        values : dict of str to float
+            Columns of its row.
+        answered : bool
+            Whether anybody did.
+        """
         rule, algorithm = self.run.participation.select, self.run.training.algorithm
         state, selection = before.state, before.selection
         if before.timeline is not None:
-            stats.timeline = self.policy.timeline(before.timeline)
+            stats.timeline = self.cohorts.timeline(before.timeline)
         if self.exchange.look_at(stats.round):
             self.cache.clear()  # of sums over the sizes of all clients
         diagnostics: Diagnostics = {}
         values: Mapping[str, float] = {}
+        changes: dict[str, Any] = {}
         answered = True
         try:
             ids, selection = self._select(before, stats)
             stats.start_s = stats.time_s
             if len(ids):
-                values, before = self._measured(before, ids, stats)
+                values, changes["measured"] = self._measured(before, ids, stats)
             if self.run.participation.correct is not None and len(ids):
                 stats.corrected = self._corrected(before, ids, stats)
             asks = self.server_function.asks(algorithm.round(state), stats.round)
@@ -92,15 +107,15 @@ class RoundLoop(Loop):
         except NoReply:
             answered = False
         selection, step_state = self._learn(selection, before.step_state, stats)
-        after = self._after(before, stats, state, selection, step_state)
+        changes |= {"state": state, "selection": selection, "step_state": step_state}
         if stats.corrected is not None:
             works = Works.joined([ended.works for ended in stats.ended[-1:]])
             ids = np.sort(works.client[works.status == USED])
-            learnt = self.exchange.correction.learn(before.correction, ids, stats.round)
-            after = replace(after, correction=learnt)
+            learn = self.exchange.correction.learn
+            changes["correction"] = learn(before.correction, ids, stats.round)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
         secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
-        return after, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
+        return changes, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""
@@ -113,19 +128,18 @@ class RoundLoop(Loop):
 
     def _measured(
         self, before: RunState, ids: Ints, stats: RoundStats
-    ) -> tuple[Mapping[str, float], RunState]:
-        """Return what measures say of a cohort, in rounds whose row is evaluated, and the state."""
+    ) -> tuple[Mapping[str, float], Measured]:
+        """Return what measures say of a cohort, where the row is evaluated, and their state."""
         measuring, rule = self.run.measuring, self.run.participation.select
         if not measuring.needs("cohort") or (before.round + 1) % measuring.every:
-            return {}, before
+            return {}, before.measured
         x = before.state["x"]
         view = self._selection_view(x, stats)
 
         def shares(losses: Floats, draws: int) -> Floats | None:
             return rule.expected_shares(view, before.selection, losses, draws)
 
-        values, measured = self.measures.measured(before, x, {}, AskedCohort(ids, shares))
-        return values, replace(before, measured=measured)
+        return self.measures.measured(before, x, {}, AskedCohort(ids, shares))
 
     def _corrected(self, before: RunState, ids: Ints, stats: RoundStats) -> Floats:
         """Return the weights (K,) of the distinct clients of a cohort."""
@@ -220,7 +234,7 @@ class RoundLoop(Loop):
         there = self.run.federation.population.available(ids, stats.time_s, stats.round)
         if stats.timeline is None:
             return there
-        self.policy.catch_up(stats)
+        self.cohorts.catch_up(stats)
         return there & ~np.isin(ids, stats.timeline.at_work)
 
     def _anybody(self, stats: RoundStats) -> bool:
@@ -259,7 +273,7 @@ class RoundLoop(Loop):
         ids = np.arange(population.count) if awaited is None else awaited
         change = float(np.min(population.next_change(ids, stats.time_s), initial=math.inf))
         if stats.timeline is not None:
-            self.policy.catch_up(stats)
+            self.cohorts.catch_up(stats)
             change = min(change, stats.timeline.next_over_s())
         if not math.isfinite(min(change, latest_s)):
             graphs = self.run.participation.select.needs_graphs
@@ -301,7 +315,7 @@ class RoundLoop(Loop):
                 to_cohort = ask.clients is None
                 first = self._wanted if to_cohort and whole else None
                 others = self._others(before, stats) if to_cohort and whole else None
-                reply = self.policy.answer(ask, owner, ids, stats, first, others)
+                reply = self.cohorts.answer(ask, owner, ids, stats, first, others)
                 if to_cohort:
                     whole, cohort = False, stats.answered
         except StopIteration as end:

@@ -148,6 +148,11 @@ class RoundStats:
     remembered: bool = False
     wrapped: int = 0
 
+    @property
+    def when(self) -> str:
+        """When clients are asked, for messages."""
+        return f"round {self.round}, time {self.time_s:.6g} s"
+
     @classmethod
     def after(cls, run_state: RunState) -> RoundStats:
         """Return the empty statistics of the round after a state."""

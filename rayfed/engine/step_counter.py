@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from rayfed.clients.solvers import Descent, Solver
+from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Draw
-from rayfed.datasets.shards import Shards
 from rayfed.engine.run import Run
 from rayfed.messages import Reply
-from rayfed.population import Population
 
 State = Mapping[str, Array]
 
@@ -22,37 +20,27 @@ class StepCounter:
 
     Parameters
     ----------
-    solvers : tuple of Solver
-        The local solver of each client group.
-    population : Population
-        Says to which group a client belongs.
-    shards : Shards
-        The rows of the clients.
-    seed : int
-        Seed of the run.
+    run : Run
 
     Attributes
     ----------
+    shards : Shards
+        The rows of the clients in the round.
     listens : bool
         Whether a rule learns from the losses of local steps.
     """
 
-    def __init__(
-        self, solvers: Sequence[Solver], population: Population, shards: Shards, seed: int
-    ) -> None:
-        self.solvers, self.population, self.shards, self.seed = solvers, population, shards, seed
-        self.rules = [solver.varying for solver in solvers]
+    def __init__(self, run: Run) -> None:
+        self.solvers, self.seed = run.training.solvers, run.seed
+        self.population = run.federation.population
+        self.shards = run.federation.views.training.shards
+        self.rules = [solver.varying for solver in self.solvers]
         self.listens = any(rule is not None and rule.listens for rule in self.rules)
-        batches = [solver.batch if isinstance(solver, Descent) else "full" for solver in solvers]
+        batches = [
+            solver.batch if isinstance(solver, Descent) else "full" for solver in self.solvers
+        ]
         self.full = np.array([batch == "full" for batch in batches])
         self.batch = np.array([1 if batch == "full" else batch for batch in batches])
-
-    @classmethod
-    def of(cls, run: Run) -> StepCounter:
-        """Return the counter of a run."""
-        federation = run.federation
-        shards = federation.views.training.shards
-        return cls(run.training.solvers, federation.population, shards, run.seed)
 
     def init(self) -> State:
         """Return the state of the numbers of all solvers before the first round."""

@@ -157,28 +157,6 @@ class Works:
         return cls(*(arrays[name] for name in _NAMES))
 
 
-class Tally(NamedTuple):
-    """What a row counts of works: how many of each status, local steps of those used, bytes.
-
-    Parameters
-    ----------
-    used, late, dropped : int
-    steps : int
-        Local steps of those used.
-    sent : int
-        Bytes of the uploads of those used and late.
-    wasted : int
-        Bytes that travelled for nothing.
-    """
-
-    used: int
-    late: int
-    dropped: int
-    steps: int
-    sent: int
-    wasted: int
-
-
 class Ended(NamedTuple):
     """Works (K,) that are over, as one row of ``rounds`` counts them.
 
@@ -202,29 +180,30 @@ class Ended(NamedTuple):
     newest: int
     numbers: Ints | None = None
 
-    def tally(self) -> Tally:
-        """Count them; bytes are those of each work."""
+    def counts(self) -> dict[str, int]:
+        """Return what the row counts of them, by its columns; bytes are those of each work.
+
+        Uploads that have come count, of those used and late; downloads count when works begin.
+        """
         works = self.works
         if isinstance(works, Works):
             status = works.status
-            used, late, dropped, _ = np.bincount(status, minlength=len(STATUS)).tolist()
+            number = np.bincount(status, minlength=len(STATUS)).tolist()
             down, up = (_by_status(status, sizes) for sizes in (works.down_bytes, works.up_bytes))
             steps = int(works.steps[status == USED].sum())
-            wasted = down[LATE] + down[DROPPED] + up[LATE]
-            return Tally(used, late, dropped, steps, up[USED] + up[LATE], wasted)
-        counts = [0] * len(STATUS)
-        steps = sent = wasted = 0
-        for work in works:
-            counts[work.status] += 1
-            if work.status == USED:
-                steps += work.steps
-                sent += work.up_bytes
-            elif work.status == LATE:
-                sent += work.up_bytes
-                wasted += work.down_bytes + work.up_bytes
-            elif work.status == DROPPED:
-                wasted += work.down_bytes
-        return Tally(counts[USED], counts[LATE], counts[DROPPED], steps, sent, wasted)
+        else:
+            number, down, up = ([0] * len(STATUS) for _ in range(3))
+            steps = 0
+            for work in works:
+                number[work.status] += 1
+                down[work.status] += work.down_bytes
+                up[work.status] += work.up_bytes
+                steps += work.steps if work.status == USED else 0
+        return {
+            "participants": number[USED], "late": number[LATE], "dropped": number[DROPPED],
+            "local_steps": steps, "bytes_up": up[USED] + up[LATE],
+            "bytes_wasted": down[LATE] + down[DROPPED] + up[LATE],
+        }  # fmt: skip
 
 
 def _by_status(status: Ints, sizes: Ints) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -50,6 +50,25 @@ class Gathered:
 class Executor(Protocol):
     """Where the clients of a run live."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether a run that is opened again, from a checkpoint, gets other hosts."""
+        return False
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether hosts have processors of their own to compute while nobody waits for them."""
+        return False
+
+    def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
+        """Let hosts that work ahead compute what later requests name by their `Request.serials`.
+
+        They begin after the next `exchange` of the run, which does not wait for them. Results do
+        not depend on it; a client function that fails is reported by the request that wants its
+        upload.
+        """
+        assert self.works_ahead  # others are given nothing
+
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run, or begin it again from the client state of a checkpoint.
 
@@ -90,38 +109,6 @@ class Executor(Protocol):
 
     def profile(self, profile: Profile) -> None:
         """Measure exchanges from now on."""
-        ...
-
-
-@runtime_checkable
-class WorksAhead(Protocol):
-    """An executor whose hosts can compute while nobody waits for them.
-
-    Attributes
-    ----------
-    works_ahead : bool
-        Whether they have processors of their own for it.
-    """
-
-    works_ahead: bool
-
-    def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
-        """Let hosts compute what later requests name by the same `Request.serials`.
-
-        They begin after the next `exchange` of the run, which does not wait for them. Results do
-        not depend on it; a client function that fails is reported by the request that wants its
-        upload.
-        """
-        ...
-
-
-@runtime_checkable
-class Moves(Protocol):
-    """An executor whose hosts change while runs go on."""
-
-    @property
-    def moves(self) -> bool:
-        """Whether a run that is opened again, from a checkpoint, gets other hosts."""
         ...
 
 

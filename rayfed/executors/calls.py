@@ -6,7 +6,7 @@ A driver that hosts clients itself calls that host directly, once the others are
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -18,33 +18,18 @@ from rayfed.clients.request import Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.core.arrays import Array
 from rayfed.core.flat import NamedArrays
-from rayfed.executors.ahead import Send
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
 from rayfed.executors.wire import PROTOCOL, Address, Lost, Pending, Wire, send_all, wait
 
 LOST = (RayActorError, ActorUnschedulableError)
 """What Ray says of actors that have died, and of those whose node is known to be gone."""
+Send: TypeAlias = Mapping[str, Array]
+"""What clients download."""
 Message: TypeAlias = tuple[int, Request, Send]
 """A host, the request for its clients, and what they download."""
 
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
-
-
-class Here:
-    """A call of the host in this process, which is made when its answer is waited for."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-        self._value: Any = None
-
-    def make(self) -> None:
-        """Make the call."""
-        self._value = self._call()
-
-    def value(self) -> Any:
-        """Return the answer."""
-        return self._value
 
 
 class Calls:
@@ -74,7 +59,7 @@ class Calls:
     def call(self, host: int, method: str, *given: Any) -> Any:
         """Call a method of a host; return what `get` takes."""
         if self.is_own(host):
-            return Here(partial(getattr(self.own, method), *given))
+            return partial(getattr(self.own, method), *given)
         return getattr(self.actors[host], method).remote(*given)
 
     def connect(self) -> None:
@@ -120,7 +105,7 @@ class Calls:
                     in_store[id(send)] = ray.put(send)
                 beside = ([in_store[id(send)]],)
             packed = pickle.dumps((key, request, None if beside else send), PROTOCOL)
-            calls.append(self.call(host, method, packed, *beside))
+            calls.append(self.call(host, "message", method, packed, *beside))
         for wire in {call.wire for call in calls if isinstance(call, Pending)}:
             wire.move(receive=False)  # all at once: an actor that begins may take the processor
         return calls
@@ -153,17 +138,20 @@ class Calls:
         if not calls:
             return []
         replies = [call for call in calls if isinstance(call, Pending)]
-        here = [call for call in calls if isinstance(call, Here)]
-        refs = [call for call in calls if not isinstance(call, (Pending, Here))]
+        here = [call for call in calls if isinstance(call, partial)]
+        refs = [call for call in calls if not isinstance(call, (Pending, partial))]
         try:
             if here:
                 send_all([wire for wire in self.wires if wire is not None])
-            for call in here:
-                call.make()
+            made = iter([call() for call in here])
             wait(replies)
-            answers = iter(ray.get(refs) if refs else [])
+            come = iter(ray.get(refs) if refs else [])
             results = [
-                _result(call if isinstance(call, (Pending, Here)) else next(answers))
+                call.value()
+                if isinstance(call, Pending)
+                else next(made)
+                if isinstance(call, partial)
+                else _unpacked(next(come))
                 for call in calls
             ]
         except (Lost, *LOST) as error:
@@ -193,10 +181,8 @@ def _connected(address: Address | None) -> Wire | None:
         return None
 
 
-def _result(answer: Any) -> Any:
-    """Return what a host answered, of a reply or of what Ray brought."""
-    if isinstance(answer, (Pending, Here)):
-        return answer.value()
+def _unpacked(answer: Any) -> Any:
+    """Return what Ray brought; small answers are pickled."""
     return pickle.loads(answer) if isinstance(answer, bytes) else answer
 
 

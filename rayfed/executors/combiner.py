@@ -6,28 +6,25 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import ray
 
 from rayfed.clients.host import NotKept, UnknownRun
-from rayfed.clients.request import Failure, Partial, Request
-from rayfed.clients.scratch import ScratchError
+from rayfed.clients.request import Partial, Request
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.threads import keep_one_thread
 from rayfed.core.tree import Class
-from rayfed.executors.base import HostLost, combined
+from rayfed.executors.base import combined
 from rayfed.executors.orphan import end_with_parent
-from rayfed.executors.ray_host import Method, listening, small_packed, unpacked
+from rayfed.executors.ray_host import Actor, Answer, Answered, Method, Refusal, or_refusal
 from rayfed.executors.ray_pool import Pool, RayExecutor
-from rayfed.executors.wire import Address
 
 AT_ONCE = 16
 """Calls that a combiner takes at once: a run must not wait for the actors that another uses."""
-Answered = TypeVar("Answered")
-Refusal: TypeAlias = UnknownRun | ScratchError | NotKept | HostLost
 
 
 @dataclass
@@ -39,11 +36,12 @@ class _Run:
     snapshot: Iterator[tuple[StateRows, bool]] = iter(())
 
 
-class Combiner:
+class Combiner(Actor):
     """Passes requests on to the client actors of its node, and joins the branches of their sums.
 
-    It has the methods of a `HostActor`. A model comes to the node once, and one vector goes back
-    where the residue classes of the node allow it. Tables pass through it as object references.
+    It has the methods of a `HostActor`; runs do not wait for one another here. A model comes to the
+    node once, and one vector goes back where the residue classes of the node allow it. Tables pass
+    through it as object references.
 
     Parameters
     ----------
@@ -60,16 +58,13 @@ class Combiner:
 
     def _combine(self, actors: Sequence[Any], clients: int) -> None:
         self.pool, self.clients = Pool(actors, [1] * len(actors)), clients
+        self.alone = nullcontext()
         self.runs: dict[str, _Run] = {}
 
     def ready(self) -> int:
         """Return the process id, once all actors have started."""
         RayExecutor(self.pool, self.clients, {}).wait_for_all()
         return os.getpid()
-
-    def listen(self, node: str) -> Address | None:
-        """Wait for a driver to connect, which may then send messages without Ray."""
-        return listening(node, self.answer, threading.Lock())
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> Refusal | None:
         """Begin a run; see `HostActor.open`. Waits for what is asked of it before."""
@@ -81,41 +76,31 @@ class Combiner:
             run.executor.begin(key, owned, stored, stateless=stateless)
             self.runs[key] = run
 
-        return _or_refusal(begin)
+        return or_refusal(begin)
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients of this node, from a checkpoint."""
         return self._with(key, lambda run: run.executor.restore(key, rows))
 
-    def exchange(self, packed: bytes, stored: Sequence[Any] = ()) -> Any:
-        """Answer an Ask for the clients of this node; see `HostActor.exchange`."""
-        return small_packed(self.answer("exchange", *unpacked(packed, stored), stored))
-
-    def timed(self, packed: bytes, stored: Sequence[Any] = ()) -> Any:
-        """Answer an Ask as `exchange` does, and say how long each actor took."""
-        return small_packed(self.answer("timed", *unpacked(packed, stored), stored))
-
-    def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Any:
-        """Let actors run client functions ahead of the Ask that wants them; do not wait."""
-        return self.answer("work_ahead", *unpacked(packed, stored), stored)
-
     def answer(
-        self,
-        method: Method,
-        key: str,
-        request: Request,
-        send: Mapping[str, Array],
+        self, method: Method, key: str, request: Request, send: Mapping[str, Array],
         stored: Sequence[Any] = (),
-    ) -> Partial | Failure | Refusal:
-        """Answer a message; `stored` holds a reference of `send`, if it is in the object store."""
+    ) -> Answer:  # fmt: skip
+        """Answer a message as one host would; `stored` is as for `Actor.message`."""
 
-        def answer(run: _Run) -> Partial | Failure | NotKept:
+        def answer(run: _Run) -> Answer:
+            executor = run.executor
             if method == "work_ahead":
-                run.executor.prepare(key, request, send)
-                run.executor.begin_prepared(key)
+                executor.prepare(key, request, send)
+                executor.begin_prepared(key)
                 return Partial([], {})
             timed = method == "timed"
-            return _asked(run.executor, key, request, send, timed=timed, stored=stored)
+            parts, answers, earlier = executor.ask(key, request, send, timed=timed, stored=stored)
+            if any(isinstance(answer, NotKept) for answer in answers):
+                return NotKept()  # the driver has the models of what was to be computed ahead
+            asked, whole = request.classes, executor.run(key).layout.within
+            indexed = [(part.index, found) for part, found in zip(parts, answers, strict=True)]
+            return combined(request, indexed, whole if asked is None else asked, earlier)
 
         return self._with(key, answer)
 
@@ -145,30 +130,4 @@ class Combiner:
         if run is None:
             return UnknownRun(key)
         with run.alone:
-            return _or_refusal(lambda: call(run))
-
-
-def _asked(
-    executor: RayExecutor,
-    key: str,
-    request: Request,
-    send: Mapping[str, Array],
-    *,
-    timed: bool,
-    stored: Sequence[Any],
-) -> Partial | Failure | NotKept:
-    """Return what the actors of a node answer, as one host would."""
-    parts, answers, earlier = executor.ask(key, request, send, timed=timed, stored=stored)
-    if any(isinstance(answer, NotKept) for answer in answers):
-        return NotKept()  # the driver has the models of what was to be computed ahead
-    within = executor.run(key).layout.within if request.classes is None else request.classes
-    indexed = [(part.index, answer) for part, answer in zip(parts, answers, strict=True)]
-    return combined(request, indexed, within, earlier)
-
-
-def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
-    """Return an error that the driver acts on as a value: Ray would wrap it."""
-    try:
-        return call()
-    except (UnknownRun, ScratchError, NotKept, HostLost) as error:
-        return error
+            return or_refusal(lambda: call(run))

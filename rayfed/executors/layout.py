@@ -1,15 +1,15 @@
-"""Layout: which host has which client, and which part of a request."""
+"""Layout: which host has which client, and what it gets of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from rayfed.clients.request import Request
-from rayfed.core.arrays import Ints
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.classes import balanced, busiest, classes
 from rayfed.core.tree import EVERY, Class
 
@@ -98,3 +98,44 @@ class Layout:
 
     def _dealt(self, ids: Ints, within: Sequence[Class]) -> Layout:
         return Layout(balanced(ids, self.sizes, within), self.sizes, within)
+
+
+def needed(
+    part: Request, send: Mapping[str, Array], known: Container[int]
+) -> tuple[Request, Mapping[str, Array]]:
+    """Return what a host gets: what its clients download, but for what it has computed ahead.
+
+    Parameters
+    ----------
+    part : Request
+        For the clients of one host.
+    send : mapping of str to array
+        What all clients of all hosts download; stacks, if the request names their rows.
+    known : container of int
+        Pieces of work that hosts compute ahead.
+
+    Examples
+    --------
+    A host that has computed the first of two works needs the model of the second alone:
+
+    >>> none = np.zeros(2, dtype=np.int64)
+    >>> part = Request("algorithm", "train", {}, np.array([4, 7]), np.ones(2), none, none, 1, 0,
+    ...     rows=np.array([0, 2]), serials=np.array([11, 12]))
+    >>> part, send = needed(part, {"x": np.array([[0.0], [1.0], [2.0]])}, {11})
+    >>> part.serials.tolist(), part.rows.tolist(), send["x"].tolist()
+    ([11, 0], [0, 0], [[2.0]])
+    """
+    if part.serials is None and part.rows is None:
+        return part, send
+    missing = np.ones(len(part.ids), dtype=np.bool_)
+    if part.serials is not None:
+        missing = np.array([serial not in known for serial in part.serials.tolist()])
+        if not missing.any():
+            return part, {}
+        part = replace(part, serials=np.where(missing, 0, part.serials))
+    if part.rows is None:
+        return part, send
+    versions, place = np.unique(part.rows[missing], return_inverse=True)
+    rows = np.zeros(len(part.ids), dtype=np.int64)
+    rows[missing] = place.ravel()
+    return replace(part, rows=rows), {name: stack[versions] for name, stack in send.items()}

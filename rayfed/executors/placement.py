@@ -54,13 +54,15 @@ def actors_by_node(
     {'c': 2}
     """
     new = {node: n for node, n in cpus.items() if n > 0 and node not in here}
-    room = {node: most.get(node, count) for node in new}
+    capacity = {node: most.get(node, count) for node in new}
     if here:  # not all that others left, unless that is its share
         total = sum(cpus.values())
-        room = {node: min(n, math.ceil(count * new[node] / total)) for node, n in room.items()}
+        capacity = {
+            node: min(n, math.ceil(count * new[node] / total)) for node, n in capacity.items()
+        }
     placed = dict.fromkeys(new, 0)
     for _ in range(count - sum(here.values())):
-        able = [node for node in new if placed[node] < room[node]]
+        able = [node for node in new if placed[node] < capacity[node]]
         if not able:
             break
         placed[max(able, key=lambda node: new[node] / (placed[node] + 1))] += 1

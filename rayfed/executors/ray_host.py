@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -20,11 +21,12 @@ from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.threads import keep_one_thread
 from rayfed.core.tree import Class
+from rayfed.executors.base import HostLost
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.wire import PROTOCOL, Address, Socket
 
 Answered = TypeVar("Answered")
-Refusal: TypeAlias = UnknownRun | ScratchError | NotKept
+Refusal: TypeAlias = UnknownRun | ScratchError | NotKept | HostLost
 """Errors that are sent back as values: Ray would wrap them."""
 Answer: TypeAlias = Partial | Failure | Refusal
 Method: TypeAlias = Literal["exchange", "timed", "work_ahead"]
@@ -34,6 +36,65 @@ BY_VALUE = 2**20
 """Bytes up to which arrays travel within a call: the object store costs two milliseconds more."""
 
 _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a millisecond
+
+
+class Actor:
+    """What drivers send messages to: a client actor, or the combiner of some.
+
+    Attributes
+    ----------
+    alone : context manager
+        Held while a message is answered.
+    """
+
+    alone: AbstractContextManager[Any]
+
+    def answer(
+        self, method: Method, key: str, request: Request, send: Mapping[str, Array],
+        stored: Sequence[Any] = (),
+    ) -> Answer:  # fmt: skip
+        """Answer a message."""
+        raise NotImplementedError
+
+    def listen(self, node: str) -> Address | None:
+        """Wait for a driver to connect, which may then send messages without Ray.
+
+        Parameters
+        ----------
+        node : str
+            Ray's name of the driver's node.
+
+        Returns
+        -------
+        (path, key) or None
+            Where it can connect; None if it cannot, from another node or on a system without Unix
+            sockets.
+        """
+        if node != this_node():
+            return None
+        try:
+            return Socket(self.answer, self.alone).start().address
+        except (OSError, AttributeError):
+            return None
+
+    def message(self, method: Method, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
+        """Answer a message that came by Ray, pickled where the answer is small.
+
+        Parameters
+        ----------
+        method : str
+            "exchange" answers an Ask for the clients that live here; "timed" also says how long
+            that took; "work_ahead" runs client functions ahead of the Ask that wants their uploads.
+        packed : bytes
+            Pickled (key of the run, request, what its clients download).
+        stored : sequence of object references
+            One, of what they download, where that is in the object store; it is not packed then.
+        """
+        key, request, send = pickle.loads(packed)
+        send = ray.get(stored[0]) if stored else send
+        with self.alone:
+            answer = self.answer(method, key, request, send, stored)
+        return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 
 
 class RayHost:
@@ -51,7 +112,7 @@ class RayHost:
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
         self.host = Host(state_bytes(memory_gb) // neighbours)
-        self.alone = threading.Lock()
+        self.alone: AbstractContextManager[Any] = threading.Lock()
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
         """Begin a run; what it needs comes from the object store, shared without copies.
@@ -74,15 +135,16 @@ class RayHost:
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
         with self.alone:
-            return _or_refusal(lambda: self.host.restore(key, rows))
+            return or_refusal(lambda: self.host.restore(key, rows))
 
     def answer(
-        self, method: Method, key: str, request: Request, send: Mapping[str, Array]
-    ) -> Answer:
-        """Answer a message, while nothing else is done here."""
+        self, method: Method, key: str, request: Request, send: Mapping[str, Array],
+        stored: Sequence[Any] = (),
+    ) -> Answer:  # fmt: skip
+        """Answer a message, while nothing else is done here; `stored` is as for `Actor.message`."""
         begun = time.perf_counter()
         call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
-        answer: Answer = _or_refusal(lambda: call(key, request, send, Kept()))
+        answer: Answer = or_refusal(lambda: call(key, request, send, Kept()))
         if method == "timed" and isinstance(answer, Partial):
             answer = replace(answer, seconds=(time.perf_counter() - begun,))
         return answer
@@ -90,7 +152,7 @@ class RayHost:
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
         with self.alone:
-            return _or_refusal(lambda: self.host.snapshot(key, most, fewest))
+            return or_refusal(lambda: self.host.snapshot(key, most, fewest))
 
     def close(self, key: str) -> None:
         """Forget a run."""
@@ -98,7 +160,7 @@ class RayHost:
             self.host.close(key)
 
 
-class HostActor(RayHost):
+class HostActor(RayHost, Actor):
     """A client actor: a host in a process of its own, with one BLAS thread.
 
     Ray's calls come in one thread, the messages of each driver of this node in another.
@@ -113,88 +175,18 @@ class HostActor(RayHost):
         """Return the process id."""
         return os.getpid()
 
-    def listen(self, node: str) -> Address | None:
-        """Wait for a driver to connect, which may then send messages without Ray.
-
-        Parameters
-        ----------
-        node : str
-            Ray's name of the driver's node.
-
-        Returns
-        -------
-        (path, key) or None
-            Where it can connect; None if it cannot, from another node or on a system without Unix
-            sockets.
-        """
-        return listening(node, self.answer, self.alone)
-
-    def exchange(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
-        """Answer an Ask for the clients that live here, pickled where the answer is small.
-
-        Parameters
-        ----------
-        packed : bytes
-            Pickled (key, request, send); see `unpacked`.
-        stored : sequence of object references
-            One, of large broadcast arrays, where these are in the object store.
-        """
-        return small_packed(self._unpacked("exchange", packed, stored))
-
-    def timed(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
-        """Answer an Ask as `exchange` does, and say how long that took."""
-        return small_packed(self._unpacked("timed", packed, stored))
-
-    def work_ahead(self, packed: bytes, stored: Sequence[Any] = ()) -> Answer:
-        """Run client functions ahead of the Ask that wants their uploads; see `exchange`."""
-        return self._unpacked("work_ahead", packed, stored)
-
-    def _unpacked(self, method: Method, packed: bytes, stored: Sequence[Any]) -> Answer:
-        """Answer a message that came by Ray."""
-        key, request, send = unpacked(packed, stored)
-        with self.alone:
-            return self.answer(method, key, request, send)
-
 
 def this_node() -> str:
     """Return Ray's name of the node where this process runs; empty without Ray."""
     return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
 
-def listening(node: str, answer: Callable[..., Any], alone: threading.Lock) -> Address | None:
-    """Let a driver of a node connect by wire, if that is this node; see `Socket`."""
-    if node != this_node():
-        return None
-    try:
-        return Socket(answer, alone).start().address
-    except (OSError, AttributeError):
-        return None
-
-
-def unpacked(packed: bytes, stored: Sequence[Any]) -> tuple[str, Request, Mapping[str, Array]]:
-    """Return the key of a run, a request, and what its clients download.
-
-    Parameters
-    ----------
-    packed : bytes
-        Pickled (key, request, send).
-    stored : sequence of object references
-        One, which takes the place of `send`, or none.
-    """
-    key, request, send = pickle.loads(packed)
-    return key, request, ray.get(stored[0]) if stored else send
-
-
-def _or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
+def or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
+    """Return an error that the driver acts on as a value."""
     try:
         return call()
-    except (UnknownRun, ScratchError, NotKept) as error:
+    except (UnknownRun, ScratchError, NotKept, HostLost) as error:
         return error
-
-
-def small_packed(answer: Answered) -> Answered | bytes:
-    """Return an answer, pickled if it is small."""
-    return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 
 
 def _bytes(answer: object) -> int:

@@ -16,10 +16,9 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.tree import EVERY, Class
-from rayfed.executors.ahead import Ahead, needed, numbers
 from rayfed.executors.base import Gathered, gather, merged, share
-from rayfed.executors.calls import LOST, Calls, first_line
-from rayfed.executors.layout import HostRequest, Layout
+from rayfed.executors.calls import LOST, Calls, Send, first_line
+from rayfed.executors.layout import HostRequest, Layout, needed
 from rayfed.executors.profile import Profile
 from rayfed.executors.ray_host import RayHost
 
@@ -52,11 +51,27 @@ class Pool:
 
 @dataclass
 class _Run:
-    """What is known of a run: who has its clients, whether they keep state, work ahead."""
+    """What is known of a run.
+
+    Parameters
+    ----------
+    layout : Layout
+        Who has its clients.
+    stateless : bool
+        Whether they keep no state.
+    prepared : list of (Request, mapping of str to array)
+        What hosts are given to compute ahead after the next exchange.
+    begun : list of Pending or object reference
+        Calls to compute ahead of which nobody has asked yet how they ended.
+    known : set of int
+        The pieces of work that were in such calls.
+    """
 
     layout: Layout
     stateless: bool
-    ahead: Ahead = field(default_factory=Ahead)
+    prepared: list[tuple[Request, Send]] = field(default_factory=list)
+    begun: list[Any] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
 
 
 class RayExecutor:
@@ -102,7 +117,7 @@ class RayExecutor:
 
     @property
     def moves(self) -> bool:
-        """Whether other hosts were offered; see `Moves`."""
+        """Whether other hosts were offered; see `Executor`."""
         return self.offered is not None
 
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
@@ -187,33 +202,32 @@ class RayExecutor:
             What client functions printed that had been prepared earlier.
         """
         run = self.run(key)
-        ahead = run.ahead
         parts = self._split(run, request)
-        sent = [(part.host, *needed(part.request, send, ahead.known)) for part in parts]
+        sent = [(part.host, *needed(part.request, send, run.known)) for part in parts]
         in_store = {id(send): stored[0]} if stored else {}
-        begun, ahead.begun = ahead.begun, []
+        begun, run.begun = run.begun, []
         if not self.calls.in_order(begun, sent):
             self.calls.get(begun)
         calls = self.calls.send("timed" if timed else "exchange", key, sent, in_store)
         self.begin_prepared(key)
         answers, earlier = self.calls.get(calls), self.calls.get(begun)  # these are done by now
-        ahead.known -= numbers(request)
+        run.known -= _numbers(request)
         return parts, answers, [line for answer in earlier for line in answer.printed]
 
     def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
-        """Let hosts work ahead after the next `exchange`; see `WorksAhead`."""
-        self.run(key).ahead.prepared.append((request, send))
+        """Let hosts work ahead after the next `exchange`; see `Executor`."""
+        self.run(key).prepared.append((request, send))
 
     def begin_prepared(self, key: str) -> None:
         """Let actors begin what was prepared, without waiting for them."""
         run = self.run(key)
-        prepared, run.ahead.prepared = run.ahead.prepared, []
+        prepared, run.prepared = run.prepared, []
         for request, send in prepared:
             parts = [p for p in self._split(run, request) if not self.calls.is_own(p.host)]
             messages = [(part.host, part.request, send) for part in parts]
-            run.ahead.begun += self.calls.send("work_ahead", key, messages, {})
+            run.begun += self.calls.send("work_ahead", key, messages, {})
             for part in parts:
-                run.ahead.known |= numbers(part.request)
+                run.known |= _numbers(part.request)
 
     def _split(self, run: _Run, request: Request) -> list[HostRequest]:
         movable = run.stateless and request.serials is None
@@ -302,3 +316,8 @@ class RayExecutor:
             if not waiting:
                 return
         raise ConnectionError(f"client actors did not come back in {_RESTART_S:g} s: {why}")
+
+
+def _numbers(request: Request) -> set[int]:
+    """Return the numbers of the pieces of work of a request, if it names them."""
+    return set() if request.serials is None else set(request.serials.tolist())

@@ -12,11 +12,11 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.tree import EVERY
-from rayfed.executors.base import Gathered, gather
+from rayfed.executors.base import Executor, Gathered, gather
 from rayfed.executors.profile import Profile
 
 
-class SerialExecutor:
+class SerialExecutor(Executor):
     """An executor with one host in the process itself.
 
     Parameters

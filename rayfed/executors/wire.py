@@ -21,7 +21,7 @@ import struct
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Self, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -140,9 +140,9 @@ class Wire:
         self.lost = True
         self._socket.close()
 
-    def watched(self) -> tuple[int, int]:
-        """Return the socket, and what to wait for at it, as `select.poll` takes them."""
-        return self._socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0)
+    def fileno(self) -> int:
+        """Return the number of the socket."""
+        return self._socket.fileno()
 
 
 def wait(replies: Sequence[Pending]) -> None:
@@ -169,9 +169,8 @@ def _move(wires: Collection[Wire]) -> None:
         raise Lost("its socket was closed")
     poll, by_socket = select.poll(), {}
     for wire in wires:
-        socket_, events = wire.watched()
-        by_socket[socket_] = wire
-        poll.register(socket_, events)
+        by_socket[wire.fileno()] = wire
+        poll.register(wire, select.POLLIN | (select.POLLOUT if wire.sends else 0))
     for ready, _ in poll.poll():
         by_socket[ready].move()
 
@@ -183,7 +182,7 @@ class Socket:
     ----------
     answer : callable
         Takes the parts of a message and returns the answer.
-    alone : Lock
+    alone : context manager
         Held while an answer is computed.
 
     Raises
@@ -194,7 +193,7 @@ class Socket:
         On systems without such sockets.
     """
 
-    def __init__(self, answer: Callable[..., Any], alone: threading.Lock) -> None:
+    def __init__(self, answer: Callable[..., Any], alone: AbstractContextManager[Any]) -> None:
         self._answer, self._alone = answer, alone
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._folder = private_folder("wire")

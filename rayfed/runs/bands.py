@@ -21,7 +21,7 @@ def bands_of(run: Run) -> Callable[[Ints], Ints]:
     clients = run.federation.clients
 
     def known(ids: Ints) -> tuple[Bools, Floats, Ints]:
-        rows = None if run.training.algorithm.centralised else StepCounter.of(run).rows(ids)
+        rows = None if run.training.algorithm.centralised else StepCounter(run).rows(ids)
         return clients.straggles(ids), clients.mean_seconds_per_step(ids, rows), ids
 
     @cache

@@ -17,11 +17,11 @@ from rayfed.core.errors import RunFailed, ScenarioError, clipped
 from rayfed.core.plugins import advice, places
 from rayfed.core.summary import network_of
 from rayfed.engine import columns
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import PRUNED
-from rayfed.executors.base import Executor, HostLost, Moves
+from rayfed.executors.base import Executor, HostLost
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
 from rayfed.runs.bands import bands_of
@@ -96,7 +96,7 @@ class Driver:
             identities=digests_of(run.record),
             summaries=Summaries(out / run.folder, bands_of(run), network_of(run.record)),
         )
-        self.loop = loop_of(run, executor)
+        self.loop = Loop(run, executor)
         self.started = time.time()
         self.saved = time.monotonic()
         self.looked = -math.inf
@@ -271,7 +271,7 @@ class Driver:
             now = yield from self._shown(now)
             if reason is None and time.monotonic() - self.saved >= self.run.checkpoint_s:
                 self._checkpoint(run_state)
-                if now.rule is None and isinstance(self.executor, Moves) and self.executor.moves:
+                if now.rule is None and self.executor.moves:
                     self.records.log(f"after round {run_state.round} clients are dealt anew")
                     now = self._moment(*self._open())
         if reason is not None:

@@ -19,11 +19,11 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.threads import one_thread
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Ending, Run
 from rayfed.engine.stopping import Stop
 from rayfed.engine.works import Works
-from rayfed.executors.base import Gathered
+from rayfed.executors.base import Executor, Gathered
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
 
@@ -82,7 +82,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     """
     quiet = replace(run.measuring, every=_NEVER, every_s=None, measures={})
     endless = Ending(ENDLESS, Stop())  # a last row would be evaluated
-    loop = loop_of(replace(run, measuring=quiet, ending=endless), _Hollow())
+    loop = Loop(replace(run, measuring=quiet, ending=endless), _Hollow())
     end = time.monotonic() + _LONGEST_S
     counts: list[int] = []
     asked: list[Ints] = []
@@ -156,7 +156,7 @@ def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
     """
     executor = SerialExecutor(tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     with one_thread():
         begun = time.monotonic()
         state, _ = loop.start()
@@ -187,7 +187,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.2g} h"
 
 
-class _Hollow:
+class _Hollow(Executor):
     """An executor whose clients compute nothing: whatever they upload is zero."""
 
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:

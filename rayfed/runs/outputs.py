@@ -134,7 +134,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
         selected = used = np.full(len(ids), selected.sum() if len(selected) else 0)
     shards = run.federation.views.evaluation.shards.at(last.round)
     clients = run.federation.clients
-    rows = None if run.training.algorithm.centralised else StepCounter.of(run).rows(ids)
+    rows = None if run.training.algorithm.centralised else StepCounter(run).rows(ids)
     scores: Mapping[str, Array] = {}
     if len(ids):
         scores = measures.each(last.model, ids, last.when, last.round, last.state)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayfed.clients.prints import Kept
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
@@ -48,7 +48,7 @@ def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
     executor, profile = SerialExecutor(tables), Profile()
     executor.prints = Kept()
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     profile.watch(loop, "step", "other", opens=True)
     profile.watch(executor.host, "exchange", "computing")
     works: list[MeasuredRound] = []

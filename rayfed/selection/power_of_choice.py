@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.clients.sampling import minibatches
+from rayfed.clients.sampling import Minibatch, Sampling
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, to_numpy
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
@@ -160,10 +160,10 @@ class ComputationEfficient(PowerOfD):
     def poll(self, clients: Clients, x: Array) -> Upload:
         """Client function: the mean loss (K,) over one minibatch, l2 term included."""
         once = np.ones(len(clients.ids), dtype=np.int64)
-        ((index, w),) = minibatches(
-            "shuffle", self.batch, once, ids=clients.ids, sizes=clients.sizes,
-            seed=clients.seed, draw=clients.draws, ask=clients.ask,
-        )  # fmt: skip
+        ((index, w),) = Sampling(
+            Minibatch(self.batch, "shuffle"), once, clients.ids, clients.sizes, clients.seed,
+            clients.draws, clients.ask,
+        ).minibatches()  # fmt: skip
         value = to_numpy(clients.problem.value(as_matrix(x), clients.take(index, w)))
         return Upload({"loss": np.broadcast_to(value, clients.ids.shape)})
 

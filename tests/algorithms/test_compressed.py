@@ -12,7 +12,7 @@ from rayfed.channel.codecs.rand_k import RandK
 from rayfed.clients.step_counts import SharedCoin
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing import tiny_run
 
@@ -33,7 +33,7 @@ def models(given, rounds):
     plan = api.prepare(api.read(given))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = RoundLoop(plan.runs[0], executor)
+    loop = Loop(plan.runs[0], executor)
     state, _ = loop.start()
     found, rows = [], []
     for _ in range(rounds):

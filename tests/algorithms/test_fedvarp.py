@@ -13,7 +13,7 @@ from rayfed.clients.solvers import SGD
 from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
 from rayfed.testing import answer, reply
@@ -55,7 +55,7 @@ def models(scenario, rounds):
     run = plan.runs[0]
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = RoundLoop(run, executor)
+    engine = Loop(run, executor)
     moment, _ = engine.start()
     found = {0: moment.state["x"]}
     for number in range(1, max(rounds) + 1):

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.engine.works import DROPPED
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
@@ -37,7 +37,7 @@ def steps_of(scenario):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     states, events = [loop.start()[0]], []
     for _ in range(run.ending.rounds):
         state, _, parts = step(loop, states[-1])

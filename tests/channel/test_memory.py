@@ -7,8 +7,7 @@ from rayfed import api
 from rayfed.channel import Draws
 from rayfed.channel.codecs.rand_k import RandK
 from rayfed.core.rng import Key
-from rayfed.engine.arrivals import ArrivalLoop
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
@@ -38,8 +37,7 @@ def loop_of(made):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    kind = ArrivalLoop if run.training.algorithm.asynchronous else RoundLoop
-    return kind(run, executor)
+    return Loop(run, executor)
 
 
 def walked(made, rounds=ROUNDS):

@@ -9,7 +9,7 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import RunFailed, ScenarioError
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.study import expand
@@ -32,7 +32,7 @@ def rows_of(made, index=0):
     plan = api.prepare(api.read(made))
     run, executor = plan.runs[index], SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     rows, models = [], [state.state["x"]]
     for _ in range(run.ending.rounds):
@@ -128,7 +128,7 @@ def _step(made, x):
     plan = api.prepare(api.read(one | {"rounds": 1}))
     run, executor = plan.runs[0], SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     state.state["x"].flags.writeable = True
     state.state["x"][:] = x
@@ -141,7 +141,7 @@ def test_who_missed_rounds_downloads_what_it_lacks_or_all(mixed):
     plan = api.prepare(api.read(made))
     run, executor = plan.runs[0], SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     had, sizes = {}, set()
     for round in range(1, 26):

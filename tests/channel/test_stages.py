@@ -12,7 +12,7 @@ from rayfed.channel import Draws
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 
 LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
@@ -84,7 +84,7 @@ def walked(made):
     plan = api.prepare(api.read(made))
     run, executor = plan.runs[0], SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     rows, models = [], [state.state["x"]]
     for _ in range(5):

@@ -27,7 +27,7 @@ class Traffic:
 
 
 @dataclass
-class Watched:
+class Watched(Executor):
     """Passes everything on to another executor and notes what every Ask of a run sends.
 
     Parameters
@@ -118,7 +118,7 @@ class ChangingCluster(RayExecutor):
         self.offer(pool(self.nodes))
 
 
-class LosingHosts:
+class LosingHosts(Executor):
     """Passes everything on to another executor; its host is lost at some exchanges.
 
     Parameters

@@ -107,7 +107,7 @@ def _upload(ended: Ended, sent: Traffic, *, local: bool) -> int:
     """Return the bytes of an upload; of local steps it has a loss where that is learnt from."""
     run = ended.run
     itemsize = run.training.dtype.itemsize
-    listens = run.participation.select.listens or StepCounter.of(run).listens
+    listens = run.participation.select.listens or StepCounter(run).listens
     each = sum(itemsize * n if n > 1 else 8 * n for n in sent.up.values())
     return each + 8 * (listens and local)
 

@@ -8,9 +8,9 @@ import pytest
 from rayfed import api
 from rayfed.clients import Clients, gram
 from rayfed.clients.gram import covers, fewest_steps
-from rayfed.clients.grams import Grams
 from rayfed.clients.solvers import SGD
 from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.stacks import Grams
 from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.logistic import LogisticRegression
@@ -157,14 +157,14 @@ def test_matrices_are_kept_within_their_bound_and_by_version():
     grams, ids = Grams(limit=2 * 4 * 4 * 8), np.array([5, 2, 9])
     expected = X @ X.swapaxes(1, 2)
     np.testing.assert_array_equal(grams.of("v", ids, X), expected)
-    assert list(grams.held) == [("v", 2), ("v", 9)]
+    assert grams.kept.keys == [("v", 2), ("v", 9)]
     grams.of("v", ids[1:2], X[1:2])
     np.testing.assert_array_equal(grams.of("v", ids, X), expected)
-    assert grams.bytes == 2 * 4 * 4 * 8
+    assert grams.kept.bytes == 2 * 4 * 4 * 8
     # what is held is used, whatever rows come with it; rows of another version are others
     np.testing.assert_array_equal(grams.of("v", ids[2:], 0 * X[2:]), expected[2:])
     assert not grams.of("w", ids[2:], 0 * X[2:]).any()
-    assert grams.bytes <= grams.limit
+    assert grams.kept.bytes <= grams.kept.limit
 
 
 @pytest.mark.parametrize("name", ["scaffold", "fedprox"])

@@ -14,7 +14,8 @@ STEPS = np.array([6, 6, 2])
 
 def draw(how, batch, steps=STEPS, ids=IDS, sizes=SIZES, **where):
     where = {"seed": 1, "draw": 2, "ask": 0, **where}
-    return list(sampling.minibatches(how, batch, steps, ids=ids, sizes=sizes, **where))
+    wanted = sampling.Minibatch(batch, how)
+    return list(sampling.Sampling(wanted, steps, ids, sizes, **where).minibatches())
 
 
 def test_the_clients_still_at_work_are_counted_step_by_step():

@@ -77,7 +77,7 @@ def begun(clock, ask, ids, number=0):
 
 def clock_of(scenario):
     (run,) = api.prepare(api.read(scenario)).runs
-    return Clock.of(run, StepCounter.of(run))
+    return Clock(run, StepCounter(run))
 
 
 def test_nobody_looked_whether_the_visited_one_is_there(mixed):

@@ -10,7 +10,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import RunFailed
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import events_of
 from rayfed.executors.serial import SerialExecutor
@@ -53,7 +53,7 @@ def walked(made, paces=None, *, anew=False):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     asynchronous = run.training.algorithm.asynchronous
 
     def pace(ids, draw, ask=0):
@@ -269,7 +269,7 @@ def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
     plan = api.prepare(api.read(scenario([1.0, 9.0], participation=how)))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    state, _ = loop_of(plan.runs[0], executor).start()
+    state, _ = Loop(plan.runs[0], executor).start()
     checkpoints = Checkpoints(tmp_path)
     monkeypatch.setattr(
         "rayfed.runs.files.checkpoints._arrays",

@@ -9,7 +9,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.correction import LONGEST, Correction
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import SelectionView
@@ -92,7 +92,7 @@ def test_a_reply_holds_the_weighted_sum_over_the_weight_of_all(mixed):
     plan, run = run_of(scenario(mixed, {"select": "all", "correct": "known"}))
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
+    loop = Loop(run, executor)
     sizes = run.federation.views.training.shards.sizes(np.arange(3))
     state, _ = loop.start()
     counted = 0
@@ -101,11 +101,13 @@ def test_a_reply_holds_the_weighted_sum_over_the_weight_of_all(mixed):
             run.federation.population.available(np.arange(3), state.time_s, number)
         )
         sent = {}
-        alone = RoundLoop(run, executor)
+        alone = Loop(run, executor)
         ask = next(run.training.algorithm.round(state.state))
         for i in there.tolist():
             stats = RoundStats(number, state.time_s, state.time_s)
-            sent[i] = alone.policy.answer(ask, "algorithm", np.array([i]), stats).mean["delta"]
+            sent[i] = alone.policy.cohorts.answer(ask, "algorithm", np.array([i]), stats).mean[
+                "delta"
+            ]
         after, row, _ = loop.step(state)
         change = sum(sizes[i] / CHANCES[i] * delta for i, delta in sent.items()) / sizes.sum()
         np.testing.assert_allclose(after.state["x"], state.state["x"] - change, rtol=1e-12)
@@ -190,7 +192,7 @@ def test_clients_weigh_as_many_rows_as_they_have_in_the_round(mixed):
     made = scenario(mixed, {"select": "all", "correct": "known"})
     made["drift"] = {"name": "arriving", "at": 3, "clients": [0, 2]}
     _, run = run_of(made)
-    exchange = RoundLoop(run, SerialExecutor({})).exchange
+    exchange = Loop(run, SerialExecutor({})).exchange
     ids, whole = np.arange(3), run.federation.views.training.shards.at(9).sizes(np.arange(3))
     for round_number, sizes in ((1, np.where(ids == 1, whole, 1)), (3, whole)):
         exchange.look_at(round_number)

@@ -9,7 +9,7 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.cohort import NobodyToAsk, NoReply, RoundPolicy
+from rayfed.engine.cohort import Cohorts, NobodyToAsk, NoReply
 from rayfed.engine.exchange import Asked, Exchange
 from rayfed.engine.state import RoundStats
 from rayfed.engine.works import USED, Work, Works
@@ -22,7 +22,7 @@ def policy_for(scenario):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return RoundPolicy(run, Exchange(run, executor))
+    return Cohorts(run, Exchange(run, executor))
 
 
 def first_round():

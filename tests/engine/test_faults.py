@@ -11,7 +11,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.mixers.buckets import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
@@ -50,7 +50,7 @@ def steps(faults, rounds=1, weights="uniform", **changes):
     plan = api.prepare(api.read(toy_scenario(Numbers(weights=weights), **settings)))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = RoundLoop(plan.runs[0], executor)
+    loop = Loop(plan.runs[0], executor)
     state, _ = loop.start()
     states, rows = [], []
     for _ in range(rounds):

@@ -15,7 +15,7 @@ from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Clock, Traffic, fitting
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import Work
@@ -54,7 +54,7 @@ def loop_of(made):
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return RoundLoop(plan.runs[0], executor)
+    return Loop(plan.runs[0], executor)
 
 
 def walked(loop, rounds):
@@ -156,7 +156,7 @@ class TestCutShort:
         for group in made["clients"]["groups"]:
             group["network"] = {"down_mbps": 8.0, "up_mbps": 4.0}
         (run,) = api.prepare(api.read(made)).runs
-        clock = Clock.of(run, StepCounter.of(run))
+        clock = Clock(run, StepCounter(run))
         clock.counter.reading = lambda ids, rows=None: np.ones(len(ids))
         ask = Ask("train", send={}, up={}, passes=1.0)
         timing = clock.begun(

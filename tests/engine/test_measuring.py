@@ -10,7 +10,7 @@ from rayfed.core.columns import names
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Source
 from rayfed.datasets.quadratic import Quadratics
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures.fairness import Fairness
 from rayfed.numerics.evenness import evenness
@@ -86,7 +86,7 @@ def engine_for(made):
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return RoundLoop(plan.runs[0], executor)
+    return Loop(plan.runs[0], executor)
 
 
 def test_skew_is_the_loss_of_the_cohort_over_that_of_all():

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import RunFailed, ScenarioError
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
@@ -29,7 +29,7 @@ def loop_of(made):
     (run,) = (plan := api.prepare(api.read(made))).runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return RoundLoop(run, executor)
+    return Loop(run, executor)
 
 
 def rounds_of(made, number):

@@ -11,7 +11,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.privacy import epsilon
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
 from rayfed.testing import tiny_run
@@ -51,7 +51,7 @@ def loop_of(algorithm=Watched(weights="uniform"), **changes):
     plan = api.prepare(api.read(toy_scenario(algorithm, **settings | changes)))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return RoundLoop(plan.runs[0], executor)
+    return Loop(plan.runs[0], executor)
 
 
 def noise(loop, round):

@@ -9,7 +9,7 @@ from rayfed import api
 from rayfed.algorithms.fedasync import FedAsync
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import RunFailed
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask
 from rayfed.testing.studies import on_network
@@ -20,7 +20,7 @@ def loop_for(scenario):
     run = plan.runs[0]
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return loop_of(run, executor)
+    return Loop(run, executor)
 
 
 @dataclass(frozen=True, kw_only=True)

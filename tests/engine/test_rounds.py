@@ -12,7 +12,7 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
@@ -25,7 +25,7 @@ def loop_for(scenario):
     run = plan.runs[0]
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return RoundLoop(run, executor)
+    return Loop(run, executor)
 
 
 def test_a_round_without_replies_leaves_the_state_and_records_a_row(mixed):
@@ -320,7 +320,7 @@ def test_the_servers_own_rows_are_scored_alike_in_any_stack(mixed, tmp_path, blo
     losses = []
     for width in (100, block):
         loop = loop_for(made)
-        loop.executor.open(loop.run.folder, replace(loop.run.setup(), block=width))
+        loop.exchange.executor.open(loop.run.folder, replace(loop.run.setup(), block=width))
         run_state, row = loop.start()
         for _ in range(6):
             run_state, row, _ = loop.step(run_state)

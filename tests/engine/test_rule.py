@@ -11,7 +11,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.mixers.buckets import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
@@ -51,7 +51,7 @@ def after(rounds=1, **changes):
     plan = api.prepare(api.read(scenario))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = RoundLoop(plan.runs[0], executor)
+    loop = Loop(plan.runs[0], executor)
     state, _ = loop.start()
     for _ in range(rounds):
         state, _, _ = loop.step(state)

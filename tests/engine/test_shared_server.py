@@ -7,7 +7,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.engine.timeline import Timeline
 from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
@@ -41,7 +41,7 @@ def events(made, flights=False):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     rows, times = [], []
     for _ in range(run.ending.rounds):

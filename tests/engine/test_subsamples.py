@@ -10,7 +10,7 @@ import rayfed
 from rayfed import api
 from rayfed.cli.plans import estimates
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.report.panels.settings import facts
 from rayfed.report.read.results import Results
@@ -50,7 +50,7 @@ def ended(made):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state, row = loop.start()
     rows = [row]
     for _ in range(made["rounds"]):
@@ -122,7 +122,7 @@ def test_any_stack_gives_the_same_bits(scenario, name):
         plan = api.prepare(api.read(scenario(20, name)))
         (run,) = plan.runs
         executor = SerialExecutor(plan.tables)
-        loop = loop_of(run, executor)
+        loop = Loop(run, executor)
         executor.open(run.folder, replace(run.setup(), block=block))
         state, _ = loop.start()
         rows.append(loop.step(state)[1])

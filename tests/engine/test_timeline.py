@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.engine.cohort import RoundPolicy
+from rayfed.engine.cohort import Cohorts
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.link import Link
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.engine.stages import Transfers
 from rayfed.engine.timeline import Timeline, fate, fates
 from rayfed.engine.works import USED, Work, Works
@@ -75,9 +75,9 @@ def walked(plan, paces, how, *, known):
     run = replace(run, participation=replace(run.participation, **how))
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
-    assert loop.policy.known
-    loop.policy.known = known
+    loop = Loop(run, executor)
+    assert loop.policy.cohorts.known
+    loop.policy.cohorts.known = known
     loop.exchange.clock.pace = lambda ids, draw, ask=0: np.array([
         paces[(i + 7 * draw + 5 * ask) % len(paces)] for i in ids.tolist()
     ])  # fmt: skip
@@ -116,4 +116,4 @@ def test_the_other_path_is_taken_where_ends_are_not_known(plan):
     (run,) = plan.runs
     again = replace(run, participation=replace(run.participation, retries=1))
     executor = SerialExecutor(plan.tables)
-    assert not RoundPolicy(again, Exchange(again, executor)).known
+    assert not Cohorts(again, Exchange(again, executor)).known

@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import RunFailed
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing.studies import LOCAL, mixed
@@ -48,7 +48,7 @@ def run_of(name, **settings):
 def rows_of(run, executor, between=lambda: None):
     """Return the rows of a run, and its last state."""
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state, row = loop.start()
     rows = [row]
     for _ in range(12):

@@ -7,7 +7,7 @@ import pytest
 from rayfed import api
 from rayfed.clients.request import uncharged
 from rayfed.core.errors import RunFailed
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing.studies import LOCAL, mixed
@@ -30,7 +30,7 @@ def prepared(count, **changed):
 def rows_of(run, executor, rounds=6):
     """Return the rows of a run, its last state, and its clients' state."""
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state, row = loop.start()
     rows = [row]
     for _ in range(rounds):
@@ -85,7 +85,7 @@ def test_a_driver_of_64_actors_sends_4_requests_and_gets_4_vectors():
         executor = RayExecutor(pool(nodes), 64, stored(tables))
         assert_same(rows_of(run, executor, rounds=2), wanted)
         calls = [call for host in executor.pool.actors for call in host.calls]
-        asked = [(down, up) for method, down, up in calls if method == "exchange"]
+        asked = [(down, up) for method, down, up in calls if method == "message"]
         messages[name], bytes_up[name] = len(asked), sum(up for _, up in asked)
     asks = messages["apart"] // 64
     assert messages == {"together": 4 * asks, "apart": 64 * asks}
@@ -122,7 +122,7 @@ def test_a_large_model_goes_to_the_object_store_once(monkeypatch):
 
     monkeypatch.setattr("ray.put", put)
     assert_same(rows_of(run, executor), wanted)
-    asks = sum(call[0] == "exchange" for call in nodes[0].combiner.calls)
+    asks = sum(call[0] == "message" for call in nodes[0].combiner.calls)
     assert sorted(kinds) == ["Setup", *["dict"] * asks]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rayfed import api
 from rayfed.clients.prints import Kept
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
@@ -47,7 +47,7 @@ def hosting(tables, actors, *, works_ahead=False):
 
 def begun(run, executor):
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     return loop, *loop.start()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.profile import STEPS, Profile
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
@@ -135,9 +135,9 @@ def executor(plan):
 def test_steps_of_actors(plan, executor, which):
     """All of them take time, and the model is that of a run in one process without a profile."""
     run, profile = plan.runs[which], Profile()
-    plain = loop_of(run, SerialExecutor(plan.tables))
-    plain.executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    plain = Loop(run, SerialExecutor(plan.tables))
+    plain.exchange.executor.open(run.folder, run.setup())
+    loop = Loop(run, executor)
     loop.profile(profile)
     executor.profile(profile)
     states = [plain.start()[0], loop.start()[0]]
@@ -156,6 +156,6 @@ def test_steps_of_actors(plan, executor, which):
 
 def test_an_unwatched_run_has_its_own_methods(plan):
     executor = SerialExecutor(plan.tables)
-    loop = loop_of(plan.runs[0], executor)
-    assert not {"step", "_round", "_select"} & set(vars(loop))
+    loop = Loop(plan.runs[0], executor)
+    assert not {"step", "advance", "_select"} & (vars(loop).keys() | vars(loop.policy).keys())
     assert "exchange" not in vars(executor)

@@ -105,7 +105,7 @@ import json, sys
 import numpy as np, ray, ray.experimental
 from ray.cluster_utils import Cluster
 from rayfed import api
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.calls import Calls
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
@@ -136,7 +136,7 @@ Calls.send, Calls.get = counted_send, counted_get
 
 def model(executor):
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state = loop.first()
     for _ in range(ROUNDS):
         state = loop.step(state)[0]

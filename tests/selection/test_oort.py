@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import SelectionView, Uniform
 from rayfed.selection.oort import Oort
@@ -156,7 +156,7 @@ def test_it_hears_how_long_work_took(mixed):
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = RoundLoop(plan.runs[0], executor)
+    loop = Loop(plan.runs[0], executor)
     state, _ = loop.start()
     after, _, events = step(loop, state)
     assert after.selection["seconds"].tolist() == [5.0, 15.0]

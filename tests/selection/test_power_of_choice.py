@@ -8,7 +8,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import SelectionView, Uniform
@@ -170,7 +170,7 @@ def engine_for(made):
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return RoundLoop(plan.runs[0], executor)
+    return Loop(plan.runs[0], executor)
 
 
 def polling(mixed, select, batch=4):
@@ -212,7 +212,9 @@ def test_a_minibatch_of_all_rows_is_the_loss_itself(mixed):
     each = engine.measures.each(moment.state["x"], np.arange(6), "now")["loss"]
     _, _, (poll, _) = step(engine, moment)
     np.testing.assert_allclose(poll["loss"], each, rtol=1e-12)
-    np.testing.assert_allclose(poll["compute_s"], 2.0 * engine.counter.reading(poll["client"]))
+    np.testing.assert_allclose(
+        poll["compute_s"], 2.0 * engine.exchange.counter.reading(poll["client"])
+    )
 
 
 def test_rpow_d_hears_the_mean_loss_of_the_local_steps_for_eight_bytes(mixed):
@@ -234,9 +236,9 @@ def test_participants_count_alike_however_large_they_are(mixed):
     ask = next(engine.run.training.algorithm.round(moment.state))
 
     def delta(*ids):
-        return engine.policy.answer(ask, "algorithm", np.array(ids), RoundStats(1, 0.0, 0.0)).mean[
-            "delta"
-        ]
+        return engine.policy.cohorts.answer(
+            ask, "algorithm", np.array(ids), RoundStats(1, 0.0, 0.0)
+        ).mean["delta"]
 
     sizes = engine.run.federation.views.training.shards.sizes(np.arange(2))
     assert sizes[0] != sizes[1]

@@ -125,7 +125,7 @@ class Mirror:
             raise self.owner.taken
         folder, self.passing = self.staging.folder, self.staging.passing()
         runs = {path.parent.name: stamp(path.parent) for path in sorted(folder.glob(f"*/{RUN}"))}
-        study, left_out = self._held(self.staging.names(without=runs)), []
+        study, left_out = self._keep_all(self.staging.names(without=runs)), []
         self._put(study, study)
         self._delete(
             name
@@ -145,15 +145,15 @@ class Mirror:
 
     def _upload_run(self, run: str) -> bool:
         """Upload a run, and return whether it has ended."""
-        held = self._snapshot(run)
+        files = self._snapshot(run)
         record, parts, *manifests = (f"{run}/{name}" for name in LISTS)
-        rows = [name for name in held if name.startswith(f"{run}/rounds.parquet/")]
-        others = held.keys() - {record, parts, *manifests, *rows}
-        ended = _read(held.get(record)).get("status") != "running"
-        mine = [name for name in self.known if name.startswith(f"{run}/") and name not in held]
+        rows = [name for name in files if name.startswith(f"{run}/rounds.parquet/")]
+        others = files.keys() - {record, parts, *manifests, *rows}
+        ended = _read(files.get(record)).get("status") != "running"
+        mine = [name for name in self.known if name.startswith(f"{run}/") and name not in files]
         self._delete(name for name in mine if name in manifests)  # the run begins anew
         for names in (others, rows, [parts], [] if ended else [record], manifests, [record]):
-            self._put(held, names)
+            self._put(files, names)
         self._delete(name for name in mine if name == parts or _DELETED.search(name))
         return ended
 
@@ -170,30 +170,30 @@ class Mirror:
         for attempt in range(TRIES):
             if attempt:
                 time.sleep(WAIT_S)
-            held = self._held(lists)
-            held |= self._held(name for name in self.staging.names(run) if name not in lists)
-            if self._is_whole(run, held):
-                return held
+            files = self._keep_all(lists)
+            files |= self._keep_all(name for name in self.staging.names(run) if name not in lists)
+            if self._is_whole(run, files):
+                return files
         raise Unsettled(run)
 
-    def _is_whole(self, run: str, held: Snapshot) -> bool:
+    def _is_whole(self, run: str, files: Snapshot) -> bool:
         """Return whether all that a run's manifests list is kept, and they list that still."""
         for name in (RUN, *MANIFESTS):
-            kept, path = held.get(f"{run}/{name}"), self.staging.folder / run / name
+            kept, path = files.get(f"{run}/{name}"), self.staging.folder / run / name
             if (kept and kept[0]) != (stamp(path) if path.exists() else None):
                 return False
-        newest, before = (_read(held.get(f"{run}/{name}")) for name in MANIFESTS)
+        newest, before = (_read(files.get(f"{run}/{name}")) for name in MANIFESTS)
         # where tables were compacted, the parts of the checkpoint before are gone
         manifests = [newest] if newest.get("compacted") else [newest, before]
-        return all(_has_all(held, run, manifest) for manifest in manifests)
+        return all(_has_all(files, run, manifest) for manifest in manifests)
 
-    def _held(self, names: Iterable[str]) -> Snapshot:
+    def _keep_all(self, names: Iterable[str]) -> Snapshot:
         """Keep files; those that have been deleted since they were listed are left out."""
-        held = {}
+        files = {}
         for name in names:
             with suppress(FileNotFoundError):
-                held[name] = self._keep(name)
-        return held
+                files[name] = self._keep(name)
+        return files
 
     def _keep(self, name: str) -> tuple[Stamp, Path]:
         """Return the stamp of a file, and where it stays as it is until it is uploaded."""
@@ -210,12 +210,12 @@ class Mirror:
         shutil.copyfile(path, kept)
         return now, kept
 
-    def _put(self, held: Snapshot, names: Iterable[str]) -> None:
+    def _put(self, files: Snapshot, names: Iterable[str]) -> None:
         """Upload files that are not remote."""
         new = {
-            name: held[name]
+            name: files[name]
             for name in names
-            if name in held and self.known.get(name) != held[name][0]
+            if name in files and self.known.get(name) != files[name][0]
         }
         self.known |= dict.fromkeys(new)  # until they are there nobody knows what is
         self.objects.put({name: kept for name, (_, kept) in new.items()})
@@ -283,9 +283,9 @@ def _read(kept: tuple[Stamp, Path] | None) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _has_all(held: Snapshot, run: str, manifest: Mapping[str, Any]) -> bool:
+def _has_all(files: Snapshot, run: str, manifest: Mapping[str, Any]) -> bool:
     def has(folder: str, names: Iterable[str]) -> bool:
-        return all(f"{run}/{folder}/{name}" in held for name in names)
+        return all(f"{run}/{folder}/{name}" in files for name in names)
 
     compacted = manifest.get("compacted", {})
     return has("checkpoint", manifest.get("files", {})) and all(

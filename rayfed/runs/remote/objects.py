@@ -84,10 +84,10 @@ class Objects:
         with _said("cannot be read"):
             self.fs.invalidate_cache()
             try:
-                held: bytes = self.fs.cat_file(self._path(name))
+                content: bytes = self.fs.cat_file(self._path(name))
             except FileNotFoundError:
                 return None
-            return held
+            return content
 
     def write(self, name: str, content: bytes) -> None:
         """Replace an object."""

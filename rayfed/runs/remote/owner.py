@@ -69,14 +69,14 @@ class Owner:
         ScenarioError
             If another process is the owner.
         """
-        held = read(self.objects)
-        last = str(held.get("session", ""))
-        if last and last != before and not held.get("ended"):
+        record = read(self.objects)
+        last = str(record.get("session", ""))
+        if last and last != before and not record.get("ended"):
             tell(
-                f"{self.objects.url} was not left by {held.get('who')}; waiting {WAIT_S:g} s for a "
-                "sign of life"
+                f"{self.objects.url} was not left by {record.get('who')}; waiting {WAIT_S:g} s for "
+                "a sign of life"
             )
-            self._wait(held)
+            self._wait(record)
         self._write()
         time.sleep(SETTLE_S)
         try:
@@ -86,7 +86,7 @@ class Owner:
         self._thread.start()
         return last
 
-    def _wait(self, held: dict[str, Any]) -> None:
+    def _wait(self, record: dict[str, Any]) -> None:
         """Wait whether the owner beats."""
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
@@ -94,7 +94,7 @@ class Owner:
             now = read(self.objects)
             if now.get("ended"):
                 return
-            if now != held:
+            if now != record:
                 text = f"is being written by {now.get('who')}; wait for that, or end it there"
                 raise ScenarioError(self.objects.url, text)
 
@@ -112,9 +112,9 @@ class Owner:
 
     def check(self) -> None:
         """Raise Taken if another process has become the owner."""
-        held = read(self.objects)
-        if held and held.get("session") != self.session:
-            raise Taken(f"{held.get('who')} writes {self.objects.url} now")
+        record = read(self.objects)
+        if record and record.get("session") != self.session:
+            raise Taken(f"{record.get('who')} writes {self.objects.url} now")
 
     def leave(self) -> None:
         """Say that this process writes no more; who it was stays known."""
@@ -140,9 +140,9 @@ class Owner:
 def read(objects: Objects) -> dict[str, Any]:
     """Return what the object says that names the owner; empty if there is none."""
     with suppress(ValueError):
-        held = parse_json(objects.read(OWNER) or b"{}")
-        if isinstance(held, dict):
-            return held
+        record = parse_json(objects.read(OWNER) or b"{}")
+        if isinstance(record, dict):
+            return record
     return {}
 
 

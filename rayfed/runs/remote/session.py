@@ -88,9 +88,9 @@ def owned(folder: Path, tell: Tell) -> Iterator[None]:
     if staging is None:
         yield
         return
-    with ExitStack() as held:
+    with ExitStack() as stack:
         mirror = _started(staging, tell)
-        held.push(lambda *raised: _close(mirror, tell, raised[1]))
+        stack.push(lambda *raised: _close(mirror, tell, raised[1]))
         yield
 
 

@@ -124,15 +124,15 @@ class Staging:
 
     def note(self) -> Note:
         """Return what is noted."""
-        held = read_note(self.folder)
-        return Note(**{k: held[k] for k in Note.__dataclass_fields__ if k in held})
+        read = read_note(self.folder)
+        return Note(**{k: read[k] for k in Note.__dataclass_fields__ if k in read})
 
     def write_note(self, **changes: Any) -> None:
         """Change what is noted."""
         note = replace(self.note(), **changes)
-        held = {"url": self.url, "copy": self.folder.name, **vars(note)}
+        record = {"url": self.url, "copy": self.folder.name, **vars(note)}
         store.make_folder(self.home)
-        store.publish_text(self.home / NOTE, json.dumps(held), durable=True)
+        store.publish_text(self.home / NOTE, json.dumps(record), durable=True)
 
     def names(self, inside: str = "", without: Container[str] = ()) -> Iterator[str]:
         """Yield the names of the files in a folder of the copy, without some folders in that.

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.clients.grams import GRAMS_BYTES
 from rayfed.clients.host import state_bytes
-from rayfed.clients.stacks import STACKS_BYTES
+from rayfed.clients.stacks import GRAMS_BYTES, STACKS_BYTES
 from rayfed.clients.store import PIECE
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder

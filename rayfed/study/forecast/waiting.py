@@ -54,7 +54,7 @@ def check_breaks(run: Run) -> None:
     if run.participation.interrupted != "resume" or run.training.algorithm.centralised:
         return
     population, ids = run.federation.population, run.measuring.evaluated[:_CLIENTS]
-    pace = population.mean_seconds_per_step(ids, StepCounter.of(run).rows(ids))
+    pace = population.mean_seconds_per_step(ids, StepCounter(run).rows(ids))
     sizes = run.federation.views.training.shards.sizes(ids)
     work_s = float(np.min(run.training.solvers[0].step_counts(sizes, pace) * pace))
     stay_s = _stay_s(population, ids)

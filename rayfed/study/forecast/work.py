@@ -31,7 +31,7 @@ def check_work(run: Run) -> None:
     """
     algorithm, population = run.training.algorithm, run.federation.population
     ids = np.arange(1) if algorithm.centralised else run.measuring.evaluated
-    rows = StepCounter.of(run).rows(ids)
+    rows = StepCounter(run).rows(ids)
     pace = population.mean_seconds_per_step(ids, rows)
     quick = population.quick_seconds_per_step(ids, _RARE, rows)
     sizes = run.federation.views.training.shards.sizes(ids)

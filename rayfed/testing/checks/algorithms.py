@@ -13,7 +13,7 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.files.outcome import reason
 from rayfed.runs.serial import SerialStudy
@@ -89,7 +89,7 @@ def check_state(cls: type[Algorithm], folder: Path) -> None:
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     now, _ = loop.start()
     for _ in range(3):
         before = frozen_copies(now.state)

@@ -11,7 +11,7 @@ from rayfed import api
 from rayfed.core.columns import Column
 from rayfed.core.parquet import read, values
 from rayfed.engine.columns import TAKEN
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import Measure
 from rayfed.study.plan.plan import Plan
@@ -67,7 +67,7 @@ def check_state(cls: type[Measure], folder: Path) -> None:
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     now, _ = loop.start()
     for _ in range(4):
         states: list[Any] = [now.state, *now.measured.values()]

@@ -9,7 +9,7 @@ import numpy as np
 
 from rayfed import api
 from rayfed.core.plugins import find
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.engine.run import Run
 from rayfed.engine.works import events_of
 from rayfed.executors.serial import SerialExecutor
@@ -83,9 +83,9 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
         require(row["participants"] > 0, f"{run.label}: nobody takes part")
 
 
-def _loops(cls: type[Selection], **changes: object) -> Iterator[tuple[Run, RoundLoop]]:
+def _loops(cls: type[Selection], **changes: object) -> Iterator[tuple[Run, Loop]]:
     plan = api.prepare(api.read(mixed_under(cls, **changes)))
     for run in plan.runs:
         executor = SerialExecutor(plan.tables)
         executor.open(run.folder, run.setup())
-        yield run, RoundLoop(run, executor)
+        yield run, Loop(run, executor)

@@ -7,7 +7,7 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.clusterfedvarp import By, ClusterFedVARP
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.base import merged
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
@@ -116,7 +116,7 @@ def ended(made):
     run = plan.runs[0]
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = RoundLoop(run, executor)
+    engine = Loop(run, executor)
     moment, _ = engine.start()
     for _ in range(400):
         moment, _, _ = engine.step(moment)

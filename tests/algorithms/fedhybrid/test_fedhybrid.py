@@ -12,7 +12,7 @@ from rayfed import api
 from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
 from rayfed.algorithms.fedhybrid.merit import Merit
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.base import merged
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing import answer, reply
@@ -98,7 +98,7 @@ def engine_on(task, tmp_path, participation, dtype="float64", **algorithm):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    return RoundLoop(run, executor), executor
+    return Loop(run, executor), executor
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
@@ -175,7 +175,7 @@ def test_the_bits_do_not_depend_on_how_many_clients_are_stacked(mixed, solver):
     for block in (1, 7):
         executor = SerialExecutor(plan.tables)
         executor.open(run.folder, replace(run, block=block).setup())
-        engine = RoundLoop(run, executor)
+        engine = Loop(run, executor)
         moment, _ = engine.start()
         for _ in range(6):
             moment, _, _ = engine.step(moment)
@@ -379,7 +379,7 @@ def test_the_merit_of_a_logistic_regression_against_a_search_over_everything(tmp
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    engine = RoundLoop(run, executor)
+    engine = Loop(run, executor)
     moment, _ = engine.start()
     for _ in range(2):
         moment, row, _ = engine.step(moment)
@@ -426,7 +426,7 @@ def test_the_merit_of_separable_classes_is_found_in_a_few_dozen_sums(tmp_path, m
     (run,) = (plan := api.prepare(api.read(scenario))).runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    _, row = RoundLoop(run, executor).start()
+    _, row = Loop(run, executor).start()
     assert row["merit"] == pytest.approx(3 * np.log(3), rel=1e-10)
     assert len(asked) < 50
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.study.forecast.cost import Cost
 from rayfed.testing.studies import drive
@@ -53,7 +53,7 @@ def test_a_run_keeps_no_more_models_than_forecast(algorithm, participation, most
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     kept = []
     for _ in range(30):

@@ -12,7 +12,7 @@ from rayfed import api
 from rayfed.algorithms.fedasync import FedAsync
 from rayfed.algorithms.staleness import Constant
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.arrivals import ArrivalLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
 from rayfed.testing.studies import LOCAL, mixed
@@ -312,7 +312,7 @@ def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = ArrivalLoop(plan.runs[0], executor)
+    loop = Loop(plan.runs[0], executor)
     state, _ = loop.start()
     arrived, lost = Counter(), 0
     for _ in range(20):

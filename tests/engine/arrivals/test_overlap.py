@@ -7,8 +7,8 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.arrivals import ArrivalLoop
 from rayfed.engine.clock import Duration
+from rayfed.engine.loop import Loop
 from rayfed.engine.stages import Overlap
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import LATE, USED, Work
@@ -47,7 +47,7 @@ def walked(made, *, anew=False):
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)
     executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = ArrivalLoop(plan.runs[0], executor)
+    loop = Loop(plan.runs[0], executor)
     state, _ = loop.start()
     parts, free = [], 0
     for _ in range(plan.runs[0].ending.rounds):

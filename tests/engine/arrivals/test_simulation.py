@@ -4,7 +4,7 @@ import numpy as np
 
 from rayfed import api
 from rayfed.core.rng import Key
-from rayfed.engine.loops import loop_of
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
@@ -105,7 +105,7 @@ def recorded(plan):
     (run,) = plan.runs
     executor = SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = loop_of(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     names = ("round", "client", "start_s", "end_s", "status", "version", "staleness")
     rows = []

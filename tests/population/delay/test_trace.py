@@ -61,7 +61,7 @@ def test_a_step_takes_the_seconds_of_its_batch_or_of_all_rows(file, mixed):
         ],
     }
     (run,) = api.prepare(api.read(mixed(clients=clients))).runs
-    clock, ids = Clock.of(run, StepCounter.of(run)), np.arange(6)
+    clock, ids = Clock(run, StepCounter(run)), np.arange(6)
     device = run.federation.population.seconds_per_step(ids, 1, 0)  # of one sample
     rows = run.federation.views.training.shards.sizes(ids)
     expected = device * np.array([rows[0], rows[1], 1, 4, 4, 4])  # the batch of the algorithm is 4
