@@ -85,6 +85,11 @@ class Exchange:
         owners = {"algorithm": run.training.algorithm, "selection": run.participation.select}
         self.owners = owners
 
+    def init(self) -> State:
+        """Return the state of the channel before the first round."""
+        private = {} if self.private is None else self.private.init()
+        return {**self.channel.init(), **private}
+
     def look_at(self, round_number: int) -> bool:
         """See the rows of clients as they are in a round; return whether they have changed."""
         view = self.run.federation.views.training.at(round_number)
@@ -176,7 +181,8 @@ class Exchange:
     def sizes(self, ask: Ask, total: float | None = None) -> MeanOf:
         """Return what the mean of an Ask is formed of."""
         count = self.run.federation.population.count
-        return MeanOf(ask.up, count, ask.plain, total, self.growth)
+        beside = {} if self.channel.uplink is None else self.channel.uplink.beside
+        return MeanOf({**ask.up, **beside}, count, ask.plain, total, self.growth)
 
     def reply(
         self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
