@@ -10,15 +10,16 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from annotated_types import Gt, Interval
+from annotated_types import Ge, Gt, Interval
 
 from rayfed.core.errors import ScenarioError
 
 Accountant: TypeAlias = Literal["pld", "rdp"]
+_Counted: TypeAlias = Literal["pld", "rdp", "tree"]
 _TOLERANCE = 1e-4  # of a noise multiplier that is solved for
 
 
@@ -60,6 +61,73 @@ class Privacy:
         assert self.epsilon is not None
         return noise_for(self.epsilon, q, rounds, self.delta, self.accountant)
 
+    def spent(self, q: float, rounds: int) -> float:
+        """Return the epsilon of so many rounds with the noise of these settings."""
+        assert self.noise is not None
+        return epsilon(q, self.noise, rounds, self.delta, self.accountant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree(Privacy):
+    """DP-FTRL: noise on sums over rounds, for cohorts that nobody draws (Kairouz et al. 2021).
+
+    Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, "Practical and Private (Deep) Learning without
+    Sampling or Shuffling", ICML 2021, https://arxiv.org/abs/2103.00039, Algorithms 1 and 2 and
+    appendix D. The sum of all rounds so far has the noise of the nodes of a binary tree that make
+    it up, so that it grows with the logarithm of the rounds. No client takes part again before
+    `separation` rounds are over; so it is in each tree once, and all its trees are composed. The
+    noise of a tree that is over stays in the model. Neighbouring populations differ by one client,
+    whose uploads are replaced by zeros.
+
+    Parameters
+    ----------
+    separation : int
+        Rounds from one participation of a client to its next, at least.
+    restart : int, optional
+        Rounds of a tree; as many as `separation` if null, and no more.
+    accountant : "rdp"
+        The library counts trees by Renyi divergences.
+    """
+
+    name: ClassVar[Literal["tree"]] = "tree"  # of no plug-in: the search goes by other lines
+
+    separation: Annotated[int, Ge(1)]
+    restart: Annotated[int, Ge(1)] | None = None
+    accountant: Literal["rdp"] = "rdp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.restart is not None and self.restart > self.separation:
+            text = f"a client may be in a tree of {self.restart} rounds twice"
+            raise ScenarioError("restart", f"{text}; give at most separation, {self.separation}")
+
+    @property
+    def length(self) -> int:
+        """The rounds of a tree."""
+        return self.restart or self.separation
+
+    def place(self, round: int) -> tuple[int, int]:
+        """Return the tree of a round from 1, and which of its rounds it is, from 1."""
+        tree, before = divmod(round - 1, self.length)
+        return tree, before + 1
+
+    def multiplier(self, q: float, rounds: int) -> float:
+        """Return the noise multiplier of so many rounds; nobody is sampled."""
+        if self.noise is not None:
+            return self.noise
+        assert self.epsilon is not None
+        event = partial(_tree_event, *self._counted(rounds))
+        return _least(self.epsilon, self.delta, "tree", event, _guess())
+
+    def spent(self, q: float, rounds: int) -> float:
+        """Return the epsilon of so many rounds with the noise of these settings."""
+        assert self.noise is not None
+        return tree_epsilon(self.noise, *self._counted(rounds), self.delta)
+
+    def _counted(self, rounds: int) -> tuple[int, int]:
+        """Return the rounds of a tree, and in how many trees a client may be."""
+        return min(self.length, rounds), -(-rounds // self.separation)
+
 
 def missing() -> str:
     """Return what to install if the accountant is not there; empty if it is."""
@@ -91,9 +159,24 @@ def epsilon(
     """
     if not rounds:
         return 0.0
-    known = _fresh(accountant)()
-    known.compose(_event(q, noise, rounds))
-    return float(known.get_epsilon(delta))
+    return _spent(accountant, _event(q, rounds, noise), delta)
+
+
+@cache
+def tree_epsilon(noise: float, steps: int, times: int, delta: float) -> float:
+    """Return the epsilon of a client that is once in each of some trees.
+
+    Parameters
+    ----------
+    noise : float
+        Noise multiplier of every node.
+    steps : int
+        Rounds of a tree.
+    times : int
+        In how many trees it is.
+    delta : float
+    """
+    return _spent("tree", _tree_event(steps, times, noise), delta) if steps else 0.0
 
 
 @cache
@@ -107,22 +190,25 @@ def noise_for(
     ScenarioError
         If no noise that can be counted is enough.
     """
+    bracket = _bracket(epsilon_wanted, q, rounds, delta, accountant)
+    return _least(epsilon_wanted, delta, accountant, partial(_event, q, rounds), bracket)
+
+
+def _least(
+    wanted: float, delta: float, counted: _Counted, event: Callable[[float], Any], bracket: Any
+) -> float:
+    """Return the least noise multiplier with which an event spends at most an epsilon."""
     import dp_accounting
 
     try:
         found = dp_accounting.calibrate_dp_mechanism(
-            _fresh(accountant),
-            lambda noise: _event(q, noise, rounds),
-            epsilon_wanted,
-            delta,
-            _bracket(epsilon_wanted, q, rounds, delta, accountant),
-            tol=_TOLERANCE,
+            _fresh(counted), event, wanted, delta, bracket, tol=_TOLERANCE
         )
     except (ArithmeticError, ValueError, _no_noise()) as error:
-        text = f"found {epsilon_wanted:g}, for which the accountant finds no noise; give noise"
+        text = f"found {wanted:g}, for which the accountant finds no noise; give noise"
         raise ScenarioError("epsilon", text) from error
     noise = float(found)
-    while epsilon(q, noise, rounds, delta, accountant) > epsilon_wanted:
+    while _spent(counted, event(noise), delta) > wanted:
         noise = math.nextafter(noise + _TOLERANCE, math.inf)
     return noise
 
@@ -138,12 +224,18 @@ def _bracket(
     import dp_accounting
 
     if accountant == "rdp":
-        return dp_accounting.LowerEndpointAndGuess(0.1, 1.0)
+        return _guess()
     most = noise_for(epsilon_wanted, q, rounds, delta, "rdp")
     least = most / 2
     while epsilon(q, least, rounds, delta) <= epsilon_wanted:
         least /= 2
     return dp_accounting.ExplicitBracketInterval(least, most)
+
+
+def _guess() -> Any:
+    import dp_accounting
+
+    return dp_accounting.LowerEndpointAndGuess(0.1, 1.0)
 
 
 def _no_noise() -> type[Exception]:
@@ -154,19 +246,36 @@ def _no_noise() -> type[Exception]:
     return error
 
 
-def _event(q: float, noise: float, rounds: int) -> Any:
+def _event(q: float, rounds: int, noise: float) -> Any:
     from dp_accounting import dp_event
 
     once = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(once, rounds)
 
 
-def _fresh(accountant: Accountant) -> Callable[[], Any]:
+def _tree_event(steps: int, times: int, noise: float) -> Any:
+    from dp_accounting import dp_event
+
+    once = dp_event.SingleEpochTreeAggregationDpEvent(noise, steps)
+    return dp_event.SelfComposedDpEvent(once, times)
+
+
+def _spent(counted: _Counted, event: Any, delta: float) -> float:
+    known = _fresh(counted)()
+    known.compose(event)
+    return float(known.get_epsilon(delta))
+
+
+def _fresh(counted: _Counted) -> Callable[[], Any]:
     """Return what makes an accountant that has seen nothing."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # it tells of each order that it leaves out
-    if accountant == "rdp":
-        from dp_accounting.rdp import RdpAccountant as Chosen
-    else:
+    if counted == "pld":
         from dp_accounting.pld import PLDAccountant as Chosen
-    make: Callable[[], Any] = Chosen
+    else:
+        from dp_accounting.rdp import RdpAccountant as Chosen
+    make: Callable[..., Any] = Chosen
+    if counted == "tree":
+        from dp_accounting import NeighboringRelation
+
+        return partial(make, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
     return make

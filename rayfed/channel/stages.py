@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -19,13 +20,47 @@ _KEY, _SHARE = 32, 80
 
 
 @dataclass(frozen=True, kw_only=True)
+class Quantile:
+    """A norm that follows a quantile of the lengths of uploads (Andrew et al. 2021).
+
+    Andrew, Thakkar, McMahan, Ramaswamy, "Differentially Private Learning with Adaptive Clipping",
+    NeurIPS 2021, https://arxiv.org/abs/1905.03871, Algorithm 1: clients say whether their upload is
+    no longer than C, and C <- C exp(-lr (b - quantile)), where b is their share with noise. For
+    private runs.
+
+    Parameters
+    ----------
+    start : float
+        The first norm C.
+    quantile : float
+        The share of uploads that are to be no longer than C.
+    noise : float, optional
+        Standard deviation of the noise on how many clients say so; a twentieth of the expected
+        cohort if null, as in the paper. The noise on vectors is so much larger that both together
+        spend what ``privacy`` says.
+    lr : float
+        Step of the logarithm of C.
+    """
+
+    start: Annotated[float, Gt(0)]
+    quantile: Annotated[float, Interval(ge=0, le=1)] = 0.5
+    noise: Annotated[float, Gt(0)] | None = None
+    lr: Annotated[float, Gt(0)] = 0.2
+
+    def moved(self, norm: float, share: float) -> float:
+        """Return the next norm, given a noised share of uploads that were no longer."""
+        return norm * math.exp(-self.lr * (share - self.quantile))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Clip(Stage):
     """The whole upload of each client, all vectors together, at most of an l2 norm.
 
     Parameters
     ----------
-    norm : float
-        Longer uploads are scaled down to it; others are not changed.
+    norm : float or mapping
+        Longer uploads are scaled down to it; others are not changed. A mapping of `start` and
+        `quantile` lets it follow a quantile of their lengths.
 
     Examples
     --------
@@ -37,21 +72,35 @@ class Clip(Stage):
 
     name: ClassVar[str] = "clip"
 
-    norm: Annotated[float, Gt(0)]
+    norm: Annotated[float, Gt(0)] | Quantile
+
+    @property
+    def adaptive(self) -> Quantile | None:
+        """How the norm changes; None if it does not."""
+        return self.norm if isinstance(self.norm, Quantile) else None
+
+    @property
+    def start(self) -> float:
+        """The norm of the first round."""
+        return self.norm.start if isinstance(self.norm, Quantile) else self.norm
 
     def applied(self, vectors: Mapping[str, Array]) -> dict[str, Array]:
-        """Return vectors (K, ...) by name, scaled down together."""
+        """Return vectors (K, ...) by name, scaled down together to the first norm."""
+        return self.clipped(vectors, self.start)[0]
+
+    def clipped(self, vectors: Mapping[str, Array], norm: float) -> tuple[dict[str, Array], Floats]:
+        """Return vectors (K, ...) scaled down together to a norm, and their lengths (K,) before."""
         axes = {name: tuple(range(1, rows.ndim)) for name, rows in vectors.items()}
         square = sum(
             np.square(rows, dtype=np.float64).sum(axis=axes[name]) for name, rows in vectors.items()
         )
         length = np.sqrt(np.asarray(square))
-        factor = np.where(length > self.norm, self.norm / np.maximum(length, self.norm), 1.0)
+        factor = np.where(length > norm, norm / np.maximum(length, norm), 1.0)
         factor = np.where(np.isnan(length), np.nan, factor)
         return {
             name: rows * factor.reshape(-1, *[1] * (rows.ndim - 1)).astype(rows.dtype)
             for name, rows in vectors.items()
-        }
+        }, length
 
 
 @dataclass(frozen=True, kw_only=True)

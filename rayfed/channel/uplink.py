@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rayfed.channel.base import Codec, Draws, Kept, Memory, Stage
 from rayfed.channel.layout import Layout
-from rayfed.channel.stages import SecureSum
+from rayfed.channel.stages import Clip, SecureSum
 from rayfed.core.arrays import Array, Bools, Floats
 from rayfed.core.rng import Key
 from rayfed.messages import Ask
@@ -20,7 +20,11 @@ from rayfed.messages import Ask
 WeightKind: TypeAlias = Literal["raw", "plain", "shares"]
 """Weights of a sum: those of the mean, 1 each, or those of F."""
 PREFIX = "uplink."
-"""What names of client state begin with that is the channel's."""
+"""What names of client state, and of what clients download, begin with that is the channel's."""
+NORM = f"{PREFIX}norm"
+"""What clients download that clip to a norm that changes."""
+INSIDE = f"{PREFIX}inside"
+"""What they upload then: 1/2 if the upload was no longer than the norm, and else -1/2."""
 
 
 def total_name(name: str) -> str:
@@ -93,6 +97,16 @@ class Uplink:
         """The memory of the codec, if there is one."""
         return None if self.codec is None else self.codec.memory
 
+    @cached_property
+    def clip(self) -> Clip | None:
+        """The clip, if there is one."""
+        return next((stage for stage in self.stages if isinstance(stage, Clip)), None)
+
+    @property
+    def beside(self) -> Mapping[str, int]:
+        """What clients upload beside what the algorithm declares, with the number of elements."""
+        return {INSIDE: 1} if self.clip is not None and self.clip.adaptive else {}
+
     @property
     def by_round(self) -> bool:
         """Whether the clients of a round share draws."""
@@ -118,10 +132,11 @@ class Uplink:
         vectors = coded_vectors(ask)
         whole = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
+        beside = sum(self.beside.values())
         if self.secure is not None and self.crowd is not None:
-            whole += self.secure.bits * sum(rest.values())
+            whole += self.secure.bits * (sum(rest.values()) + beside)
             return -(-whole // 8) + self.secure.beside(self.crowd.cohort)[1]
-        return -(-whole // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
+        return -(-(whole + beside) // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
 
     @property
     def bytes_down(self) -> int:
@@ -146,6 +161,7 @@ class Uplink:
         draw: Draws,
         first: Bools,
         plain: tuple[str, ...],
+        norm: float | None = None,
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return what the server decodes of an upload, and what the clients keep.
 
@@ -161,6 +177,8 @@ class Uplink:
             Who is charged for a first vector as it is.
         plain : tuple of str
             Vectors that are sent as they are.
+        norm : float, optional
+            What the server says that uploads are clipped to, where that changes.
         """
         out = dict(values)
         now: dict[str, Array] = {}
@@ -171,7 +189,13 @@ class Uplink:
                 out[name] = sent.reshape(rows.shape)
                 now |= new
         for stage in self.stages:
-            out |= stage.applied({name: rows for name, rows in out.items() if rows.ndim > 1})
+            vectors = {name: rows for name, rows in out.items() if rows.ndim > 1}
+            if isinstance(stage, Clip) and norm is not None:
+                clipped, length = stage.clipped(vectors, norm)
+                inside = np.where(length <= norm, 0.5, -0.5).astype(self.dtype)
+                out |= {**clipped, INSIDE: inside[:, None]}
+            else:
+                out |= stage.applied(vectors)
         return out, now
 
     # -- secure sums -----------------------------------------------------------------------
@@ -197,6 +221,11 @@ class Uplink:
             found, count = self.secure.opened(total, unit)
             out[name], wrapped = found.astype(self.dtype), wrapped + count
         return out, wrapped
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding may change a number of an upload, at most."""
+        return 0.0 if self.secure is None else self._unit * self._crowd.factor("raw")
 
     @property
     def _crowd(self) -> Crowd:

@@ -9,7 +9,7 @@ from typing import Any
 from rayfed.core.errors import listed
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
-from rayfed.study.forecast.channel import said
+from rayfed.study.forecast.channel import said, seen
 from rayfed.study.forecast.privacy import spent
 
 
@@ -59,9 +59,13 @@ def aims(plan: Any) -> list[str]:
 
 
 def coded(plan: Any) -> list[str]:
-    """Return what clients upload and download, where that is coded, and what privacy is spent."""
-    runs = list(_one_each(plan))
-    return [*filter(None, map(said, runs)), *filter(None, map(spent, runs))]
+    """Return what clients send where that is coded, what privacy they spend, what servers see."""
+    runs = [run for run in _one_each(plan) if not run.training.algorithm.centralised]
+    sees: dict[str, list[str]] = {}
+    for run in runs:
+        sees.setdefault(seen(run), []).append(run.label)
+    told = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in sees.items()]
+    return [*filter(None, map(said, runs)), *filter(None, map(spent, runs)), *told]
 
 
 def timed(plan: Any) -> str:

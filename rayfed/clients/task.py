@@ -12,7 +12,7 @@ import numpy as np
 from rayfed.channel import faulty
 from rayfed.channel.base import Draws
 from rayfed.channel.faulty import PREFIX as FAULTS
-from rayfed.channel.uplink import PREFIX, Uplink, WeightKind, total_name
+from rayfed.channel.uplink import NORM, PREFIX, Uplink, WeightKind, total_name
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
@@ -83,7 +83,9 @@ class Task:
         self.request, self.kept = request, kept
         round = request.round if request.data_round is None else request.data_round
         self.view = setup.views.of(request.owner).at(round)
-        self.function = ClientFunction(setup, request, send, key, prints)
+        self.norm = float(send[NORM]) if NORM in send else None
+        sent = {name: values for name, values in send.items() if name != NORM}
+        self.function = ClientFunction(setup, request, sent, key, prints)
         self.uplink = setup.uplink if request.owner == "algorithm" else None
         self.faults = setup.faults if request.owner == "algorithm" else ()
         channels = (PREFIX, FAULTS)
@@ -214,7 +216,7 @@ class Task:
         kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
-        return uplink.sent(values, kept, draws, first, request.plain)
+        return uplink.sent(values, kept, draws, first, request.plain, self.norm)
 
     def _wrong(self, values: Mapping[str, Array], ids: Ints, index: Ints) -> dict[str, Array]:
         """Return what faulty clients send in place of an upload, and keep what they keep."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.engine.exchange import Asked, Asker, Exchange
+from rayfed.engine.private import PrivateMean
 from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
@@ -230,7 +231,7 @@ class Cohorts:
             if private is None:
                 raise NobodyToAsk
             stats.ask += 1
-            return private.reply(ask, None, stats.round, stats.ask - 1)
+            return self._private(private, ask, None, stats)
         asked = self._sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
@@ -263,6 +264,8 @@ class Cohorts:
             channel.check(ask, stats.remembered)
             ask, stats.channel = channel.sent(ask, stats.channel, stats.round, stats.ask)
             stats.remembered = True
+        if owner == "algorithm" and self.exchange.private is not None:
+            ask = self.exchange.private.sent(ask, stats.channel)
         return Asked(self.exchange.rule.asked(ask) if owner == "algorithm" else ask, owner)
 
     def _grouped(self, asked: Asked, works: Works, stats: RoundStats) -> Asked:
@@ -454,12 +457,18 @@ class Cohorts:
             reply = None
             if answers:
                 reply = self.exchange.reply(
-                    asked, answers, stats, newest, stale=False, total=private.expected
+                    asked, answers, stats, newest, stale=False, total=private.cohort
                 )
-            return private.reply(asked.ask, reply, stats.round, stats.ask - 1)
+            return self._private(private, asked.ask, reply, stats)
         if not answers:
             raise NoReply
         if stats.timeline is not None:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
         total = None if stats.corrected is None else self.exchange.correction.total
         return self.exchange.reply(asked, answers, stats, newest, stale=bool(late), total=total)
+
+    @staticmethod
+    def _private(private: PrivateMean, ask: Ask, reply: Reply | None, stats: RoundStats) -> Reply:
+        """Return the private reply to an Ask that has been counted."""
+        noised, stats.channel = private.reply(ask, reply, stats.round, stats.ask - 1, stats.channel)
+        return noised

@@ -156,6 +156,12 @@ PRIVATE = (
         about="Epsilon that all rounds so far have spent at the given delta, by the accountant.",
     ),
 )  # fmt: skip
+ADAPTIVE = (
+    Column(
+        "clip_norm", "norm that uploads are clipped to",
+        about="The l2 norm that uploads of the round are clipped to, where it follows a quantile.",
+    ),
+)  # fmt: skip
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),
     "problem.validation": VALIDATION,
@@ -163,6 +169,7 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
     "secure sums": SECURE,
     "privacy": PRIVATE,
+    "privacy, a clip whose norm is a mapping": ADAPTIVE,
     "more than 20 classes": TOP,
     "personalised algorithms": PERSONAL,
     "stop.loss_change": CHANGES[:1],

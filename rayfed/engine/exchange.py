@@ -85,6 +85,11 @@ class Exchange:
             "algorithm": run.training.algorithm, "selection": run.participation.select,
         }  # fmt: skip
 
+    def init(self) -> State:
+        """Return the state of the channel before the first round."""
+        private = {} if self.private is None else self.private.init()
+        return {**self.channel.init(), **private}
+
     def look_at(self, round_number: int) -> bool:
         """See the rows of clients as they are in a round; return whether they have changed."""
         view = self.run.federation.views.training.at(round_number)
@@ -180,7 +185,8 @@ class Exchange:
         Parameters are those of `reply_of`, and the version of the model.
         """
         ask, count = asked.ask, self.run.federation.population.count
-        sizes = MeanOf(ask.up, count, ask.plain, total, self.growth)
+        beside = {} if self.channel.uplink is None else self.channel.uplink.beside
+        sizes = MeanOf({**ask.up, **beside}, count, ask.plain, total, self.growth)
         if asked.coded and self.channel.codes:
             answers, wrapped = self.channel.opened(answers, ask.plain)
             stats.wrapped += wrapped

@@ -58,7 +58,7 @@ class Loop:
         return self.policy.first(RunState(
             0, 0.0, state, selection, self.exchange.counter.init(), (state["x"],),
             measured=self.measures.init(),
-            correction=self.exchange.correction.init(), channel=self.exchange.channel.init(),
+            correction=self.exchange.correction.init(), channel=self.exchange.init(),
         ))  # fmt: skip
 
     def step(self, before: RunState) -> tuple[RunState, Row, list[Ended]]:

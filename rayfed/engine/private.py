@@ -7,60 +7,121 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rayfed.channel.privacy import Accountant, epsilon
-from rayfed.core.arrays import Array
+from rayfed.channel.privacy import Privacy, Tree
+from rayfed.channel.stages import Clip
+from rayfed.channel.uplink import INSIDE, NORM
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
-from rayfed.messages import Ask, Reply
+from rayfed.messages import Ask, Reply, State
+
+_NONE = np.empty(0, dtype=np.int64)
+_NORM, _LAST = "private.norm", "private.last"
+_CLIENTS, _ROUNDS = "private.clients", "private.rounds"
 
 
 @dataclass(frozen=True)
 class PrivateMean:
     """Makes the means of a run private.
 
+    Its state is in that of the channel: the norm of the next round, where it changes; with a tree,
+    the last round that had a reply, and who took part in the last rounds.
+
     Parameters
     ----------
-    noise : float
-        Noise multiplier sigma.
-    norm : float
-        What uploads are clipped to, C.
-    q : float
-        Probability with which a client takes part.
+    privacy : Privacy
+        With its noise.
+    clip : Clip
+        Of uploads.
+    cohort : int
+        The expected cohort, which sums are divided by whoever came.
     clients : int
         Their number N.
-    delta : float
-    accountant : "pld" or "rdp"
+    rounding : float
+        By how much rounding in secure sums may lengthen a vector, and change a number.
     key : Key
         Of the noise.
     dtype : dtype
         Of the model.
     """
 
-    noise: float
-    norm: float
-    q: float
+    privacy: Privacy
+    clip: Clip
+    cohort: int
     clients: int
-    delta: float
-    accountant: Accountant
+    rounding: tuple[float, float]
     key: Key
     dtype: np.dtype[np.floating]
 
     @property
-    def expected(self) -> float:
-        """The expected cohort q N, which sums are divided by whoever came."""
-        return self.q * self.clients
+    def tree(self) -> Tree | None:
+        """The tree whose nodes are the noise; None if each round has its own."""
+        return self.privacy if isinstance(self.privacy, Tree) else None
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on each coordinate of a mean."""
-        return self.noise * self.norm / self.expected
+    def counted_noise(self) -> float:
+        """Standard deviation of the noise on how many uploads were no longer than the norm."""
+        adaptive = self.clip.adaptive
+        assert adaptive is not None
+        return self.cohort / 20 if adaptive.noise is None else adaptive.noise
+
+    @property
+    def multiplier(self) -> float:
+        """Noise multiplier of vectors; with what the count has it makes that of the accountant.
+
+        Andrew et al. 2021, theorem 1: both together are one Gaussian mechanism, whose count changes
+        by 1/2 with a client. It is not a number where the count alone spends more.
+        """
+        assert self.privacy.noise is not None
+        if self.clip.adaptive is None:
+            return self.privacy.noise
+        count = (0.5 + self.rounding[1]) / self.counted_noise
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return float(np.float64(self.privacy.noise**-2 - count**2) ** -0.5)
 
     def epsilon(self, rounds: int) -> float:
         """Return what so many rounds have spent."""
-        return epsilon(self.q, self.noise, rounds, self.delta, self.accountant)
+        return self.privacy.spent(self.cohort / self.clients, rounds)
 
-    def reply(self, ask: Ask, reply: Reply | None, round: int, number: int) -> Reply:
-        """Return the reply that the algorithm gets: the means with noise, and nothing else.
+    # -- state -----------------------------------------------------------------------------
+
+    def init(self) -> State:
+        """Return the state before the first round."""
+        state: dict[str, Array] = {}
+        if self.clip.adaptive is not None:
+            state[_NORM] = np.array([self.clip.start])
+        if self.tree is not None:
+            state |= {_LAST: np.zeros(1, np.int64), _CLIENTS: _NONE, _ROUNDS: _NONE}
+        return state
+
+    def norm(self, state: State) -> float:
+        """Return what uploads of the next round are clipped to."""
+        return self.clip.start if self.clip.adaptive is None else float(state[_NORM][0])
+
+    def deviation(self, norm: float) -> float:
+        """Return the deviation of the noise on each coordinate of a mean, or of a node's part."""
+        return self.multiplier * (norm + self.rounding[0]) / self.cohort
+
+    def sent(self, ask: Ask, state: State) -> Ask:
+        """Return an Ask of the algorithm with what clients have to know."""
+        if self.clip.adaptive is None:
+            return ask
+        return replace(ask, send={**ask.send, NORM: np.array(self.norm(state))})
+
+    def at_rest(self, state: State, round: int) -> Ints:
+        """Return all who may not take part in a round yet, ascending."""
+        if self.tree is None:
+            return _NONE
+        return np.sort(state[_CLIENTS][state[_ROUNDS] + self.tree.separation > round])
+
+    # -- replies ---------------------------------------------------------------------------
+
+    def reply(
+        self, ask: Ask, reply: Reply | None, round: int, number: int, state: State
+    ) -> tuple[Reply, State]:
+        """Return the reply that the algorithm gets, and the state after it.
+
+        The reply has the means with noise, and nothing else.
 
         Parameters
         ----------
@@ -69,6 +130,7 @@ class PrivateMean:
             With sums divided by the expected cohort; None if nobody replied.
         round, number : int
             The round, and the Ask in it.
+        state : mapping of str to array
 
         Raises
         ------
@@ -79,15 +141,55 @@ class PrivateMean:
             text = f"privacy counts one Ask in a round, and '{ask.work}' is another; leave it out"
             raise RunFailed(text)
         means = {} if reply is None else reply.mean
-        private = {name: self._noised(name, n, means, round) for name, n in ask.up.items()}
-        none = np.empty(0, dtype=np.int64)
-        empty = Reply(none, none.astype(np.float64), private, {}, none, self.clients, round=round)
-        return empty if reply is None else replace(empty, growth=reply.growth)
+        private = {name: self._noised(name, n, means, round, state) for name, n in ask.up.items()}
+        empty = Reply(
+            _NONE, _NONE.astype(np.float64), private, {}, _NONE, self.clients, round=round
+        )
+        ids = _NONE if reply is None else reply.ids
+        now = self._after(state, means, ids, round)
+        return (empty if reply is None else replace(empty, growth=reply.growth)), now
 
-    def _noised(self, name: str, n: int, means: Mapping[str, Array], round: int) -> Array:
-        noise = self.deviation * self.key.sub(name).normals([0], n, round=round)[0]
+    def _after(self, state: State, means: Mapping[str, Array], ids: Ints, round: int) -> State:
+        """Return the state after a round in which clients (K,) took part."""
+        now = dict(state)
+        if (adaptive := self.clip.adaptive) is not None:
+            drawn = self.key.sub(INSIDE).normals([0], 1, round=round)[0, 0]
+            told = float(means[INSIDE][0]) if INSIDE in means else 0.0
+            share = told + 0.5 + self.counted_noise * drawn / self.cohort
+            now[_NORM] = np.array([adaptive.moved(self.norm(state), share)])
+        if self.tree is not None:
+            clients = np.concatenate([state[_CLIENTS], ids])
+            rounds = np.concatenate([state[_ROUNDS], np.full(len(ids), round)])
+            kept = rounds + self.tree.separation > round + 1
+            now |= {_LAST: np.array([round]), _CLIENTS: clients[kept], _ROUNDS: rounds[kept]}
+        return now
+
+    def _noised(
+        self, name: str, n: int, means: Mapping[str, Array], round: int, state: State
+    ) -> Array:
+        key = self.key.sub(name)
+        if self.tree is None:
+            drawn = key.normals([0], n, round=round)[0]
+        else:
+            drawn = _added(key, self.tree, round, int(state[_LAST][0]), n)
+        noise = self.deviation(self.norm(state)) * drawn
         if name not in means:
             return np.asarray(noise, dtype=self.dtype)
         mean = means[name]
         noised: Array = mean + noise.reshape(mean.shape).astype(mean.dtype)
         return noised
+
+
+def _added(key: Key, tree: Tree, round: int, last: int, n: int) -> Floats:
+    """Return by how much a round changes the noise of the sum since round `last`, (n,)."""
+    which, at = tree.place(round)
+    noise = _prefix(key, which, at, n)
+    before, was = tree.place(last) if last else (-1, 0)
+    return noise - _prefix(key, which, was, n) if before == which else noise
+
+
+def _prefix(key: Key, tree: int, rounds: int, n: int) -> Floats:
+    """Return the noise (n,) of the sum of the first rounds of a tree: that of its nodes."""
+    levels = [level for level in reversed(range(rounds.bit_length())) if rounds >> level & 1]
+    nodes = [(rounds >> level) - 1 for level in levels]  # what the higher ones leave begins there
+    return np.asarray(key.normals(nodes, n, round=np.array(levels), ask=tree).sum(axis=0))

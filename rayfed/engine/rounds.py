@@ -115,6 +115,8 @@ class RoundPolicy:
             changes["correction"] = learn(before.correction, ids, stats.round)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
         secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
+        if self.exchange.private is not None and self.exchange.private.clip.adaptive is not None:
+            secure["clip_norm"] = self.exchange.private.norm(before.channel)
         return changes, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
@@ -232,6 +234,9 @@ class RoundPolicy:
     def _free(self, ids: Ints, stats: RoundStats) -> Bools:
         """Return who of some clients (K,) is there, and not at work for an earlier round."""
         there = self.run.federation.population.available(ids, stats.time_s, stats.round)
+        if self.exchange.private is not None:
+            resting = self.exchange.private.at_rest(stats.channel, stats.round)
+            there = there & ~np.isin(ids, resting)
         if stats.timeline is None:
             return there
         self.cohorts.catch_up(stats)
@@ -259,7 +264,8 @@ class RoundPolicy:
     def _jump(self, before: RunState, selection: State, stats: RoundStats, latest_s: float) -> bool:
         """Move the clock to the next change that the selection waits for; False if none comes.
 
-        Where late replies are used, it also waits for the next client that is done. A change after
+        Where late replies are used, it also waits for the next client that is done. Clients that
+        privacy lets rest are not waited for. A change after
         `latest_s` is none: the clock moves to `latest_s`.
 
         Raises
@@ -271,6 +277,9 @@ class RoundPolicy:
         view = self._selection_view(before.state["x"], stats)
         awaited = self.run.participation.select.awaited(view, selection)
         ids = np.arange(population.count) if awaited is None else awaited
+        if self.exchange.private is not None:
+            resting = self.exchange.private.at_rest(stats.channel, stats.round)
+            ids = ids[~np.isin(ids, resting)]
         change = float(np.min(population.next_change(ids, stats.time_s), initial=math.inf))
         if stats.timeline is not None:
             self.cohorts.catch_up(stats)

@@ -38,6 +38,7 @@ class RowMaker:
             *(names(columns.ARRIVALS) if run.overlaps else ()),
             *(names(columns.SECURE) if run.secure else ()),
             *(names(columns.PRIVATE) if self.private else ()),
+            *(names(columns.ADAPTIVE) if self.private and self.private.clip.adaptive else ()),
             *run.ending.stop.columns,
             *names(run.participation.select.diagnostics),
             *names(run.training.algorithm.diagnostics),

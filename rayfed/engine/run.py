@@ -430,12 +430,13 @@ class Run:
         privacy, clients = self.channel.privacy, self.federation.clients.count
         if privacy is None or self.training.algorithm.centralised:
             return None
-        norm = next(stage.norm for stage in self.channel.uplink if isinstance(stage, Clip))
-        cohort = self.participation.cohort
-        assert privacy.noise is not None  # solved for by the plan
-        assert cohort is not None  # others have been refused
+        clip = next(stage for stage in self.channel.uplink if isinstance(stage, Clip))
+        uplink, ask = self.uplink(), self.first_ask()
+        one = 0.0 if uplink is None else uplink.rounding
+        numbers = 0 if ask is None else sum(ask.up.values())
+        cohort = min(self.participation.cohort or clients, clients)
         return PrivateMean(
-            privacy.noise, norm, cohort / clients, clients, privacy.delta, privacy.accountant,
+            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one),
             Key(self.seed, "privacy"), self.training.dtype,
         )  # fmt: skip
 

@@ -46,6 +46,7 @@ _NONSENSE: tuple[Any, ...] = (
     [0],
 )
 _CODED = 0.2  # of the scenarios that code uploads, and downloads
+_PRIVATE = 0.2  # of the scenarios whose means may get noise
 _TABLES = 0.15  # of the problems that take any table
 
 
@@ -122,6 +123,10 @@ class _Drawing:
         if self._class_of(select).needs_graphs or dice.chance(0.1):
             scenario["topology"] = self.plugin("topologies")
         self.extras(scenario)
+        classes = [plugins.find("algorithms")[name] for name in methods]
+        fit = all(cls.takes_estimates and not cls.asynchronous for cls in classes)
+        if dice.chance(_PRIVATE if fit else _UNFIT):
+            self.privacy(scenario)
         return scenario
 
     def extras(self, scenario: Scenario) -> None:
@@ -145,6 +150,33 @@ class _Drawing:
             scenario["uplink"] = self.uplink()
         if dice.chance(_CODED):
             scenario["downlink"] = [self.codec(["ef21"])]
+
+    def privacy(self, scenario: Scenario) -> None:
+        """Make a study private, most of the time one of which epsilon is true."""
+        dice, count = self.dice, self.count
+        tree, masked = dice.chance(0.4), dice.chance(0.3)
+        private = {"noise": dice.number(0.3, 3.0), "delta": 1e-5}
+        follows = {"start": dice.number(0.1, 5.0), "noise": 2 * private["noise"]}
+        norm = follows if dice.chance(_UNFIT if tree else 0.5) else dice.number(0.1, 5.0)
+        tail = [{"name": "secure-sum", "range": 8.0, "threshold": 0.1}] if masked else []
+        select = "poisson"
+        if tree:
+            private |= {"name": "tree", "separation": dice.whole(1, 5)}
+            select = dice.one_of(["uniform", "all"])
+        else:
+            private |= {"accountant": "rdp"}
+        scenario["privacy"] = private
+        scenario["uplink"] = [{"name": "clip", "norm": norm}, *tail]
+        kept = {"deadline_s", "interrupted"} & set(scenario["participation"])
+        scenario["participation"] = {key: scenario["participation"][key] for key in kept}
+        scenario["participation"] |= {"select": select}
+        if select != "all":
+            scenario["participation"]["cohort"] = dice.whole(1, count)
+        for given in scenario["algorithms"]:
+            own = ("uplink", "aggregate", "participation", "select", "privacy")
+            for key in own if not dice.chance(_UNFIT) else ():
+                given.pop(key, None)
+            given["weights"] = "uniform"
 
     def uplink(self) -> list[dict[str, Any]]:
         """Return what uploads go through, most of the time in an order that is accepted."""

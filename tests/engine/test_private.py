@@ -88,15 +88,16 @@ def test_an_empty_cohort_is_a_round_with_noise_alone():
 
 def test_the_noise_has_the_stated_deviation():
     private = loop_of().run.private
-    assert private.deviation == 0.5 * 2.0 / 4
+    assert private.deviation(2.0) == 0.5 * 2.0 / 4
     many = replace(private, key=Key(3, "privacy"))
     ask = Ask("pair", send={}, up={"v": 10_000})
-    drawn = many.reply(ask, None, 7, 0).mean["v"]
+    drawn = many.reply(ask, None, 7, 0, {})[0].mean["v"]
     assert drawn.std() == pytest.approx(0.25, rel=0.03)  # four deviations of 10,000 draws
     assert abs(drawn.mean()) < 0.01
-    other = many.reply(ask, None, 8, 0).mean["v"]
+    other = many.reply(ask, None, 8, 0, {})[0].mean["v"]
     assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.04
-    again = many.reply(ask, Reply([], [], {"v": np.ones(10_000)}, {}, []), 7, 0).mean["v"]
+    ones = Reply([], [], {"v": np.ones(10_000)}, {}, [])
+    again = many.reply(ask, ones, 7, 0, {})[0].mean["v"]
     np.testing.assert_allclose(again, drawn + 1, rtol=1e-12)
 
 
@@ -125,6 +126,145 @@ def test_noise_is_solved_for_all_rounds():
     assert 2.99 < private.epsilon(50) <= 3.0
 
 
+ADAPTIVE = {"name": "clip", "norm": {"start": 12.0, "quantile": 0.6, "noise": 0.7, "lr": 0.4}}
+
+
+def drawn(loop, round):
+    key = Key(loop.run.seed, "poisson")
+    number = int(key.generator(round).binomial(8, 0.5))
+    return np.sort(key.permutation(8, round=round)(np.arange(number)))
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_an_adaptive_norm_is_that_of_a_plain_loop(secure):
+    """Andrew et al. 2021, algorithm 1; lengths of uploads are 5, 10, ..., 40."""
+    masked = [{"name": "secure-sum", "range": 64.0, "bits": 48, "threshold": 0.1}]
+    loop = loop_of(uplink=[ADAPTIVE, *masked * secure])
+    private = loop.run.private
+    unit = loop.run.uplink().rounding
+    assert (unit > 0) == secure
+    multiplier = (0.5**-2 - ((0.5 + unit) / 0.7) ** 2) ** -0.5
+    state, _ = loop.start()
+    norm, norms = 12.0, []
+    for round in range(1, 41):
+        state, row, _ = loop.step(state)
+        assert row["clip_norm"] == pytest.approx(norm, rel=1e-9 if secure else 1e-12)
+        norms.append(norm)
+        ids = drawn(loop, round)
+        i, length = ids + 1.0, 5 * (ids + 1.0)
+        shrunk = np.minimum(1, norm / length)
+        total = np.array([(3 * i * shrunk).sum(), (4 * i * shrunk).sum()])
+        noise = private.key.sub("v").normals([0], 2, round=round)[0]
+        noise *= multiplier * (norm + unit * np.sqrt(2))
+        expected = (total + noise) / 4
+        np.testing.assert_allclose(state.state["got"], expected, rtol=1e-9 if secure else 1e-12)
+        told = np.where(length <= norm, 0.5, -0.5).sum()
+        told += 0.7 * private.key.sub("uplink.inside").normals([0], 1, round=round)[0, 0]
+        norm *= np.exp(-0.4 * (told / 4 + 0.5 - 0.6))
+    assert min(norms[20:]) > 15  # it left its start for the quantile, between 20 and 25
+    assert loop.exchange.private.norm(state.channel) == pytest.approx(norm, rel=1e-9)
+
+
+def test_a_count_and_vectors_spend_together_what_the_noise_says():
+    """The multiplier of two queries in one is (z_1^-2 + z_2^-2)^-1/2; a count changes by 1/2."""
+    private = loop_of(uplink=[ADAPTIVE]).run.private
+    together = (private.multiplier**-2 + (0.7 / 0.5) ** -2) ** -0.5
+    assert together == pytest.approx(0.5, rel=1e-12)
+    assert private.epsilon(50) == epsilon(0.5, 0.5, 50, 1e-5, "rdp")
+    plain = {"name": "clip", "norm": {"start": 1.0}}
+    many = {"cohort": 40, "select": "poisson"}
+    known = loop_of(uplink=[plain], participation=many, clients={"count": 80}).run.private
+    assert known.counted_noise == 2  # a twentieth of the cohort
+
+
+def test_an_adaptive_norm_is_downloaded_and_a_bit_is_uploaded():
+    rows = {}
+    for name, clip in (("fixed", CLIP), ("adaptive", ADAPTIVE)):
+        loop = loop_of(uplink=[clip])
+        state, _ = loop.start()
+        _, rows[name], _ = loop.step(state)
+    count = rows["fixed"]["participants"]
+    assert rows["adaptive"]["bytes_down"] - rows["fixed"]["bytes_down"] == 8 * count
+    assert rows["adaptive"]["bytes_up"] - rows["fixed"]["bytes_up"] == count
+
+
+def test_rounding_in_a_secure_sum_widens_the_clip():
+    masked = {"name": "secure-sum", "range": 16.0, "bits": 16}
+    private = loop_of(uplink=[CLIP, masked]).run.private
+    unit = 16 * 2.0 ** (2 - 15)
+    assert private.rounding == (unit * np.sqrt(2), unit)
+    assert private.deviation(2.0) == pytest.approx(0.5 * (2 + unit * np.sqrt(2)) / 4, rel=1e-12)
+
+
+# -- trees -------------------------------------------------------------------------------------
+
+TREE = {"name": "tree", "noise": 0.5, "delta": 1e-5, "separation": 4}
+
+
+def summed(private, rounds, n=10_000):
+    """The noise of the sum of the first rounds, after each; some have no reply."""
+    ask, state, total, after = Ask("pair", {}, {"v": n}), private.init(), np.zeros(n), {}
+    for round in rounds:
+        reply, state = private.reply(ask, None, round, 0, state)
+        total = total + reply.mean["v"]
+        after[round] = total
+    return after
+
+
+def test_sums_over_rounds_have_the_noise_of_the_nodes_that_make_them_up():
+    private = loop_of(privacy=TREE, participation={"cohort": 4}).run.private
+    after = summed(private, range(1, 11))
+    nodes = [1, 1, 2, 1, 2, 2, 3, 2, 3, 3]  # of trees of four rounds; those that are over stay
+    for round, count in enumerate(nodes, 1):
+        assert after[round].std() == pytest.approx(0.25 * np.sqrt(count), rel=0.03)
+    for one, other, shared in ((1, 2, 0), (2, 3, 1), (3, 4, 0), (4, 7, 1), (6, 7, 2), (8, 9, 2)):
+        found = np.mean(after[one] * after[other]) / 0.25**2
+        assert found == pytest.approx(shared, abs=0.09), (one, other)
+    some = summed(private, [1, 3, 4, 6, 10])
+    for round, noise in some.items():  # rounds without a reply change nothing
+        left = after[round] if round < 5 else after[round] - after[8 if round > 8 else 4]
+        left = left + (some[4] if round > 4 else 0) + (some[6] - some[4] if round > 8 else 0)
+        np.testing.assert_allclose(noise, left, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [8, 3])
+def test_no_client_takes_part_again_before_its_separation_is_over(tmp_path, count):
+    """Of 8 clients others are waited for; of 3 all rest in some rounds, which then pass."""
+    changes = {"uplink": [CLIP], "privacy": TREE, "rounds": 40}
+    phones = {"count": count, "availability": {"name": "cyclic", "groups": 2, "period_s": 25.0}}
+    who = {"clients": phones, "participation": {"cohort": 2}}
+    found = tiny_run(tmp_path, FEDAVG, **changes, **who)
+    used = found.events[found.events.status == "used"]
+    gaps = used.sort_values("round").groupby("client")["round"].diff().dropna()
+    assert gaps.min() == 4
+    rounds = found.rounds
+    assert rounds["round"].max() == 40
+    assert (rounds.participants[1:] == 0).any() == (count == 3)
+
+
+def test_a_tree_spends_what_the_library_says_of_its_nodes():
+    """A client is in 3 nodes of a tree of 4 rounds, and in ceil(50 / 6) trees."""
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    apart = {**TREE, "separation": 6, "restart": 4}
+    private = loop_of(privacy=apart, participation={"cohort": 4}).run.private
+    known = RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
+    known.compose(dp_accounting.GaussianDpEvent(0.5), 3 * 9)
+    assert private.epsilon(50) == pytest.approx(known.get_epsilon(1e-5), rel=1e-12)
+    assert private.epsilon(0) == 0
+    assert private.epsilon(1) < private.epsilon(2) < private.epsilon(4) == private.epsilon(6)
+
+
+@pytest.mark.slow
+def test_the_noise_of_a_tree_is_solved_for():
+    wanted = {"name": "tree", "epsilon": 3.0, "delta": 1e-5, "separation": 8}
+    private = loop_of(privacy=wanted, participation={}).run.private
+    assert 2.99 < private.epsilon(50) <= 3.0
+    assert private.cohort == 8
+
+
+POWER = {"cohort": 2, "select": {"name": "power-of-d", "d": 4}}
 FEDAVG = {"name": "fedavg", "weights": "uniform"}
 
 
@@ -148,6 +288,25 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "'fedbuff' has no rounds, and sampling is of rounds"),
         ({"name": "fedexp", "weights": "uniform"}, {}, "a noised mean alone"),
         (FEDAVG, {"privacy": {**PRIVACY, "epsilon": 1.0}}, "give noise or epsilon, one of them"),
+        (FEDAVG, {"uplink": [ADAPTIVE], "privacy": None}, "is for private runs; give a number"),
+        (FEDAVG, {"uplink": [{"name": "clip", "norm": {"start": 1.0}}]},
+         "spends more with noise 0.2; with noise 0.5 on all, give norm.noise above 0.25"),
+        (FEDAVG, {"uplink": [ADAPTIVE, {"name": "secure-sum", "range": 0.2}]},
+         "whether an upload was no longer than the norm is 1/2 or -1/2; give range: 0.5"),
+        (FEDAVG, {"uplink": [{"name": "clip", "norm": {"start": 1.0, "quantile": 2}}]}, "quantile"),
+        (FEDAVG, {"privacy": {**PRIVACY, "name": "three"}}, "found 'three'; give tree, or no name"),
+        (FEDAVG, {"privacy": TREE}, "a tree is for cohorts that nobody draws"),
+        (FEDAVG, {"privacy": TREE, "uplink": [ADAPTIVE], "participation": {}},
+         "the noise of a tree is on sums over rounds; give a norm that does not change"),
+        (FEDAVG, {"privacy": TREE, "participation": POWER},
+         "'power-of-d' goes by data or draws clients twice; give select: uniform"),
+        (FEDAVG, {"privacy": {**TREE, "restart": 5}, "participation": {}},
+         "a client may be in a tree of 5 rounds twice; give at most separation, 4"),
+        (FEDAVG, {"privacy": {**TREE, "accountant": "pld"}, "participation": {}}, "accountant"),
+        (FEDAVG, {"clients": {"count": 8, "faults": [{"name": "ipm", "count": 2}]}},
+         "clients with 'ipm' know what others send"),
+        (FEDAVG, {"server": {"uploads_mbps": 1.0}, "participation": {**POISSON, "deadline_s": 9.0}},
+         "clients share a link, so one makes another late"),
     ],
 )  # fmt: skip
 def test_what_would_make_epsilon_untrue_is_one_line(algorithm, changes, message):

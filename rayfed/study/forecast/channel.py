@@ -57,8 +57,12 @@ def said(run: Run) -> str:
     ask, up, down = run.first_ask(), run.uplink(), run.downlink()
     parts = []
     if ask is not None and up is not None:
-        plain = ask.bytes_up(run.training.dtype.itemsize)
-        text = f"uploads {up.bytes_up(ask):,} of {plain:,} bytes a round"
+        plain, coded = ask.bytes_up(run.training.dtype.itemsize), up.bytes_up(ask)
+        text = f"uploads {coded:,} of {plain:,} bytes a round"
+        if up.secure is not None and up.crowd is not None:
+            keys = up.secure.beside(up.crowd.cohort)[1]
+            masked = f"{coded - keys:,} of masked numbers in place of {plain:,}"
+            text = f"uploads {coded:,} bytes a round: {masked}, and {keys:,} of keys and shares"
         if up.memory is not None and up.memory.whole_first:
             text += f", the first time {up.bytes_up(ask, first=True):,}"
         if up.memory is not None and up.memory.sees_vectors:
@@ -72,11 +76,32 @@ def said(run: Run) -> str:
     return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
 
 
+def seen(run: Run) -> str:
+    """Return what the server of a run gets from its clients in a round."""
+    algorithm, ask, rule = run.training.algorithm, run.first_ask(), run.channel.aggregate
+    uplink = run.uplink()
+    memory = None if uplink is None else uplink.memory
+    single = (algorithm, rule, memory)
+    if any(part is not None and part.sees_vectors for part in single):
+        return "the vectors of single clients"
+    if run.private is not None:
+        return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
+    if run.secure:
+        return "sums modulo a number, and who took part"
+    if rule is not None or (ask is not None and GROUP in ask.up):
+        return "means by group, and the scalars, weights and group of each client"
+    if isinstance(algorithm, Asynchronous) and algorithm.takes < _FEWEST:
+        return "the vectors of single clients, since an update is of one reply"
+    return "means of vectors, and the scalars and weight of each client"
+
+
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
     if not run.training.algorithm.takes_codecs:
         return f"what '{run.label}' uploads cannot be coded on its way; leave it out for it"
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
+    if _adapts(stages) and run.channel.privacy is None:
+        return "a norm that follows a quantile is for private runs; give a number"
     if text := _order(stages) or _secure(run, stages, ask):
         return text
     if len(codecs) > 1:
@@ -121,7 +146,11 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     algorithm, rule = run.training.algorithm, run.participation
     memories = [stage.memory for stage in stages if isinstance(stage, Codec)]
     scalars = [] if ask is None else [name for name, n in ask.up.items() if n == 1]
+    coarse = any(isinstance(stage, SecureSum) and stage.range < 0.5 for stage in stages)
     why = {
+        "whether an upload was no longer than the norm is 1/2 or -1/2; give range: 0.5 or more": (
+            coarse and _adapts(stages)
+        ),
         f"the server sees single vectors of '{run.label}'": algorithm.sees_vectors
         or any(memory is not None and memory.sees_vectors for memory in memories),
         "first vectors as they are cost as much as all others; give start: coded": any(
@@ -135,6 +164,11 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
         "its turns are not timed on a link that is shared": run.federation.server.limited,
     }
     return next((f"found 'secure-sum', but {text}" for text, holds in why.items() if holds), "")
+
+
+def _adapts(stages: Sequence[Stage]) -> bool:
+    """Whether uploads are clipped to a norm that changes."""
+    return any(isinstance(stage, Clip) and stage.adaptive is not None for stage in stages)
 
 
 def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:

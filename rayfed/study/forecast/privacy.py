@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from rayfed.channel.base import Codec
-from rayfed.channel.privacy import Privacy, missing
+from rayfed.channel.faults.base import Collusion
+from rayfed.channel.privacy import Tree, missing
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
@@ -32,14 +34,19 @@ def with_noise(index: int, run: Run) -> Run:
     place = "privacy" if algorithm.privacy == "study" else f"algorithms.{index}.privacy"
     if text := missing() or _untrue(run) or _uncounted(run, run.first_ask()):
         raise ScenarioError(place, text)
-    assert run.participation.cohort is not None
-    q = run.participation.cohort / run.federation.clients.count
+    q = (run.participation.cohort or 0) / run.federation.clients.count
     try:
         noise = privacy.multiplier(q, run.ending.rounds)
     except ScenarioError as error:
         raise error.under(place) from None
-    solved = Privacy(noise=noise, delta=privacy.delta, accountant=privacy.accountant)
-    return replace(run, channel=replace(run.channel, privacy=solved))
+    solved = replace(privacy, noise=noise, epsilon=None)
+    run = replace(run, channel=replace(run.channel, privacy=solved))
+    assert run.private is not None
+    if math.isfinite(run.private.multiplier):
+        return run
+    text = f"the count alone spends more with noise {run.private.counted_noise:g}; with noise"
+    least = (0.5 + run.private.rounding[1]) * noise
+    raise ScenarioError("uplink", f"{text} {noise:.4g} on all, give norm.noise above {least:.4g}")
 
 
 def spent(run: Run) -> str:
@@ -50,10 +57,15 @@ def spent(run: Run) -> str:
     private = run.private
     if private is None:
         return ""
-    rounds, unit = run.ending.rounds, f"{private.expected:g} of {private.clients:,} clients"
+    rounds, privacy, clip = run.ending.rounds, private.privacy, private.clip
     text = f"'{run.label}' spends at most epsilon {private.epsilon(rounds):.4g} at delta"
-    noise = f"noise {private.noise:.5g} times the norm {private.norm:g}, {unit} a round"
-    return f"{text} {private.delta:g} in {rounds:,} rounds ({noise}, {private.accountant})"
+    norm = f"the norm {clip.start:g}" + (", at first" if clip.adaptive is not None else "")
+    noise = f"noise {private.multiplier:.5g} times {norm}"
+    unit = f"{private.cohort:,} of {private.clients:,} clients a round, {privacy.accountant}"
+    if private.tree is not None:
+        tree = f"a node of trees of {private.tree.length:,} rounds, no client again within"
+        noise = f"{noise}, {tree} {private.tree.separation:,}"
+    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit})"
 
 
 def _untrue(run: Run) -> str:
@@ -61,21 +73,35 @@ def _untrue(run: Run) -> str:
     algorithm, rule = run.training.algorithm, run.participation
     stages = [s for s in run.channel.uplink if not isinstance(s, SecureSum)]
     memory = next((s.memory for s in stages if isinstance(s, Codec) and s.memory), None)
+    clip = stages[-1] if stages and isinstance(stages[-1], Clip) else None
+    drawn, select = not isinstance(run.channel.privacy, Tree), rule.select
+    data = select.listens or select.asks or select.size_weighted or select.repeats
+    knowing = next((f.fault.name for f in run.faults if isinstance(f.fault, Collusion)), "")
+    waits = rule.deadline_s is not None or rule.timeout_s is not None
     why = {
         f"'{run.label}' has no rounds, and sampling is of rounds": algorithm.asynchronous,
         "every client takes part with one probability; give participation.select: poisson": (
-            not rule.select.may_be_empty
+            drawn and not select.may_be_empty
         ),
-        "the expected cohort is not known; give participation.cohort": rule.cohort is None,
+        "the expected cohort is not known; give participation.cohort": (
+            (drawn or select.own_cohort) and rule.cohort is None
+        ),
+        f"'{select.name}' goes by data or draws clients twice; give select: uniform": (
+            not drawn and (data or select.own_cohort)
+        ),
+        "every client is drawn anew; a tree is for cohorts that nobody draws": (
+            not drawn and select.may_be_empty
+        ),
         "clients count alike; give weights: uniform": run.training.weights != "uniform",
-        "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (
-            not stages or not isinstance(stages[-1], Clip)
+        "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (clip is None),
+        "the noise of a tree is on sums over rounds; give a norm that does not change": (
+            not drawn and clip is not None and clip.adaptive is not None
         ),
         f"'{memory and memory.name}' remembers earlier rounds, in which a client was not drawn": (
             memory is not None
         ),
-        f"clients of '{run.label}' remember earlier rounds, in which they were not drawn": bool(
-            algorithm.client_state(run.training.x0)
+        f"clients of '{run.label}' remember earlier rounds, in which they were not drawn": (
+            drawn and bool(algorithm.client_state(run.training.x0))
         ),
         "over_select lets one client displace another; leave it out": rule.over_select > 1,
         "retries ask others in the place of a client; leave them out": bool(rule.retries),
@@ -86,6 +112,10 @@ def _untrue(run: Run) -> str:
         "participation.correct weighs clients; leave it out": rule.correct is not None,
         "a robust rule does not divide by the expected cohort; leave aggregate out": (
             run.channel.aggregate is not None
+        ),
+        f"clients with '{knowing}' know what others send; leave it out": bool(knowing),
+        "clients share a link, so one makes another late; leave the deadline or the link out": (
+            waits and run.federation.server.limited
         ),
         "availability depends on the clients' data; give one that does not": bool(
             run.federation.clients.needs

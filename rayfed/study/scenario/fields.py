@@ -196,7 +196,7 @@ class SettingsOf:
     Parameters
     ----------
     cls : type
-        The dataclass.
+        The dataclass; a mapping with a name is for the kind of it that has that name.
     some : bool
         Whether the field holds a mapping of the settings that are given, and no others.
     """
@@ -220,11 +220,24 @@ class SettingsOf:
         if self.some:
             for each in shown["properties"].values():
                 each.pop("default", None)
+        named = [self._named_schema(name, cls) for name, cls in self._kinds.items()]
+        return {"anyOf": [shown, *named]} if named else shown
+
+    @property
+    def _kinds(self) -> dict[str, type[Any]]:
+        """The kinds of the dataclass that have a name."""
+        return {cls.name: cls for cls in self.cls.__subclasses__() if hasattr(cls, "name")}
+
+    @staticmethod
+    def _named_schema(name: str, cls: type[Any]) -> JsonSchemaValue:
+        shown = model_of(cls).model_json_schema()
+        shown["properties"] = {"name": {"const": name}, **shown["properties"]}
+        shown["required"] = ["name", *shown.get("required", [])]
         return shown
 
     def _build(self, given: Any, info: ValidationInfo) -> Any:
         if isinstance(given, self.cls):
-            given = settings_of(given)
+            return make(type(given), settings_of(given), info.context)
         if not isinstance(given, Mapping):
             names = ", ".join(model_of(self.cls).model_fields)
             fail(f"found {short(given)}; give a mapping of {names}", given)
@@ -232,7 +245,13 @@ class SettingsOf:
         if self.some:
             checked = model_of(self.cls).model_validate(dict(given), context=info.context)
             return {key: getattr(checked, key) for key in given}
-        return make(self.cls, given, info.context)
+        if not self._kinds or "name" not in given:
+            return make(self.cls, given, info.context)
+        rest = dict(given)
+        name = rest.pop("name")
+        if name not in self._kinds:
+            fail(f"found {short(name)}; give {listed(self._kinds)}, or no name", given, "name")
+        return make(self._kinds[name], rest, info.context)
 
     def _by_newer_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return settings by what they are called now; `older` names of the class are read, too."""
