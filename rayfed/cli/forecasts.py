@@ -9,7 +9,7 @@ from typing import Any
 from rayfed.core.errors import listed
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
-from rayfed.study.forecast.channel import said
+from rayfed.study.forecast.channel import said, seen
 from rayfed.study.forecast.privacy import spent
 
 
@@ -59,9 +59,9 @@ def aims(plan: Any) -> list[str]:
 
 
 def coded(plan: Any) -> list[str]:
-    """Return what clients upload and download, where that is coded, and what privacy is spent."""
+    """Return what clients upload and download, what rules see, and what privacy is spent."""
     runs = list(_one_each(plan))
-    return [*filter(None, map(said, runs)), *filter(None, map(spent, runs))]
+    return [text for what in (said, seen, spent) for text in map(what, runs) if text]
 
 
 def timed(plan: Any) -> str:

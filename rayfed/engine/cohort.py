@@ -235,11 +235,11 @@ class RoundPolicy:
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
         begun, status, close_s, goes_on = self._waited(cohort, stays)
-        if asked.coded and self.exchange.channel.lost(int((status == USED).sum()), len(ids)):
-            status = np.where(status == USED, LATE, status)
+        asked = self._grouped(asked, begun, stats)
+        if asked.coded and self.exchange.channel.secure is not None:
+            status = self._opened(asked, ids, begun.client, status)
         works, numbers = replace(begun, status=status), stats.ask + begun.attempt
         used, newest = works.used(), stats.round - 1
-        asked = self._grouped(asked, works, stats)
         when = f"round {stats.round}, time {stats.time_s:.6g} s"
         fresh, losses = None, np.full(len(works), np.nan)
         if len(used):
@@ -287,6 +287,15 @@ class RoundPolicy:
         ids = np.unique(works.client)
         labels = self.exchange.rule.labels(ids, stats.round, stats.ask)
         return asked if labels is None else replace(asked, groups=(ids, labels))
+
+    def _opened(self, asked: Asked, ids: Ints, clients: Ints, status: Ints) -> Ints:
+        """Return what becomes of works (W,); in secure sums that are lost nothing is used."""
+        used = np.flatnonzero(status == USED)
+        there = clients[used]
+        labels = None if asked.groups is None else (asked.groups[1], asked.labels(there))
+        status = status.copy()
+        status[used[self.exchange.channel.lost(ids, there, labels)]] = LATE
+        return status
 
     # -- waiting ---------------------------------------------------------------------------
 
