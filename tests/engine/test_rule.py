@@ -236,10 +236,11 @@ def test_an_algorithm_may_have_a_rule_of_its_own_or_none(tmp_path):
     algorithms = [
         {**FEDAVG, "label": "study"}, {**FEDAVG, "label": "none", "aggregate": None},
         {**FEDAVG, "label": "own", "aggregate": {"name": "krum", "f": 1}},
+        {**FEDAVG, "label": "named", "aggregate": "geometric-median"},
     ]  # fmt: skip
     found = tiny_run(tmp_path, *algorithms, aggregate="median").rounds
     last = found.groupby("label").loss.last()
-    assert len(set(last)) == 3
+    assert len(set(last)) == 4
     plain = tiny_run(tmp_path / "plain", FEDAVG).rounds
     assert plain.loss.iloc[-1] == last["none"]
 
