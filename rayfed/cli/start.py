@@ -30,6 +30,7 @@ _PARTITION = (
 )
 _DELAY = "{name: lognormal, mean_s: 1.0, sigma: 0.5}"
 _UPLINK = "# What uploads go through, in place of travelling as they are.\nuplink: [CODEC]\n\n"
+_FAULTS = "\n  faults: [{name: FAULT, count: 2}]     # who sends something else"
 _IID = "# How the rows go to clients.\npartition: iid\n\n"
 _QUICK = '["check_stacks", "check_resume", "check_state"]'  # the others take a minute
 _ALL = '[n for n in checks("$kinds") if n not in ("check_paper", "check_documented")]'
@@ -53,6 +54,8 @@ def init(
     measure: Annotated[Name, _own("a measure of your own")] = None,
     panel: Annotated[Name, _own("a panel of the page of your own")] = None,
     codec: Annotated[Name, _own("a codec of uploads of your own")] = None,
+    rule: Annotated[Name, _own("a rule in place of means of your own")] = None,
+    fault: Annotated[Name, _own("a fault of clients of your own")] = None,
 ) -> None:
     """Write a commented scenario, and plug-ins of your own beside it, each with a test.
 
@@ -61,6 +64,7 @@ def init(
     given = {
         "algorithm": algorithm, "problem": problem, "dataset": dataset, "partition": partition,
         "delay": delay, "selection": selection, "measure": measure, "panel": panel, "codec": codec,
+        "rule": rule, "fault": fault,
     }  # fmt: skip
     names = {kind: _checked(kind, name) for kind, name in given.items() if name is not None}
     modules = [_module(name) for name in names.values()]
@@ -108,7 +112,7 @@ def _checked(kind: str, name: str) -> str:
 
 def _kinds(kind: str) -> str:
     """Return what a kind is called among those of plug-ins."""
-    return "stages" if kind == "codec" else f"{kind}s"
+    return {"codec": "stages", "rule": "aggregators"}.get(kind, f"{kind}s")
 
 
 def _module(name: str) -> str:
@@ -146,6 +150,8 @@ def _scenario(folder: Path, names: dict[str, str]) -> str:
         if measure
         else "",
         algorithm=own.get("algorithm", "fedexp"),
+        rule=f"weights: uniform, aggregate: {own['rule']}, " if "rule" in own else "",
+        faults=_FAULTS.replace("FAULT", own["fault"]) if "fault" in own else "",
         uplink=_UPLINK.replace("CODEC", own["codec"]) if "codec" in own else "",
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
-from rayfed.channel.uplink import total_name
+from rayfed.channel.uplink import Uplink, total_name
+from rayfed.clients.request import group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.engine.clock import Traffic
@@ -17,6 +19,8 @@ from rayfed.engine.run import Run
 from rayfed.messages import Ask, Reply
 
 State = Mapping[str, Array]
+FEWEST = 2
+"""Replies that make a sum; one is a single vector."""
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -126,14 +130,47 @@ class ServerEnd:
             return list(answers), 0
         out, wrapped = [], 0
         for answer in answers:
-            sums, count = self.uplink.opened(answer.gathered.sums, plain)
+            sums, count = self._found(self.uplink, answer, plain)
             out.append(answer._replace(gathered=replace(answer.gathered, sums=sums)))
             wrapped += count
         return out, wrapped
 
-    def lost(self, used: int, asked: int) -> bool:
-        """Whether too few of those who were asked have replied for the sum to be opened."""
-        return self.secure is not None and used < self.secure.threshold * asked
+    def _found(
+        self, uplink: Uplink, answer: WorkAnswer, plain: tuple[str, ...]
+    ) -> tuple[dict[str, Array], int]:
+        """Return the sums of an answer; of those by group, if there are any."""
+        sums = answer.gathered.sums
+        if answer.labels is None:
+            return uplink.opened(sums, plain)
+        labels = np.unique(answer.labels).tolist()
+        parts = {name: [group_name(name, label) for label in labels] for name in sums}
+        whole = [name for name, groups in parts.items() if groups[0] in sums]
+        groups = {group: sums[group] for name in whole for group in parts[name]}
+        found, count = uplink.opened(groups, ())
+        return {
+            **found,
+            **{name: reduce(np.add, [found[g] for g in parts[name]]) for name in whole},
+        }, count
+
+    def lost(self, ids: Ints, used: Ints, labels: tuple[Ints, Ints] | None) -> Bools:
+        """Return which replies (U,) enter a secure sum that too few have replied for.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+            Who was asked.
+        used : (U,) array of int
+            Whose replies are there.
+        labels : pair of (K,) and (U,) arrays of int, optional
+            The groups of these clients, where each group has a sum of its own: of two at least.
+        """
+        assert self.secure is not None
+        if labels is None:
+            return np.full(len(used), len(used) < self.secure.threshold * len(ids))
+        asked = np.bincount(labels[0])
+        there = np.bincount(labels[1], minlength=len(asked))
+        few = there < np.maximum(self.secure.threshold * asked, FEWEST)
+        return np.asarray(few[labels[1]])
 
     def received(
         self, reply: Reply, answers: Sequence[WorkAnswer], state: State, newest: int

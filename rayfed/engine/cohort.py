@@ -236,10 +236,11 @@ class Cohorts:
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
         begun, status, close_s, goes_on = self._waited(cohort, stays)
-        if asked.coded and self.exchange.channel.lost(int((status == USED).sum()), len(ids)):
-            status = np.where(status == USED, LATE, status)
+        asked = self._grouped(asked, begun, stats)
+        if asked.coded and self.exchange.channel.secure is not None:
+            status = self._opened(asked, ids, begun.client, status)
         works, numbers = replace(begun, status=status), stats.ask + begun.attempt
-        used, asked = works.used(), self._grouped(asked, works, stats)
+        used = works.used()
         fresh = self._fresh(asked, works, used, stats) if len(used) else None
         self._count(asked, works, numbers, goes_on, (used, fresh), stats)
         late: list[WorkAnswer] = []
@@ -302,6 +303,16 @@ class Cohorts:
             works, losses, numbers = works.part(over), losses[over], numbers[over]
         ended = Ended(works, losses, stats.round, stats.round - 1, numbers)
         self.exchange.count(ended, stats, participants=to_cohort)
+
+    def _opened(self, asked: Asked, ids: Ints, clients: Ints, status: Ints) -> Ints:
+        """Return what becomes of works (W,); in secure sums that are lost nothing is used."""
+        used = np.flatnonzero(status == USED)
+        there = clients[used]
+        mine = asked.labels(there)
+        labels = None if asked.groups is None or mine is None else (asked.groups[1], mine)
+        status = status.copy()
+        status[used[self.exchange.channel.lost(ids, there, labels)]] = LATE
+        return status
 
     # -- waiting ---------------------------------------------------------------------------
 

@@ -394,17 +394,23 @@ class Run:
         return any(isinstance(stage, SecureSum) for stage in self.channel.uplink)
 
     @property
+    def asked(self) -> int:
+        """Clients that are asked at once, or whose replies make an update."""
+        count, rule = self.federation.population.count, self.participation
+        if isinstance(self.training.algorithm, Asynchronous):
+            return min(self.training.algorithm.takes, count)
+        return min(math.ceil((rule.cohort or count) * rule.over_select), count)
+
+    @property
     def _crowd(self) -> Crowd:
         """Who is added up in a secure sum."""
-        count, rule, algorithm = (
-            self.federation.population.count, self.participation, self.training.algorithm
-        )  # fmt: skip
-        asked = math.ceil((rule.cohort or count) * rule.over_select)
-        if isinstance(algorithm, Asynchronous):
-            asked = algorithm.takes
+        count, asked = self.federation.population.count, self.asked
+        mixer = None if self.channel.aggregate is None else self.channel.aggregate.before
+        if mixer is not None:
+            asked = mixer.together(asked)
         total = self.federation.views.training.shards.totals[1]
         weight = total / count if self.training.weights == "size" else 1.0
-        return Crowd(min(asked, count), weight, count)
+        return Crowd(asked, weight, count)
 
     def downlink(self) -> Downlink | None:
         """Return what downloads go through; None if nothing."""

@@ -47,6 +47,8 @@ _NONSENSE: tuple[Any, ...] = (
 )
 _CODED = 0.2  # of the scenarios that code uploads, and downloads
 _PRIVATE = 0.2  # of the scenarios whose means may get noise
+_FAULTY = 0.15  # of the scenarios with faulty clients
+_ROBUST = 0.25  # of those whose algorithms take what a rule makes of vectors
 _TABLES = 0.15  # of the problems that take any table
 
 
@@ -146,16 +148,36 @@ class _Drawing:
             algorithms[0]["grid"] = {"evaluate_last": [1, 2]}
         if dice.chance(0.03):
             scenario["clock"] = {"name": "wall", "scale": 1e-9}
+        self.channel(scenario)
+
+    def channel(self, scenario: Scenario) -> None:
+        """Add what becomes of vectors on their way."""
+        dice, algorithms = self.dice, scenario["algorithms"]
         if dice.chance(_CODED):
             scenario["uplink"] = self.uplink()
         if dice.chance(_CODED):
             scenario["downlink"] = [self.codec(["ef21"])]
+        if dice.chance(_FAULTY):
+            scenario["clients"]["faults"] = [self.fault() for _ in range(dice.whole(1, 2))]
+        classes = [plugins.find("algorithms")[given["name"]] for given in algorithms]
+        takes = all(cls.takes_estimates for cls in classes)
+        if dice.chance(_ROBUST if takes else _UNFIT):
+            scenario["aggregate"] = self.plugin("aggregators")
+            if not dice.chance(_UNFIT):
+                scenario["algorithms"] = [{**each, "weights": "uniform"} for each in algorithms]
+
+    def fault(self) -> dict[str, Any]:
+        """Return a fault, and who has it."""
+        name = self.name("faults")
+        given = self.settings.plugin("faults", name)
+        who = ("ids", "count", "fraction", "group")
+        return {key: each for key, each in given.items() if key not in who} | self.members()
 
     def privacy(self, scenario: Scenario) -> None:
         """Make a study private, most of the time one of which epsilon is true."""
         dice, count = self.dice, self.count
         tree, masked = dice.chance(0.4), dice.chance(0.3)
-        private = {"noise": dice.number(0.3, 3.0), "delta": 1e-5}
+        private: dict[str, Any] = {"noise": dice.number(0.3, 3.0), "delta": 1e-5}
         follows = {"start": dice.number(0.1, 5.0), "noise": 2 * private["noise"]}
         norm = follows if dice.chance(_UNFIT if tree else 0.5) else dice.number(0.1, 5.0)
         tail = [{"name": "secure-sum", "range": 8.0, "threshold": 0.1}] if masked else []
@@ -165,6 +187,8 @@ class _Drawing:
             select = dice.one_of(["uniform", "all"])
         else:
             private |= {"accountant": "rdp"}
+        if not dice.chance(_UNFIT):
+            scenario.pop("aggregate", None)
         scenario["privacy"] = private
         scenario["uplink"] = [{"name": "clip", "norm": norm}, *tail]
         kept = {"deadline_s", "interrupted"} & set(scenario["participation"])
@@ -246,6 +270,8 @@ class _Drawing:
             given["uplink"] = self.uplink()
         if given.pop("downlink", "study") != "study" and self.dice.chance(0.5):
             given["downlink"] = None
+        if given.pop("aggregate", "study") != "study" and self.dice.chance(0.5):
+            given["aggregate"] = None
         cls = plugins.find("algorithms")[name]
         walking = not fits(**names, algorithm=name)
         parts = {"algorithm": name, **(walks if walking else {})}
@@ -295,14 +321,19 @@ class _Drawing:
     def group(self) -> dict[str, Any]:
         """Return some clients that differ."""
         dice = self.dice
+        group = {**self.members(), **self.behaviour(0.4, 0.4)}
+        if dice.chance(0.4):
+            group["local"] = dice.one_of([{"steps": dice.whole(1, 5)}, {"lr": 0.05}, {"batch": 3}])
+        return group
+
+    def members(self) -> dict[str, Any]:
+        """Return who is in a group, or has a fault."""
+        dice = self.dice
         size = dice.whole(1, max(1, self.count // 2))
         members: dict[str, Any] = dice.one_of(
             [{"count": size}, {"fraction": 0.5}, {"ids": dice.some_of(range(self.count), size)}]
         )
-        group = {**members, **self.behaviour(0.4, 0.4)}
-        if dice.chance(0.4):
-            group["local"] = dice.one_of([{"steps": dice.whole(1, 5)}, {"lr": 0.05}, {"batch": 3}])
-        return group
+        return members
 
     # -- participation and measures --------------------------------------------------------
 

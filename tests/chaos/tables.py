@@ -20,7 +20,7 @@ SKIPPED = frozenset({"label", "grid", "select", "rows", *SOLVERS})
 ALWAYS = frozenset({"samples", "features", "clients", "limit", "hidden"})
 """Settings that decide how large a case is: never left at their defaults."""
 
-EXCLUSIVE = (STEP_SETTINGS, ("rounds", "period_s"), ("every", "every_s"))
+EXCLUSIVE = (STEP_SETTINGS, ("rounds", "period_s"), ("every", "every_s"), ("noise", "epsilon"))
 """Settings of which a plug-in takes one at most."""
 
 FETCHED = ("boston", "cifar10", "cifar100", "fashion-mnist", "fedhybrid-boston", "mnist")
@@ -91,11 +91,13 @@ _LEARNING: Mapping[str, Any] = {
     "alpha_gradient": (0.005, 0.2),
     "alpha_newton": (0.1, 1.0),
     "batch": [1, 2, 5, 32, "full"],
+    "before": [None, {"name": "buckets", "size": 2}, {"name": "nearest-neighbours", "f": 1}],
     "beta_gradient": (0.005, 0.2),
     "beta_newton": (0.005, 0.2),
     "cg_steps": (1, 8),
     "cosine.rounds": (1, 6),
     "epochs": (0.3, 2.5),
+    "f": (0, 2),
     "fedat.overlap": [False],
     "hidden": [[3], [2, 2]],
     "inner_steps": (1, 4),

@@ -148,7 +148,7 @@ class TestInit:
 
     KINDS = (
         "algorithm", "problem", "dataset", "partition", "delay", "selection", "measure", "panel",
-        "codec",
+        "codec", "rule", "fault",
     )  # fmt: skip
 
     @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
@@ -205,6 +205,7 @@ class TestInit:
             ("algorithm", "fedavg", "'fedavg' comes with rayfed"),
             ("problem", "random", "'random' is the name of a library"),
             ("codec", "top-k", "'top-k' comes with rayfed"),
+            ("rule", "krum", "'krum' comes with rayfed"),
             ("dataset", "my rows", "found 'my rows'; give a word such as my-dataset"),
             ("dataset", "class", "found 'class'; give a word such as my-dataset"),
             ("delay", "gamma", "'gamma' comes with rayfed"),

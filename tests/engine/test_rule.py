@@ -9,11 +9,13 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.mixers.buckets import Buckets
+from rayfed.channel.stages import SecureSum
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
+from rayfed.study.forecast.channel import seen
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
@@ -56,6 +58,17 @@ def after(rounds=1, **changes):
     for _ in range(rounds):
         state, _, _ = loop.step(state)
     return state
+
+
+def last(**changes):
+    """Return the row and the state after a round of `Vectors`."""
+    changes = {"participation": {"cohort": 8}, **changes}
+    plan = api.prepare(api.read(toy_scenario(Vectors(weights="uniform"), **changes)))
+    executor = SerialExecutor(plan.tables)
+    executor.open(plan.runs[0].folder, plan.runs[0].setup())
+    loop = Loop(plan.runs[0], executor)
+    state, row, _ = loop.step(loop.start()[0])
+    return row, state
 
 
 def test_the_rule_takes_the_place_of_the_mean_for_all_vectors_together():
@@ -118,6 +131,94 @@ def test_buckets_that_nobody_answers_of_are_none():
     np.testing.assert_allclose(found, np.mean(means, axis=0), rtol=1e-14)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Vectors(Algorithm):
+    """Clients send two vectors and nothing else; the server keeps what it gets."""
+
+    name: ClassVar[str] = "vectors"
+    takes_estimates: ClassVar[bool] = True
+
+    def init(self, x0):
+        return {"x": x0, "got": np.zeros(3)}
+
+    def number(self, clients, x):
+        i = clients.ids[:, None].astype(float)
+        return Upload({"one": np.concatenate([i / 3, i**2], axis=1), "two": -i / 7 * [[1, 2]]})
+
+    def round(self, state):
+        reply = yield Ask("number", send={"x": state["x"]}, up={"one": 2, "two": 2})
+        got = np.concatenate([reply.mean["one"], reply.mean["two"]])
+        return {"x": state["x"], "got": got}, {}
+
+
+I = np.arange(8.0)[:, None]  # noqa: E741
+SENT = np.concatenate([I / 3, I**2, -I / 7, -2 * I / 7], axis=1)
+MEDIAN = {"name": "median", "before": {"name": "buckets", "size": 2}}
+SECURE = {"name": "secure-sum", "range": 70.0, "bits": 32, "threshold": 0.7}
+LATE = {  # clients 0, 1 and 2 do not come
+    "participation": {"cohort": 8, "deadline_s": 20.0},
+    "clients": {
+        "count": 8, "delay": {"name": "constant", "mean_s": 1.0},
+        "groups": [{"ids": [0, 1, 2], "delay": {"name": "constant", "mean_s": 9.0}}],
+    },
+}  # fmt: skip
+
+
+def bucket(size, round=1):
+    return Buckets(size=size).labels(np.arange(8), Key(0, "buckets").sub(f"{round}/0"))
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_buckets_of_secure_sums_are_those_of_plain_ones_to_the_rounding(size):
+    rule = {"name": "median", "before": {"name": "buckets", "size": size}}
+    changes = {"algorithm": Vectors(weights="uniform"), "aggregate": rule}
+    plain, secure = after(**changes), after(**changes, uplink=[SECURE])
+    means = np.array([SENT[bucket(size) == b].mean(0) for b in range(-(-8 // size))])
+    expected = np.median(means, axis=0)
+    np.testing.assert_allclose(plain.state["got"], expected, rtol=1e-12)
+    unit = SecureSum(range=70.0, bits=32).unit(size)
+    np.testing.assert_allclose(secure.state["got"], expected, rtol=0, atol=unit)
+    assert not np.array_equal(secure.state["got"], plain.state["got"])
+
+
+def test_what_all_send_together_is_not_opened_where_buckets_are():
+    """All squares together are 140, which a sum of two does not hold any more."""
+    row, _ = last(aggregate=MEDIAN, uplink=[SECURE])
+    assert row["wrapped"] == 0
+    row, _ = last(uplink=[SECURE])
+    assert row["wrapped"] == 0  # the unit is that of a sum over eight
+    row, _ = last(aggregate=MEDIAN, uplink=[SECURE | {"range": 30.0}])
+    b = bucket(2)
+    sums = np.array([SENT[b == k].sum(0) for k in range(4)])
+    assert row["wrapped"] == (np.abs(sums) >= 60).sum() > 0
+    # 4 numbers of 4 bytes, two own keys, keys and shares for the other one of the bucket
+    assert row["bytes_up"] == 8 * (4 * 4 + 2 * 32 + (80 + 32))
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_buckets_of_which_too_few_survive_are_not_opened(size):
+    rule = {"name": "mean", "before": {"name": "buckets", "size": size}}
+    row, state = last(aggregate=rule, uplink=[SECURE], **LATE)
+    b, there = bucket(size), np.arange(3, 8)
+    came = np.bincount(b[there], minlength=8 // size)
+    opened = [k for k in range(8 // size) if came[k] >= 0.7 * size]
+    assert 0 < len(opened) < 8 // size
+    means = [SENT[there[b[there] == k]].mean(0) for k in opened]
+    unit = SecureSum(range=70.0, bits=32).unit(size)
+    np.testing.assert_allclose(state.state["got"], np.mean(means, axis=0), rtol=0, atol=unit)
+    assert row["participants"] == came[opened].sum()
+    assert row["late"] == 8 - row["participants"]
+
+
+def test_a_bucket_of_one_survivor_is_a_vector_and_never_opened():
+    rule = {"name": "mean", "before": {"name": "buckets", "size": 2}}
+    low = [SECURE | {"threshold": 0.1}]
+    row, _ = last(aggregate=rule, uplink=low, **LATE)
+    b = bucket(2)
+    whole = [k for k in range(4) if (b[3:] == k).sum() == 2]
+    assert row["participants"] == 2 * len(whole) > 0
+
+
 @pytest.mark.parametrize(
     "rule",
     ["median", {"name": "krum", "f": 1}, {"name": "centred-clipping", "radius": 0.1},
@@ -135,10 +236,11 @@ def test_an_algorithm_may_have_a_rule_of_its_own_or_none(tmp_path):
     algorithms = [
         {**FEDAVG, "label": "study"}, {**FEDAVG, "label": "none", "aggregate": None},
         {**FEDAVG, "label": "own", "aggregate": {"name": "krum", "f": 1}},
+        {**FEDAVG, "label": "named", "aggregate": "geometric-median"},
     ]  # fmt: skip
     found = tiny_run(tmp_path, *algorithms, aggregate="median").rounds
     last = found.groupby("label").loss.last()
-    assert len(set(last)) == 3
+    assert len(set(last)) == 4
     plain = tiny_run(tmp_path / "plain", FEDAVG).rounds
     assert plain.loss.iloc[-1] == last["none"]
 
@@ -152,6 +254,19 @@ def test_arrivals_go_by_the_rule_too(tmp_path):
     assert found.loss.iloc[-1] < found.loss.iloc[0]
     assert found.loss.iloc[-1] != plain.loss.iloc[-1]
     assert found.time_s.tolist() == plain.time_s.tolist()
+
+
+def test_check_says_what_a_rule_sees():
+    def said(cohort, rule):
+        participation = {"cohort": cohort}
+        made = toy_scenario(FEDAVG, aggregate=rule, participation=participation)
+        return seen(api.prepare(api.read(made)).runs[0])
+
+    sums = "means of 2 clients, one more for every 2, and the scalars and weight of each client"
+    assert said(8, MEDIAN) == f"4 {sums}"
+    assert said(5, MEDIAN) == f"3 {sums}"
+    assert said(5, "median") == "the vectors of single clients"
+    assert said(5, None) == "means of vectors, and the scalars and weight of each client"
 
 
 KRUM = {"name": "krum", "f": 2}
@@ -174,6 +289,13 @@ KRUM = {"name": "krum", "f": 2}
         ({"name": "fedbuff", "weights": "uniform"},
          {"aggregate": {"name": "median", "before": "buckets"}, "participation": {}},
          "aggregate: buckets are of one cohort"),
+        (FEDAVG, {"aggregate": "median", "uplink": [SECURE]},
+         "aggregate: 'median' needs vectors, which 'secure-sum' hides; give before: buckets"),
+        (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "participation": {"cohort": 5}},
+         "aggregate: of 5 clients one is in a bucket of its own; give another size or cohort"),
+        (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE],
+                  "participation": {"cohort": 4, "retries": 1, "retry": "other"}},
+         "aggregate: buckets of secure sums are known before anybody fails; give retry: same"),
         (FEDAVG, {"aggregate": "median",
                   "uplink": [{"name": "top-k", "k": 1, "memory": "ef21"}]},
          "aggregate: 'ef21' adds up what all clients sent, which 'median' does not"),

@@ -41,6 +41,10 @@ class Mixer:
         """Return what the rule sees (L, p) of vectors (K, p)."""
         return vectors
 
+    def together(self, clients: int) -> int:
+        """Return how many of so many clients are in a group at most: all, where there is none."""
+        return clients
+
     def count(self, clients: int) -> int:
         """Return the number L of what the rule sees if so many clients reply."""
         return clients

@@ -49,6 +49,10 @@ class Buckets(Mixer):
         place = key.permutation(len(ids))(np.arange(len(ids)))
         return np.asarray(place // self.size)
 
+    def together(self, clients: int) -> int:
+        """Return the clients of a bucket."""
+        return min(clients, self.size)
+
     def count(self, clients: int) -> int:
         """Return the number of buckets."""
         return -(-clients // self.size)

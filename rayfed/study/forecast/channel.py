@@ -14,10 +14,9 @@ from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
+from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
-
-_FEWEST = 2  # replies that make a sum
 
 
 def check_channel(index: int, run: Run, ask: Ask | None) -> None:
@@ -86,13 +85,18 @@ def seen(run: Run) -> str:
         return "the vectors of single clients"
     if run.private is not None:
         return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
+    sums = "sums modulo a number" if run.secure else "means"
+    told = "who took part" if run.secure else "the scalars and weight of each client"
+    if rule is not None and rule.before is not None:
+        count, size = rule.before.count(run.asked), rule.before.together(run.asked)
+        return f"{count} {sums} of {size} clients, one more for every {size}, and {told}"
     if run.secure:
-        return "sums modulo a number, and who took part"
-    if rule is not None or (ask is not None and GROUP in ask.up):
+        return f"{sums}, and {told}"
+    if ask is not None and GROUP in ask.up:
         return "means by group, and the scalars, weights and group of each client"
-    if isinstance(algorithm, Asynchronous) and algorithm.takes < _FEWEST:
+    if isinstance(algorithm, Asynchronous) and algorithm.takes < FEWEST:
         return "the vectors of single clients, since an update is of one reply"
-    return "means of vectors, and the scalars and weight of each client"
+    return f"means of vectors, and {told}"
 
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
@@ -160,7 +164,7 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
         f"'{rule.select.name}' learns from losses, which leave in the clear": rule.select.listens,
         "late: stale opens sums of single clients; give another late": rule.late == "stale",
         "an update of a single reply is no sum": isinstance(algorithm, Asynchronous)
-        and algorithm.takes < _FEWEST,
+        and algorithm.takes < FEWEST,
         "its turns are not timed on a link that is shared": run.federation.server.limited,
     }
     return next((f"found 'secure-sum', but {text}" for text, holds in why.items() if holds), "")
@@ -215,8 +219,8 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     memory = next((s.memory for s in run.channel.uplink if isinstance(s, Codec)), None)
     if memory is not None and memory.at_server:
         return f"'{memory.name}' adds up what all clients sent, which '{name}' does not"
-    if any(isinstance(stage, SecureSum) for stage in run.channel.uplink):
-        return f"'{name}' needs vectors or sums by bucket, which 'secure-sum' hides; leave one out"
+    if run.secure and (text := _secure_rule(run, rule)):
+        return text
     buckets = rule.before is not None and not rule.sees_vectors
     if buckets and (algorithm.asynchronous or participation.late == "stale"):
         return "buckets are of one cohort, whose replies come in one round; take another mixer"
@@ -224,6 +228,19 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     seen = cohort if rule.before is None else rule.before.count(cohort)
     if seen < rule.least() and not algorithm.asynchronous:
         return f"'{name}' needs {rule.least()} vectors and gets {seen}; give a smaller f"
+    return ""
+
+
+def _secure_rule(run: Run, rule: Aggregator) -> str:
+    """Return why a rule cannot go by secure sums; empty if it can."""
+    participation, name = run.participation, rule.name
+    if rule.sees_vectors or rule.before is None:
+        return f"'{name}' needs vectors, which 'secure-sum' hides; give before: buckets"
+    if participation.retry == "other" and participation.retries:
+        return "buckets of secure sums are known before anybody fails; give retry: same"
+    asked = run.asked
+    if asked % rule.before.together(asked) == 1:
+        return f"of {asked} clients one is in a bucket of its own; give another size or cohort"
     return ""
 
 

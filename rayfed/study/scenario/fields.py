@@ -18,6 +18,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Literal,
     NoReturn,
     Union,
     cast,
@@ -531,7 +532,8 @@ class _AnyOf:
 def _union(parts: Iterable[Any], default: Any) -> Any:
     """Return a union in which no other part complains of what is for one of them.
 
-    A mapping is for its dataclass, a list for the one type of lists.
+    A mapping is for its dataclass, a list for the one type of lists. So is a name for a plug-in,
+    if the others are certain words.
     """
     made = {part: _hint(part, default) for part in parts}
     mapped = [part for part in made if isinstance(part, type) and dataclasses.is_dataclass(part)]
@@ -545,8 +547,15 @@ def _union(parts: Iterable[Any], default: Any) -> Any:
     if list in kinds:  # what is neither is told of both
         others = tuple(made.values())
 
+    plugin = any(isinstance(mark, Plugin) for mark in getattr(made[cls], "__metadata__", ()))
+    words = [word for part in made if get_origin(part) is Literal for word in get_args(part)]
+    named = plugin and all(
+        part in (cls, type(None)) or get_origin(part) is Literal for part in made
+    )
+
     def which(given: Any) -> str:
-        return BRANCHES[not isinstance(given, kinds)]
+        name = named and isinstance(given, str) and given not in words
+        return BRANCHES[not (name or isinstance(given, kinds))]
 
     first, second = map(Tag, BRANCHES)
     tagged: Any = Union[Annotated[made[cls], first], Annotated[Union[others], second]]  # noqa: UP007

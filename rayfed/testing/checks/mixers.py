@@ -38,3 +38,5 @@ def check_labels(cls: type[Mixer], folder: Path) -> None:
             require_equal(mixer.labels(ids, Key(1, "round")), labels, f"{mixer} twice")
             count = len(np.unique(labels))
             require(count == mixer.count(_K), f"{mixer}: {count} groups, not {mixer.count(_K)}")
+            most = mixer.together(_K)
+            require(np.bincount(labels).max() == most, f"{mixer}: no group of {most}, or a larger")
