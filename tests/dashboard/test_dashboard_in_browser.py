@@ -103,6 +103,41 @@ def test_runs_are_filtered_sorted_ticked_and_compared(page):
     )
 
 
+def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
+    heads = page.find_elements(By.CSS_SELECTOR, "#runs thead button")
+    place = [head.text for head in heads].index("time to target") + 1
+    keys = f"{SHOWN}.map((row) => row.cells[{place}].dataset.key)"
+    assert "" not in page.execute_script(f"return {keys}")  # all reach what all have come to
+    bests = page.execute_script(f"return {SHOWN}.map((row) => Number(row.cells[6].dataset.key))")
+    middle = sorted(bests)[2]
+    page.find_element(By.ID, "goal").send_keys(f"{middle}\n")
+    wait(page, f"{keys}.includes('')")
+    reached = page.execute_script(f"return {keys}.map((key) => key !== '')")
+    bests = page.execute_script(f"return {SHOWN}.map((row) => Number(row.cells[6].dataset.key))")
+    assert reached == [best <= middle for best in bests]
+    page.find_elements(By.CSS_SELECTOR, "#runs thead button")[place - 1].click()
+    page.find_element(By.ID, "filter").send_keys("fed")
+    page.get(page.current_url)
+    page.refresh()  # the address opens it as it stands
+    assert page.find_element(By.ID, "goal").get_property("value") == str(middle)
+    assert page.find_element(By.ID, "filter").get_property("value") == "fed"
+    sorted_keys = page.execute_script(f"return {keys}")
+    assert sorted_keys == sorted(sorted_keys, key=lambda key: float(key or "inf"))
+
+
+def test_what_came_about_meanwhile_is_said(page, served, folder):
+    hide = """Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });
+              document.dispatchEvent(new Event('visibilitychange'));"""
+    page.execute_script(hide, True)
+    out = folder / "third"
+    rayfed.run(mixed(rounds=2), out=out, page=False)
+    wait(page, "document.querySelector('[data-run^=\"results/third/\"][data-status=finished]')")
+    page.execute_script(hide, False)
+    said = page.find_element(By.ID, "news").text
+    shutil.rmtree(out)
+    assert said == "Since you looked away: fedavg seed 3 finished just now"
+
+
 def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
     """A figure that is empty fails, and so does a violation in either colour scheme or width."""
     checker = axe.Axe(page)
