@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rayfed.core.announced import PARTS, read_table, run_folders
-from rayfed.core.entries import Damaged
 from rayfed.core.arrays import Floats
+from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS

@@ -126,7 +126,7 @@ def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
 
 
 def test_what_came_about_meanwhile_is_said(page, served, folder):
-    hide = """Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });
+    hide = """Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});
               document.dispatchEvent(new Event('visibilitychange'));"""
     page.execute_script(hide, True)
     out = folder / "third"
