@@ -35,6 +35,7 @@ from rayfed.dashboard.views import (
     results_of,
     saved,
     shown,
+    table_of,
 )
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.page.report import colours
@@ -194,7 +195,7 @@ class Dashboard:
             made = await run_in_threadpool(self._shown, name, Chosen.of(request.query_params))
         except RayfedError as error:
             return JSONResponse({"error": str(error)}, 404)
-        main = templates().get_template(f"{_template(name)}_main.html").render(**made)
+        main = templates().get_template(f"{_template(name)}_main.html").render(view=name, **made)
         told = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
         return JSONResponse(told | {"title": made["tab"]})
 
@@ -244,8 +245,9 @@ class Dashboard:
         if name == LOG:
             made: dict[str, Any] = {"logs": logs_of(found), "payload": None, "colours": colours({})}
             return made | about | {"tab": titled(LOG, runs)}
-        made = shown(name, results_of(found), self.kinds)
-        return made | about | {"tab": titled(made["results"].study, runs)}
+        results = results_of(found)
+        made = shown(name, results, self.kinds) | {"table": table_of(name, results, found)}
+        return made | about | {"tab": titled(results.study, runs)}
 
     def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:
         held: dict[str, Any] = {"view": view, "query": query} | made

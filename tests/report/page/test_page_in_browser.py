@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from base64 import b64decode
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -884,6 +886,27 @@ def test_figures_follow_the_readers_colours(page):
         "return JSON.stringify(arguments[0].map((n) => document.getElementById(n).data))", FIGURES
     )
     assert not any(colour in text for colour in LIGHT.values() if colour not in DARK.values())
+
+
+def test_a_figure_is_printed_as_a_pdf_of_its_size(elsewhere, results):
+    driven = elsewhere(results.folder)
+    press(driven, "[data-save=finals][data-format=pdf]")
+    sheet = wait(driven, "document.getElementById('sheet')?.srcdoc")
+    size = driven.execute_script(
+        "const { clientWidth, clientHeight } = document.getElementById('finals');"
+        "return [clientWidth, clientHeight]"
+    )
+    driven.get("about:blank")
+    driven.execute_script("document.write(arguments[0])", sheet)
+    made = driven.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    content = b64decode(made)
+    boxes = re.findall(rb"/MediaBox \[([^\]]*)\]", content)
+    assert len(boxes) == 1
+    assert [float(n) for n in boxes[0].split()[2:]] == pytest.approx(
+        [0.75 * n for n in size], abs=1
+    )
+    assert b"/Subtype /Image" not in content  # lines and letters
+    assert b"/Font" in content
 
 
 def test_print_is_light_whatever_the_screen_is(page):
