@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
 from textwrap import wrap
@@ -48,6 +48,8 @@ _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 _FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
 SEED = {"opacity": 0.7, "zorder": 0, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
+OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
+"""The line of a swept setting that does not lead."""
 SMOOTH = (("0", "none"), ("0.6", "0.6"), ("0.9", "0.9"), ("0.97", "0.97"))
 """Weights that are offered, and what they are called."""
 MOST_NUMBERS = 400_000  # of all runs and columns together
@@ -107,7 +109,8 @@ def convergence(
         runs, alone = results.usable(name), seeds and name in leading
         failed = ended_at_once(runs)
         if failed or not alone:
-            add_curve(figure, name, styles[name], means, worth["worth"], end, failed)
+            faded = None if not swept else name not in leading
+            add_curve(figure, name, styles[name], means, worth["worth"], end, failed, faded)
         for run in runs if alone or (faint and not seeds) else ():
             single = curve([history(run)], x, y).smoothed(smooth)
             add_seed(figure, run, styles[name], single, worth["worth"], end, alone)
@@ -119,8 +122,8 @@ def convergence(
         rim = {"color": LIGHT["background"], "width": 1.5}
         marker = {"symbol": "diamond", "size": 9, "color": styles[name].light, "line": rim}
         marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)
-    if swept:
-        _fade_others(figure, leading)
+    if swept:  # the page draws other lines so where another column has other leaders
+        figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
     # An algorithm of which every run failed has left any scale, so it sets none.
     lines = {name: singles.get(name, [c]) if seeds else [c] for name, c in drawn.items()}
     sound = [held for name, held in lines.items() if name not in results.failed]
@@ -141,22 +144,6 @@ def convergence(
     return figure
 
 
-def _fade_others(figure: go.Figure, leading: Collection[str]) -> None:
-    """Draw the settings that do not lead thin and grey, without bands."""
-    others = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
-    for trace in figure.data:
-        if trace.meta["part"] == "mean":
-            trace.update(hovertemplate="%{y:.3g} at %{x:.4~g}")
-        if trace.meta["name"] in leading:
-            continue
-        if trace.meta["part"] == "band":
-            trace.visible = False
-        elif trace.meta["part"] == "mean":
-            trace.update(line=others, zorder=-1)
-    # The page draws other lines so where another column has other leaders.
-    figure.update_layout(meta=(figure.layout.meta or {}) | {"others": others})
-
-
 def shows_seeds(results: Results) -> bool:
     """Return whether single seeds are drawn: where they are several, but few enough to read."""
     most = max(len(results.usable(name)) for name in results.names)
@@ -172,7 +159,7 @@ def ended_at_once(runs: Sequence[RunRecord]) -> str:
 
 def add_curve(
     figure: go.Figure, name: str, style: LineStyle, values: Curve, worth: float, end: float,
-    failed: str = "",
+    failed: str = "", faded: bool | None = None,
 ) -> None:  # fmt: skip
     """Add a mean line and its band; a cross where all runs failed before their first round.
 
@@ -180,6 +167,8 @@ def add_curve(
     ----------
     failed : str
         Why they did.
+    faded : bool, optional
+        Of swept settings whether this one does not lead: it is thin and grey then, with no band.
     """
     if failed:
         marks.dots(
@@ -193,11 +182,12 @@ def add_curve(
     marks.lines(
         figure, "band", np.r_[x, x[::-1]], np.r_[high, low[::-1]],
         {"width": 0, "color": style.light}, of=name, fill="toself", fillcolor=style.light,
-        opacity=0.16,
+        opacity=0.16, **({"visible": False} if faded else {}),
     )  # fmt: skip
     marks.lines(
-        figure, "mean", x, mean, line(style), of=name, name=name, hovertemplate="%{y:.3g}",
-        mode="markers" if len(x) == 1 else "lines",
+        figure, "mean", x, mean, OTHERS if faded else line(style), of=name, name=name,
+        hovertemplate="%{y:.3g}" if faded is None else SEED["hovertemplate"],
+        mode="markers" if len(x) == 1 else "lines", **({"zorder": -1} if faded else {}),
     )  # fmt: skip
 
 

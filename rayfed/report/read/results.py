@@ -346,7 +346,14 @@ class Results:
 
     def of(self, name: str) -> list[RunRecord]:
         """Return the runs of an algorithm by seed."""
-        return [run for run in self.runs_found if run.name == name]
+        return [*self._by_name.get(name, ())]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[RunRecord]]:
+        by_name: dict[str, list[RunRecord]] = {}
+        for run in self.runs_found:
+            by_name.setdefault(run.name, []).append(run)
+        return by_name
 
     def run(self, name: str, seed: int) -> RunRecord:
         """Return the run of an algorithm with one seed."""
