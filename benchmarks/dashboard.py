@@ -1,9 +1,12 @@
-"""The dashboard over many runs: ``python -m benchmarks.dashboard``.
+"""The dashboard over many runs: ``python -m benchmarks.dashboard [PART...]``.
 
-A study of 1,000 runs is made of one that was run. Printed are the seconds to the first view of the
-overview and to a change of what is compared, the memory of the server before and after twelve hours
-of looks (one a second, simulated), and what an open dashboard costs a study of 40 runs on two
-workers, with and without it in turn.
+``views``: a study of 1,000 runs is made of one that was run. Printed are the seconds to the first
+view of the overview and to a change of what is compared. ``looks``: the memory of a process before
+and after twelve hours of looks, one a second, simulated. ``slowed``: what an open dashboard costs a
+study of 40 runs on two workers, with and without it in turn. ``page``: the seconds that the static
+page of 910 runs takes, of the clock and of a processor. ``events``: a run of 1,000 clients with ten
+million rows of events is made of one that was run; printed are the seconds to views of it and the
+memory of the server. Without a part all are measured.
 """
 
 from __future__ import annotations
@@ -21,15 +24,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
+from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import rayfed
-from rayfed.core.entries import sealed
+from rayfed.core.entries import Entry, sealed
+from rayfed.core.parquet import read
 from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.views import VIEWS
+from rayfed.report.page import report
+from rayfed.runs.files import summaries
 
 _LOOKS = 12 * 3600
+PAGE_RUNS, EVENTS = 910, 10_000_000
 _SCENARIO = {
     "name": "many",
     "rounds": 60,
@@ -71,27 +82,36 @@ def served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
             server.terminate()
 
 
-def taken(address: str) -> float:
-    """Return the seconds until an address is read."""
-    began = perf_counter()
+def taken(address: str, process: psutil.Process) -> str:
+    """Return the seconds until an address is read, and those of a processor at the server."""
+    began, before = perf_counter(), process.cpu_times()
+    _read(address)
+    clock, after = perf_counter() - began, process.cpu_times()
+    spent = after.user + after.system - before.user - before.system
+    return f"{clock:.2f} s ({spent:.2f} s of a processor)"
+
+
+def _read(address: str) -> None:
     with urllib.request.urlopen(address) as answer:
         answer.read()
-    return perf_counter() - began
 
 
 def views(folder: Path, runs: int) -> None:
     """Print how long views of many runs take, and the memory of the server."""
     with served(folder) as (address, process):
-        print(f"{runs} runs: overview {taken(address):.2f} s, again {taken(address):.2f} s")
+        print(f"{runs} runs: overview {taken(address, process)}")
+        print(f"overview again {taken(address, process)}")
         for count in (2, 6):
             query = "&".join(f"run={folder.name}/run{k}-seed0" for k in range(count))
-            spent = median(taken(f"{address}compare.json?{query}") for _ in range(3))
-            print(f"compare {count} of them: {spent:.2f} s")
+            for when in ("", " again"):
+                spent = taken(f"{address}compare.json?{query}", process)
+                print(f"compare {count} of them{when}: {spent}")
         print(f"the server holds {process.memory_info().rss / 1e6:.0f} MB")
 
 
 def looks(folder: Path) -> None:
     """Print the memory of a process before and after twelve hours of looks at one study."""
+    rayfed.run(_SCENARIO, out=folder / "one", page=False)
     catalogue, process = Catalogue([folder / "one"]), psutil.Process()
     for _ in range(100):
         catalogue.look()
@@ -131,7 +151,7 @@ def _listening(address: str) -> Iterator[None]:
         with suppress(OSError), urllib.request.urlopen(f"{address}events") as stream:
             while not ended.is_set():
                 if stream.readline().startswith(b"data"):
-                    taken(f"{address}overview.json")
+                    _read(f"{address}overview.json")
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
@@ -140,17 +160,86 @@ def _listening(address: str) -> Iterator[None]:
     ended.set()
 
 
+def page(folder: Path) -> None:
+    """Print how long the static page of many runs takes."""
+    study = many(folder, PAGE_RUNS)
+    began, spent = perf_counter(), process_time()
+    size = report.write(study).stat().st_size
+    clock, spent = perf_counter() - began, process_time() - spent
+    text = f"{clock:.0f} s, {spent:.0f} s of a processor, {size / 1e6:.0f} MB"
+    print(f"the page of {PAGE_RUNS} runs: {text}")
+
+
+def events(folder: Path) -> None:
+    """Print how long views of a run with ten million rows of events take."""
+    clients = {"count": 1000, "delay": {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5}}
+    local = {"steps": 1, "batch": 4, "lr": 0.1}
+    changes = {
+        "rounds": 20, "clients": clients, "participation": {"cohort": 1000},
+        "algorithms": [{"name": "fedavg", "local": local}],
+    }  # fmt: skip
+    rayfed.run(_SCENARIO | changes, out=folder / "large", page=False)
+    (run,) = (folder / "large").glob("*-seed0")
+    _repeat(run, EVENTS // (20 * 1000))
+    with served(folder / "large") as (address, process):
+        print(f"{EVENTS:,} rows of events: overview {taken(address, process)}")
+        for view in VIEWS:
+            print(f"{view}: {taken(f'{address}{view}?study=large', process)}")
+            print(f"{view} again: {taken(f'{address}{view}.json?study=large', process)}")
+        print(f"the server holds {process.memory_info().rss / 1e6:.0f} MB")
+
+
+def _repeat(run: Path, times: int) -> None:
+    """Let the rows of a run come again and again, later each time, as one that goes on has them."""
+    held = json.loads((run / "run.json").read_text())
+    rounds, works = read(run / "rounds.parquet"), read(run / "events.parquet")
+    many_rounds, span = rounds.num_rows - 1, rounds["time_s"][-1].as_py()
+    for name, table, skipped in (("rounds", rounds, 1), ("events", works, 0)):
+        (part,) = (run / f"{name}.parquet").iterdir()
+        whole = part.with_suffix(".new")
+        with pq.ParquetWriter(whole, table.schema) as writer:
+            writer.write_table(table)
+            for k in range(1, times):
+                writer.write_table(_later(table.slice(skipped), k * many_rounds, k * span))
+        whole.replace(part)
+    summaries.finish(run, held)
+    for name, entry in held["files"].items():
+        rows = None if entry["rows"] is None else pq.read_metadata(run / name).num_rows
+        held["files"][name] = vars(Entry.of(run / name, rows))
+    held["rounds"] = many_rounds * times
+    (run / "run.json").write_text(json.dumps(sealed(held)))
+
+
+def _later(table: pa.Table, rounds: int, seconds: float) -> pa.Table:
+    """Return rows so many rounds and simulated seconds later."""
+    moved: dict[str, Any] = {"round": rounds, "time_s": seconds, "start_s": seconds}
+    for name, by in (moved | {"end_s": seconds}).items():
+        if name in table.column_names:
+            values = table[name].to_numpy() + by
+            place = table.column_names.index(name)
+            field = table.schema.field(name)
+            table = table.set_column(place, field, pa.array(values))
+    return table
+
+
 def main() -> None:
-    """Print all of it."""
+    """Print what is asked for, or all of it."""
     parser = argparse.ArgumentParser(description="What the dashboard takes over many runs.")
+    parts = ("views", "looks", "slowed", "page", "events")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--pairs", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        views(many(folder, given.runs), given.runs)
-        looks(folder)
-        slowed(folder, given.pairs)
+    asked = {
+        "views": lambda folder: views(many(folder, given.runs), given.runs),
+        "looks": looks,
+        "slowed": lambda folder: slowed(folder, given.pairs),
+        "page": page,
+        "events": events,
+    }
+    for part in given.parts or asked:
+        with tempfile.TemporaryDirectory() as place:
+            asked[part](Path(place))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,10 @@ def run(
     no_page: NoPage = False,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Open the dashboard in a browser while it runs."),
+        typer.Option(
+            "--watch",
+            help="Open the dashboard in a browser while it runs; also does what --profile does.",
+        ),
     ] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -71,7 +74,7 @@ def run(
         display = volume.watch(len(plan.runs), bars=not debug)
         folder = api.begin(plan, out_, watch=display)
         say(headline(plan))
-        how = {"debug": debug, "profile": profile, "page": not no_page}
+        how = {"debug": debug, "profile": profile or watch, "page": not no_page}
         go = partial(api.execute, plan, folder, watch=display, **how)
         with watched(folder) if watch else nullcontext():
             status = _end(folder, go, debug, not no_page, volume)

@@ -6,13 +6,16 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from rayfed.core.announced import PARTS, read_table, run_folders
+from rayfed.core.arrays import Floats
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
@@ -25,9 +28,45 @@ STILL_S = 5.0
 """Seconds without a change after which it is asked whether anybody still writes a run."""
 READING_S = 0.4
 """Seconds that one look spends on the rows of runs; the others follow with the next look."""
-_VALUES = ("round", "time_s", "loss", "accuracy")
+HIGHER: Mapping[str, bool] = {"loss": False, "accuracy": True}
+"""The columns that the overview tells of, and whether more of them is better."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Damaged, RayfedError)
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Bests:
+    """The evaluated rows of a run that are better than all before, in a column.
+
+    Parameters
+    ----------
+    times, values : (n,) arrays of float64
+        Simulated seconds since the start, and the values of the column.
+    higher : bool
+        Whether more is better.
+    """
+
+    times: Floats
+    values: Floats
+    higher: bool
+
+    @classmethod
+    def of(cls, times: Floats, values: Floats, higher: bool) -> Bests:
+        """Return those of all rows (n,), of which NaN are not evaluated."""
+        sign = -1.0 if higher else 1.0
+        least = np.minimum.accumulate(np.where(np.isnan(values), np.inf, sign * values))
+        kept = least < np.r_[np.inf, least[:-1]]
+        return cls(times[kept], sign * least[kept], higher)
+
+    @property
+    def last(self) -> float:
+        """The best value of all; NaN without any."""
+        return float(self.values[-1]) if len(self.values) else math.nan
+
+    def time_to(self, target: float) -> float:
+        """Return the simulated seconds to the first row as good as a target; NaN if none is."""
+        good = self.values >= target if self.higher else self.values <= target
+        return float(self.times[np.argmax(good)]) if good.any() else math.nan
 
 
 @dataclass(frozen=True)
@@ -44,8 +83,9 @@ class RunLine:
     info : mapping
         What ``run.json`` says.
     last : mapping of str to float, optional
-        The last evaluated values of ``round``, ``time_s``, ``loss`` and ``accuracy``, and the best
-        loss and accuracy as ``best_loss`` and ``best_accuracy``; None while they are not read.
+        The last values of ``round`` and ``time_s``; None while they are not read.
+    bests : mapping of str to Bests
+        Of each of the columns `HIGHER` that has values.
     """
 
     study: str
@@ -53,6 +93,7 @@ class RunLine:
     status: str
     info: Mapping[str, Any]
     last: Mapping[str, float] | None = None
+    bests: Mapping[str, Bests] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> str:
@@ -182,14 +223,16 @@ class Catalogue:
         if before is None or self._stamps.get(place) != stamp:
             self._stamps[place], self._stills[place] = stamp, time.monotonic()
             info = _info(path)
-            last = None if before is None else before.last
-            before = RunLine(study, path.name, str(info.get("status") or "unreadable"), info, last)
+            read = {} if before is None else {"last": before.last, "bests": before.bests}
+            state = str(info.get("status") or "unreadable")
+            before = RunLine(study, path.name, state, info, **read)
             fresh = False
         else:
             fresh = before.last is not None
         status = self._status(place, before, path)
         if not fresh and time.monotonic() < deadline:
-            return replace(before, status=status, last=_last(path, before.info))
+            last, bests = _rows(path, before.info)
+            return replace(before, status=status, last=last, bests=bests)
         if not fresh:
             self._stamps.pop(place)  # its rows are read with the next look
         return before if status == before.status else replace(before, status=status)
@@ -252,18 +295,18 @@ def _info(run: Path) -> dict[str, Any]:
         return {"status": "unreadable", "reason": clipped(error, 200)}
 
 
-def _last(run: Path, info: Mapping[str, Any]) -> dict[str, float]:
-    """Return the last and the best values of a run; empty where none can be read."""
+def _rows(run: Path, info: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Bests]]:
+    """Return the last round and time of a run and its bests; round 0 where none can be read."""
     try:
-        table = read_table(run, "rounds", info, _VALUES)
+        table = read_table(run, "rounds", info, ("round", "time_s", *HIGHER))
     except _UNREADABLE:
-        return {"round": 0.0}
+        table = None
     if table is None or not len(table):
-        return {"round": 0.0}
-    values = {"round": float(table["round"][-1].as_py())}
-    values["time_s"] = float(table["time_s"][-1].as_py())
-    for name, best in (("loss", min), ("accuracy", max)):
-        known = [v for v in table[name].to_pylist() if v is not None and not math.isnan(v)]
-        if known:
-            values |= {name: known[-1], f"best_{name}": best(known)}
-    return values
+        return {"round": 0.0}, {}
+    held = {
+        name: np.asarray(table[name].to_numpy(), np.float64)
+        for name in ("round", "time_s", *HIGHER)
+    }
+    last = {name: float(held[name][-1]) for name in ("round", "time_s")}
+    bests = {name: Bests.of(held["time_s"], held[name], more) for name, more in HIGHER.items()}
+    return last, {name: found for name, found in bests.items() if len(found.values)}

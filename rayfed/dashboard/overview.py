@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rayfed.dashboard.catalogue import Catalogue, RunLine, StudyLine
+from rayfed.dashboard.catalogue import HIGHER, Catalogue, RunLine, StudyLine
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read import units
+from rayfed.report.read.series import round_easily
 
 STATES = ("running", "finished", "failed", "interrupted", "unreadable")
 
@@ -23,12 +25,64 @@ class Cell:
     key: float | str = ""
 
 
+_NONE = Cell(units.MISSING)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a run has to reach.
+
+    Parameters
+    ----------
+    column : str
+        One of `catalogue.HIGHER`.
+    value : float, optional
+        If None every study has its own: the best value that each of its runs has come to, rounded
+        to two digits towards the easy side.
+    """
+
+    column: str = "loss"
+    value: float | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Goal:
+        """Return what the query of an address names; what is no number is left out."""
+        column = query.get("of", "")
+        found = cls(column if column in HIGHER else "loss")
+        with suppress(ValueError):
+            value = float(query.get("target", ""))
+            return replace(found, value=value) if math.isfinite(value) else found
+        return found
+
+    def in_study(self, study: StudyLine) -> float:
+        """Return the target of a study; NaN where none of its runs has the column."""
+        if self.value is not None:
+            return self.value
+        higher = HIGHER[self.column]
+        ends = [
+            run.bests[self.column].last
+            for run in study.runs
+            if self.column in run.bests and run.status != "failed"
+        ]
+        if not ends:
+            return math.nan
+        return round_easily(min(ends) if higher else max(ends), up=not higher)
+
+
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the table of runs shows it."""
+    """A run as the table of runs shows it, with the column and the value that it has to reach."""
 
     run: RunLine
     now: float
+    column: str
+    target: float
+
+    @property
+    def seconds(self) -> float:
+        """The simulated seconds that it took to the target; NaN if it has not reached it."""
+        bests = self.run.bests.get(self.column)
+        return math.nan if bests is None else bests.time_to(self.target)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -36,8 +90,11 @@ class RunRow:
         run = self.run
         names = (run.label, run.setting, str(run.info.get("seed", "")), run.study)
         told = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
-        values = [_value(run, key) for key in ("best_loss", "best_accuracy")]
-        return (*told, Cell(self.state, run.status), *values, _time(run))
+        bests = [run.bests[name].last if name in run.bests else math.nan for name in HIGHER]
+        values = [Cell(units.number(v), v) if math.isfinite(v) else _NONE for v in bests]
+        whole = (run.last or {}).get("time_s", math.nan)
+        times = [_time(seconds) for seconds in (self.seconds, whole)]
+        return (*told, Cell(self.state, run.status), *values, *times)
 
     @property
     def state(self) -> str:
@@ -56,9 +113,15 @@ class RunRow:
 
 @dataclass(frozen=True)
 class StudyRow:
-    """A study as the table of studies shows it."""
+    """A study as the table of studies shows it, with what its runs have to reach."""
 
     study: StudyLine
+    target: float
+
+    @property
+    def goal(self) -> str:
+        """The target in words; empty where there is none."""
+        return units.target(self.target) if math.isfinite(self.target) else units.MISSING
 
     @property
     def counts(self) -> str:
@@ -81,21 +144,26 @@ class Overview:
     studies : tuple of StudyRow
     runs : tuple of RunRow
         Those that run first, then the newest.
+    goal : Goal
     """
 
     HEADS = (
         "algorithm", "setting", "seed", "study", "status", "best loss", "best accuracy",
-        "simulated time",
+        "time to target", "simulated time",
     )  # fmt: skip
+    COLUMNS = tuple(HIGHER)
     studies: tuple[StudyRow, ...]
     runs: tuple[RunRow, ...]
+    goal: Goal
 
     @classmethod
-    def of(cls, catalogue: Catalogue, now: float) -> Overview:
+    def of(cls, catalogue: Catalogue, now: float, goal: Goal) -> Overview:
         """Return what there is, at a time in seconds since the epoch."""
         runs = sorted(catalogue.runs, key=_newest, reverse=True)
-        studies = [StudyRow(study) for study in catalogue.studies.values()]
-        return cls(tuple(studies), tuple(RunRow(run, now) for run in runs))
+        targets = {key: goal.in_study(study) for key, study in catalogue.studies.items()}
+        rows = [RunRow(run, now, goal.column, targets[run.study]) for run in runs]
+        studies = [StudyRow(study, targets[key]) for key, study in catalogue.studies.items()]
+        return cls(tuple(studies), tuple(rows), goal)
 
     @property
     def sentence(self) -> str:
@@ -109,11 +177,15 @@ class Overview:
 
     @property
     def tab(self) -> str:
-        """The title of the browser's tab: how far what runs is."""
-        done = [row.run.done for row in self.runs if row.run.status == "running"]
-        known = [share for share in done if math.isfinite(share)]
-        far = f"{units.share(sum(known) / len(known))} · " if known else ""
-        return f"{far}rayfed"
+        """The title of the browser's tab."""
+        return titled("rayfed", [row.run for row in self.runs])
+
+
+def titled(name: str, runs: Sequence[RunLine]) -> str:
+    """Return the title of a tab: before its name how far those of the runs are that go on."""
+    done = [run.done for run in runs if run.status == "running"]
+    known = [share for share in done if math.isfinite(share)]
+    return f"{units.share(sum(known) / len(known))} · {name}" if known else name
 
 
 def _counted(runs: Sequence[RunLine]) -> str:
@@ -126,13 +198,5 @@ def _newest(run: RunLine) -> tuple[bool, str]:
     return run.status == "running", str(run.info.get("started") or "")
 
 
-def _value(run: RunLine, key: str) -> Cell:
-    value = (run.last or {}).get(key, math.nan)
-    if not math.isfinite(value):
-        return Cell(units.MISSING)
-    return Cell(units.number(value), value)
-
-
-def _time(run: RunLine) -> Cell:
-    seconds = (run.last or {}).get("time_s", math.nan)
-    return Cell(units.duration(seconds), seconds) if math.isfinite(seconds) else Cell(units.MISSING)
+def _time(seconds: float) -> Cell:
+    return Cell(units.duration(seconds), seconds) if math.isfinite(seconds) else _NONE

@@ -25,7 +25,7 @@ from rayfed.core.errors import RayfedError
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
-from rayfed.dashboard.overview import Overview
+from rayfed.dashboard.overview import Goal, Overview, titled
 from rayfed.dashboard.views import (
     LOG,
     VIEWS,
@@ -35,6 +35,7 @@ from rayfed.dashboard.views import (
     results_of,
     saved,
     shown,
+    table_of,
 )
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.page.report import colours
@@ -156,18 +157,18 @@ class Dashboard:
     async def overview(self, request: Request) -> Response:
         """Send every run of every study."""
         await self.watch.look()
-        made = await run_in_threadpool(self._overview)
+        made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
         return HTMLResponse(self._page("overview.html", "overview", **made))
 
     async def overview_json(self, request: Request) -> Response:
         """Send what the overview shows now."""
-        made = await run_in_threadpool(self._overview)
+        made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
         main = templates().get_template("overview_main.html").render(**made)
         return JSONResponse({"main": main, "title": made["overview"].tab})
 
-    def _overview(self) -> dict[str, Any]:
+    def _overview(self, goal: Goal) -> dict[str, Any]:
         return {
-            "overview": Overview.of(self.catalogue, time.time()),
+            "overview": Overview.of(self.catalogue, time.time(), goal),
             "control": self.control is not None,
         }
 
@@ -194,7 +195,7 @@ class Dashboard:
             made = await run_in_threadpool(self._shown, name, Chosen.of(request.query_params))
         except RayfedError as error:
             return JSONResponse({"error": str(error)}, 404)
-        main = templates().get_template(f"{_template(name)}_main.html").render(**made)
+        main = templates().get_template(f"{_template(name)}_main.html").render(view=name, **made)
         told = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
         return JSONResponse(told | {"title": made["tab"]})
 
@@ -240,15 +241,13 @@ class Dashboard:
     def _shown(self, name: str, chosen: Chosen) -> dict[str, Any]:
         found = chosen.found(self.catalogue)
         about = {"studies": sorted(study.key for study, _ in found)}
+        runs = [study.by_folder[run] for study, names in found for run in names]
         if name == LOG:
-            return about | {
-                "logs": logs_of(found),
-                "payload": None,
-                "colours": colours({}),
-                "tab": LOG,
-            }
-        made = shown(name, results_of(found), self.kinds)
-        return made | about | {"tab": made["results"].study}
+            made: dict[str, Any] = {"logs": logs_of(found), "payload": None, "colours": colours({})}
+            return made | about | {"tab": titled(LOG, runs)}
+        results = results_of(found)
+        made = shown(name, results, self.kinds) | {"table": table_of(name, results, found)}
+        return made | about | {"tab": titled(results.study, runs)}
 
     def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:
         held: dict[str, Any] = {"view": view, "query": query} | made

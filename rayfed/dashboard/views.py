@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from rayfed.core.errors import ScenarioError, clipped, nearest
+from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
 from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import PageSource, Panel, Section, find
@@ -129,8 +130,21 @@ def shown(view: str, results: Results, kinds: Sequence[type[Panel]]) -> dict[str
         The panels that there are.
     """
     made = content(PageSource.of(results), panels_of(view, kinds))
-    heads, rows = differing_settings(results) if view == "settings" else ([], [])
-    return made | {"payload": made["payload"] | {"live": True}, "heads": heads, "rows": rows}
+    return made | {"payload": made["payload"] | {"live": True}}
+
+
+def table_of(
+    view: str, results: Results, chosen: Sequence[tuple[StudyLine, set[str]]]
+) -> dict[str, Any]:
+    """Return the ``title``, the ``heads`` and the ``rows`` of a view's own table, if it has one."""
+    if view == "settings":
+        heads, rows = differing_settings(results)
+        return {"title": "What differs between the algorithms", "heads": heads, "rows": rows}
+    going = [study.folder for study, _ in chosen if study.running]
+    if view == "machine" and going:
+        title, rows = processes.table_of(going)
+        return {"title": title, "heads": processes.HEADS, "rows": rows}
+    return {"rows": []}
 
 
 def saved(view: str, results: Results, kinds: Sequence[type[Panel]], opening: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.measures.heterogeneity import Heterogeneity as Heterogeneity
     from rayfed.measures.honest import Honest as Honest
     from rayfed.measures.layers import Layers as Layers
+    from rayfed.measures.path import Path as Path
     from rayfed.measures.skew import Skew as Skew
 else:
     __getattr__, __dir__ = exported("measures")

@@ -195,10 +195,13 @@ class Measure:
         Columns of rows that `measure` fills, float64. If there are none, it is not called.
     needs : set of Need
         What it cannot do without.
+    kept : set of str
+        Arrays of its state that ``model.npz`` has at the end, as ``measure.<name>.<array>``.
     """
 
     columns: ClassVar[tuple[Column, ...]] = ()
     needs: ClassVar[Set[Need]] = frozenset()
+    kept: ClassVar[Set[str]] = frozenset()
 
     def columns_of(
         self, availability: Availability, layers: Sequence[Layer] = ()

@@ -12,7 +12,7 @@ import numpy as np
 from rayfed.clients.solvers import Descent
 from rayfed.core.columns import Column
 from rayfed.measures.base import Measure, MeasureView, Need
-from rayfed.measures.local import LocalWork, squares
+from rayfed.measures.local import LocalWork, coming_work, squares
 from rayfed.messages import Reply, State
 from rayfed.population.availability import Availability, Cyclic
 from rayfed.problems.layers import Layer
@@ -126,14 +126,11 @@ def client_drift(view: MeasureView) -> float:
     a client function does no local steps. Karimireddy, Kale, Mohri, Reddi, Stich, Suresh,
     "SCAFFOLD", ICML 2020, section 2, describe the drift.
     """
-    rounds = view.algorithm.round(view.server)
-    ask = next(rounds, None)
-    rounds.close()
-    if ask is None or not ask.local:
+    send = coming_work(view)
+    if send is None:
         return math.nan
     ids = view.clients
     steps = view.steps(ids)
-    send = {"client_half": np.array(ask.work), **ask.send}
     reply = view.mean("trained", send, {"model": view.model.size}, ids, steps)
     mean = reply.mean["model"]
     if np.isnan(mean).any():

@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.measures.base import Measure, MeasureView, Need
-from rayfed.measures.local import LocalWork
+from rayfed.measures.local import LocalWork, coming_work
 from rayfed.messages import State
 from rayfed.population.availability import Availability
 from rayfed.problems.layers import Layer
@@ -56,14 +56,12 @@ class Layers(Measure):
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the drift of each layer in the round that comes next."""
-        rounds = view.algorithm.round(view.server)
-        ask = next(rounds, None)
-        rounds.close()
-        if ask is None or not ask.local or view.algorithm.centralised:
+        work = coming_work(view)
+        if work is None:
             return {}, known
         x, layers, ids = view.model, modules(view.layers), _asked(view)
         ends = np.array([at.stop for at in layers.values()])
-        send = {"client_half": np.array(ask.work), "start": x, "ends": ends, **ask.send}
+        send = {"start": x, "ends": ends, **work}
         up = {"moved": x.size, "squares": len(ends)}
         mean = view.mean("moved", send, up, ids, view.steps(ids)).mean
         row = {

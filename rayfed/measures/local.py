@@ -10,6 +10,7 @@ import numpy as np
 from rayfed.clients import Clients
 from rayfed.clients.solvers import SGD, Descent, Local
 from rayfed.core.arrays import Array, Floats, Ints, to_numpy
+from rayfed.measures.base import MeasureView
 from rayfed.messages import State, Upload
 
 
@@ -77,6 +78,16 @@ class LocalWork:
         parts = np.split(moved, ends, axis=1)[:-1]
         return Upload({"moved": moved, "squares": np.stack([squares(p) for p in parts], axis=1)})
 
+    def ends(self, clients: Clients, client_half: Array, **send: Array) -> Upload:
+        """Return the first two numbers (K,) of each local model."""
+        models = self._local_models(clients, client_half, send)
+        return Upload({"first": models[:, 0], "second": models[:, 1]})
+
+    def values(self, clients: Clients, points: Array) -> Upload:
+        """Return F_i (K, G) at points (G, p)."""
+        values = [to_numpy(clients.value(point)).astype(np.float64) for point in points]
+        return Upload({"value": np.stack(values, axis=1)})
+
     def descended(self, clients: Clients, x: Array) -> Upload:
         """Return (x - x_i) / (lr tau_i) (K, p) after plain gradient descent, NaN without an lr."""
         if not isinstance(clients.solver, Descent):
@@ -98,6 +109,19 @@ class LocalWork:
         if not models or models[0].shape[1] < clients.p:
             return np.full((len(clients.ids), clients.p), np.nan)
         return to_numpy(models[0]).astype(np.float64)
+
+
+def coming_work(view: MeasureView) -> dict[str, Array] | None:
+    """Return what clients are sent to do the local work of the coming round with `LocalWork`.
+
+    None where one machine has all rows, or a client function does no local steps.
+    """
+    rounds = view.algorithm.round(view.server)
+    ask = next(rounds, None)
+    rounds.close()
+    if ask is None or not ask.local or view.algorithm.centralised:
+        return None
+    return {"client_half": np.array(ask.work), **ask.send}
 
 
 def squares(rows: Floats) -> Floats:

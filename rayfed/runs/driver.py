@@ -279,11 +279,16 @@ class Driver:
         return now
 
     def _asked_to_stop(self) -> bool:
-        """Return whether somebody asked the run to stop; it looks every now and then."""
+        """Return whether somebody asked the run to stop; it looks every now and then.
+
+        Then whoever watches the run is told where its time goes, too.
+        """
         now = time.monotonic()
         if now - self.looked < _LOOK_S:
             return False
         self.looked = now
+        if self.profile is not None:
+            write_profile(self.records.folder, self.profile)
         return stops.is_asked(self.records.folder)
 
     def _shown(self, now: Moment) -> Generator[Moment, None, Moment]:

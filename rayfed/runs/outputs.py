@@ -49,7 +49,12 @@ def write_outputs(
         The last row of ``rounds`` as it was recorded, and evaluated.
     """
     server = {f"state.{name}": value for name, value in last.state.items()}
-    publish_npz(records.folder / "model.npz", {"x": last.model, **server})
+    kept = {
+        f"measure.{name}.{array}": last.measured[name][array]
+        for name, measure in run.measuring.measures.items()
+        for array in sorted(measure.kept & set(last.measured.get(name, ())))
+    }
+    publish_npz(records.folder / "model.npz", {"x": last.model, **server, **kept})
     records.finish(rows, last.personal, _unfinished(run, last))
     write_parquet(clients_table(run, records, measures, last), records.folder / "clients.parquet")
     write_parquet(away_table(run, records), records.folder / "away.parquet")

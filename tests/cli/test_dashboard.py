@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.request
 
+import psutil
 import pytest
 import yaml
 
@@ -44,24 +45,83 @@ def test_what_is_wrong_is_one_line(command, arguments, text):
     assert text in errors
 
 
+BROKEN = """
+from dataclasses import dataclass
+
+from rayfed.algorithms import FedAvg
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(FedAvg):
+    def round(self, state):
+        raise ZeroDivisionError("no round at all")
+        yield
+"""
+LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """Run a scenario with --watch; `meanwhile(page, process)` once its dashboard is up."""
+
+    def run(algorithm, meanwhile):
+        scenario = mixed(rounds=60, clock={"name": "wall", "scale": 0.002})
+        (tmp_path / "s.yaml").write_text(yaml.safe_dump(scenario | {"algorithms": [algorithm]}))
+        (tmp_path / "mine.py").write_text(BROKEN)
+        command = [sys.executable, "-m", "rayfed", "run", "s.yaml", "--watch", "--no-page"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={"BROWSER": "true", "PATH": "/usr/bin:/bin"},
+        ) as process:  # fmt: skip
+            said = ""
+            for line in process.stdout:
+                said += line
+                if found := re.search(r"http://127.0.0.1:\d+/", line):
+                    meanwhile(found[0], process)
+            return process.wait(60), said
+
+    return run
+
+
+def nothing(page, process):
+    pass
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("lr", "expected"), [(0.1, 0), (1e300, 1)])
-def test_a_run_that_is_watched_ends_as_one_that_is_not(tmp_path, lr, expected):
+def test_a_run_that_is_watched_ends_as_one_that_is_not(watched):
     """Its dashboard answers while it runs, and ends with it."""
-    scenario = mixed(rounds=60, clock={"name": "wall", "scale": 0.002})
-    scenario["algorithms"] = [{"name": "fedavg", "local": {"steps": 5, "batch": 4, "lr": lr}}]
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump(scenario))
-    command = [sys.executable, "-m", "rayfed", "run", "s.yaml", "--watch", "--no-page"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={"BROWSER": "true", "PATH": "/usr/bin:/bin"},
-    ) as process:  # fmt: skip
-        said = ""
-        for line in process.stdout:
-            said += line
-            found = re.search(r"http://127.0.0.1:\d+/", line)
-            if found and not expected:
-                with urllib.request.urlopen(found[0]) as answer:
-                    assert "1 study" in answer.read().decode()
-        assert process.wait(60) == expected, said
-    assert ("failed: " in said) == bool(expected)
+    seen = []
+
+    def opened(page, process):
+        with urllib.request.urlopen(page) as answer:
+            seen.append(answer.read().decode())
+
+    status, said = watched({"name": "fedavg", "local": LOCAL}, opened)
+    assert status == 0, said
+    assert "1 study" in seen[0]
+    assert "computing" in said  # where the time of a round went
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algorithm", "reason"),
+    [
+        ({"name": "fedavg", "local": LOCAL | {"lr": 1e300}}, "is not finite"),
+        ({"name": "mine:Broken", "local": LOCAL}, "no round at all"),
+    ],
+)
+def test_a_watched_run_that_fails_ends_with_status_1_and_its_reason(watched, algorithm, reason):
+    status, said = watched(algorithm, nothing)
+    assert status == 1, said
+    assert "failed: " in said
+    assert reason in said
+
+
+@pytest.mark.slow
+def test_a_dashboard_that_is_killed_leaves_the_study_alone(watched):
+    def killed(page, process):
+        (server,) = psutil.Process(process.pid).children()
+        server.kill()
+
+    status, said = watched({"name": "fedavg", "local": LOCAL}, killed)
+    assert status == 0, said

@@ -5,9 +5,11 @@ import math
 import os
 import shutil
 
+import numpy as np
+
 import rayfed
 from rayfed.core.entries import sealed
-from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.catalogue import Bests, Catalogue
 from rayfed.runs.files.folder import locked
 
 
@@ -28,16 +30,31 @@ def test_studies_have_keys_and_runs_their_last_values(folder):
     run = runs["results/first/fedavg-seed4"]
     rounds = rayfed.load(folder / "first").rounds.query("seed == 4")
     assert run.last["round"] == 12
-    assert run.last["loss"] == rounds["loss"].iloc[-1]
-    assert run.last["best_accuracy"] == rounds["accuracy"].max()
+    assert run.last["time_s"] == rounds["time_s"].iloc[-1]
+    assert run.bests["loss"].last == rounds["loss"].min()
+    assert run.bests["accuracy"].last == rounds["accuracy"].max()
     assert (run.status, run.done, run.label) == ("finished", 1.0, "fedavg")
+
+
+def test_bests_know_when_a_target_was_first_reached():
+    times = np.array([0.0, 1.0, 2.0, 5.0, 9.0])
+    values = np.array([4.0, math.nan, 2.0, 3.0, 1.0])
+    falling = Bests.of(times, values, higher=False)
+    assert falling.values.tolist() == [4, 2, 1]
+    assert [falling.time_to(target) for target in (4, 2.5, 2, 1)] == [0, 2, 2, 9]
+    assert math.isnan(falling.time_to(0.5))
+    rising = Bests.of(times, values, higher=True)
+    assert (rising.times.tolist(), rising.last, rising.time_to(3.9)) == ([0], 4, 0)
+    nothing = Bests.of(times, np.full(5, math.nan), higher=True)
+    assert math.isnan(nothing.last)
+    assert math.isnan(nothing.time_to(0.0))
 
 
 def test_a_second_look_reads_what_has_changed_alone(folder, monkeypatch):
     catalogue = Catalogue([folder])
     catalogue.look()
     assert catalogue.look() == frozenset()
-    monkeypatch.setattr("rayfed.dashboard.catalogue._last", lambda run, info: {"round": 7.0})
+    monkeypatch.setattr("rayfed.dashboard.catalogue._rows", lambda *_: ({"round": 7.0}, {}))
     os.utime(folder / "first" / "fedavg-seed3" / "run.json", ns=(1, 1))
     assert catalogue.look() == {"results/first"}
     rounds = {run.key: run.last["round"] for run in catalogue.runs}

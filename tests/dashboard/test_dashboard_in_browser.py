@@ -103,23 +103,84 @@ def test_runs_are_filtered_sorted_ticked_and_compared(page):
     )
 
 
+def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
+    heads = page.find_elements(By.CSS_SELECTOR, "#runs thead button")
+    place = [head.text for head in heads].index("time to target") + 1
+    keys = f"{SHOWN}.map((row) => row.cells[{place}].dataset.key)"
+    assert "" not in page.execute_script(f"return {keys}")  # all reach what all have come to
+    bests = page.execute_script(f"return {SHOWN}.map((row) => Number(row.cells[6].dataset.key))")
+    middle = sorted(bests)[2]
+    page.find_element(By.ID, "goal").send_keys(f"{middle}\n")
+    wait(page, f"{keys}.includes('')")
+    reached = page.execute_script(f"return {keys}.map((key) => key !== '')")
+    bests = page.execute_script(f"return {SHOWN}.map((row) => Number(row.cells[6].dataset.key))")
+    assert reached == [best <= middle for best in bests]
+    page.find_elements(By.CSS_SELECTOR, "#runs thead button")[place - 1].click()
+    page.find_element(By.ID, "filter").send_keys("fed")
+    page.get(page.current_url)
+    page.refresh()  # the address opens it as it stands
+    assert page.find_element(By.ID, "goal").get_property("value") == str(middle)
+    assert page.find_element(By.ID, "filter").get_property("value") == "fed"
+    sorted_keys = page.execute_script(f"return {keys}")
+    assert sorted_keys == sorted(sorted_keys, key=lambda key: float(key or "inf"))
+
+
+def test_what_came_about_meanwhile_is_said(page, served, folder):
+    hide = """Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});
+              document.dispatchEvent(new Event('visibilitychange'));"""
+    page.execute_script(hide, True)
+    out = folder / "third"
+    rayfed.run(mixed(rounds=2), out=out, page=False)
+    wait(page, "document.querySelector('[data-run^=\"results/third/\"][data-status=finished]')")
+    page.execute_script(hide, False)
+    said = page.find_element(By.ID, "news").text
+    shutil.rmtree(out)
+    assert said == "Since you looked away: fedavg seed 3 finished just now"
+
+
 def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
     """A figure that is empty fails, and so does a violation in either colour scheme or width."""
-    checker = axe.Axe(page)
     for view in ("", *VIEWS, "log"):
         page.get(at(served, f"/{view}?study=results/first" if view else "/"))
         wait(page, "document.querySelector('main')")
         if view and view != "log":
             ready(page)
         assert page.execute_script(f"return {EMPTY}") == [], view
-        for width, scheme in ((1280, "light"), (390, "dark")):
-            look(page, width, 800, scheme)
-            wide = "document.documentElement.scrollWidth"
-            assert page.execute_script(f"return {wide}") <= width, view
-            checker.inject()
-            found = checker.run()["violations"]
-            assert not found, (view, width, [(v["id"], v["nodes"][0]["html"]) for v in found])
+        read_well(page, view)
+
+
+def read_well(page, view):
+    """A violation in either colour scheme or width fails, and so does a page that is too wide."""
+    checker = axe.Axe(page)
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        look(page, width, 800, scheme)
+        wide = "document.documentElement.scrollWidth"
+        assert page.execute_script(f"return {wide}") <= width, view
+        checker.inject()
+        found = checker.run()["violations"]
+        assert not found, (view, width, [(v["id"], v["nodes"][0]["html"]) for v in found])
     look(page, 1280, 800)
+
+
+@pytest.mark.slow
+def test_views_of_a_thousand_clients_read_well_with_axe(page, served, folder):
+    delay = {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5}
+    crowd = {"count": 1000, "delay": delay, "availability": {"name": "markov"}}
+    dataset = {"name": "synthetic", "features": 5, "classes": 3, "samples": 4}
+    problem = {"name": "softmax-regression", "dataset": dataset, "test": 0.25}
+    scenario = mixed(name="crowd", rounds=4, clients=crowd, problem=problem)
+    scenario |= {"participation": {"cohort": 600}}
+    result = rayfed.run(scenario, out=folder / "crowd", page=True)
+    assert result.events["client"].nunique() > 900
+    for view in VIEWS:
+        page.get(at(served, f"/{view}?study=results/crowd"))
+        ready(page)
+        assert page.execute_script(f"return {EMPTY}") == [], view
+        read_well(page, view)
+    page.get((folder / "crowd" / "report.html").as_uri())
+    ready(page)
+    read_well(page, "the page")
+    shutil.rmtree(folder / "crowd")
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ const live = (() => {
       if (colours) document.getElementById("colours").textContent = colours;
       if (data) await page.renew(data);
       overview.start();
+      news.note();
     } else if (answer) say((await answer.json()).error);
     busy = false;
     if (again) {
@@ -71,21 +72,32 @@ const live = (() => {
     });
   }
 
-  // ---- the overview: filter, order and ticks -------------------------------------------------
+  // ---- the overview: filter, order, target and ticks, all in its address ---------------------
 
   const overview = (() => {
-    let filter = "";
-    let order = null; // [column, 1 or -1]
-    const ticked = new Set(new URLSearchParams(location.hash.slice(1)).getAll("run"));
-    let seen = null; // statuses when the reader looked away
+    const given = new URLSearchParams(location.hash.slice(1));
+    let filter = given.get("show") ?? "";
+    let order = given.get("sort") ?? ""; // the text of a heading, with - before it downwards
+    let typed = null; // a target that is not sent yet
+    const ticked = new Set(given.getAll("run"));
 
     const table = () => document.getElementById("runs");
     const rows = () => $$("tbody tr", table());
-    const statuses = () => new Map(rows().map((row) => [row.dataset.run, row.dataset.status]));
+
+    // Every run as the news compare them.
+    function standing() {
+      const target = table() && document.getElementById("goal").value;
+      return (table() ? rows() : []).map((row) => {
+        const [name, setting, seed] = [1, 2, 3].map((k) => row.cells[k].textContent);
+        const reached = target !== "" && "reached" in row.dataset;
+        return { key: row.dataset.run, name: [name, setting, `seed ${seed}`].filter((text) => text).join(" "), status: row.dataset.status, target, reached };
+      });
+    }
 
     function sort() {
-      if (!order) return;
-      const [column, sign] = order;
+      const sign = order.startsWith("-") ? -1 : 1;
+      const column = $$("thead th", table()).findIndex((head) => head.textContent === order.replace(/^-/, ""));
+      if (column < 1) return;
       const key = (row) => row.cells[column].dataset.key;
       const number = (text) => (text === "" ? Infinity : Number(text));
       const numeric = rows().every((row) => !Number.isNaN(number(key(row))));
@@ -117,18 +129,36 @@ const live = (() => {
       open.hidden = !ticked.size;
       open.href = `/compare?${query}`;
       open.textContent = ticked.size === 1 ? "Open 1 run" : `Compare ${ticked.size} runs`;
-      history.replaceState(null, "", ticked.size ? `#${query}` : location.pathname);
+      if (filter) query.set("show", filter);
+      if (order) query.set("sort", order);
+      const hash = String(query);
+      history.replaceState(null, "", `${location.pathname}${location.search}${hash ? `#${hash}` : ""}`);
+    }
+
+    // Another target is asked of the server, which has what all runs have come to.
+    function aim() {
+      const query = new URLSearchParams({ of: document.getElementById("goal-of").value });
+      const target = document.getElementById("goal").value.trim();
+      if (target) query.set("target", target);
+      typed = null;
+      history.replaceState(null, "", `?${query}${location.hash}`);
+      refresh();
     }
 
     function start() {
       if (!table()) return;
       const field = document.getElementById("filter");
       field.value = filter;
-      field.addEventListener("input", () => ((filter = field.value), show()));
-      $$("thead button", table()).forEach((button, k) =>
+      field.addEventListener("input", () => ((filter = field.value), show(), tick()));
+      const goal = document.getElementById("goal");
+      goal.value = typed ?? goal.value;
+      goal.addEventListener("input", () => (typed = goal.value));
+      for (const one of [goal, document.getElementById("goal-of")]) one.addEventListener("change", aim);
+      $$("thead button", table()).forEach((button) =>
         button.addEventListener("click", () => {
-          order = [k + 1, order?.[0] === k + 1 ? -order[1] : 1];
+          order = order === button.textContent ? `-${order}` : button.textContent;
           sort();
+          tick();
         }),
       );
       table().tBodies[0].addEventListener("change", ({ target }) => {
@@ -159,25 +189,64 @@ const live = (() => {
       say(told ?? error);
     }
 
-    // What has come about since the reader looked away, in words.
-    function news() {
-      const now = statuses();
-      const found = {};
-      for (const [run, status] of now) {
-        if (seen.get(run) !== status) found[status] = (found[status] ?? 0) + 1;
+    return { start, standing };
+  })();
+
+  // ---- what has come about since the reader looked away, in words -----------------------------
+
+  const news = (() => {
+    const VERBS = { finished: "finished", failed: "failed", interrupted: "stopped", running: "began" };
+    const NUMBERS = new Intl.RelativeTimeFormat("en");
+    let seen = null; // what stood there when the reader looked away, and how it went on
+    let told = [];
+
+    // The algorithms of a view, each at the target if all of its runs are.
+    function algorithms() {
+      if (typeof page === "undefined") return [];
+      const { y, target } = page.view;
+      return page.parts().slice(0, 1).flatMap(({ names, curves: { runs, columns } }) =>
+        names.map(({ name }) => {
+          const mine = runs.filter((run) => run.name === name);
+          const at = (run) => series.crossing(run, "round", y, target, columns[y].better) !== null;
+          return { key: name, name, target: `${y} ${target}`, reached: target !== null && mine.length > 0 && mine.every(at) };
+        }),
+      );
+    }
+
+    const standing = () => new Map([...overview.standing(), ...algorithms()].map((one) => [one.key, one]));
+
+    function note() {
+      if (!seen) return;
+      const now = standing();
+      for (const [key, one] of now) {
+        const before = seen.get(key);
+        if (VERBS[one.status] && before?.status !== one.status) told.push({ name: one.name, what: VERBS[one.status], at: Date.now() });
+        if (one.reached && before && !before.reached && before.target === one.target) told.push({ name: one.name, what: "passed the target", at: Date.now() });
       }
-      const verbs = { finished: "finished", failed: "failed", interrupted: "stopped", running: "began" };
-      const parts = Object.entries(found).filter(([status]) => verbs[status]);
-      if (parts.length) say(`Since you looked away: ${parts.map(([status, n]) => `${n} ${n === 1 ? "run" : "runs"} ${verbs[status]}`).join(", ")}`);
+      seen = now;
+    }
+
+    function ago(at) {
+      const minutes = Math.round((Date.now() - at) / 60_000);
+      if (minutes < 1) return "just now";
+      return minutes < 60 ? NUMBERS.format(-minutes, "minute") : NUMBERS.format(-Math.round(minutes / 60), "hour");
+    }
+
+    function tell() {
+      const parts = [...new Set(told.map(({ what }) => what))].map((what) => {
+        const those = told.filter((one) => one.what === what);
+        const [who, last] = those.length > 1 ? [`${those.length} runs`, "the last "] : [those[0].name, ""];
+        return `${who} ${what} ${last}${ago(those.at(-1).at)}`;
+      });
+      if (parts.length) say(`Since you looked away: ${parts.join(", ")}`);
     }
 
     document.addEventListener("visibilitychange", () => {
-      if (!table()) return;
-      if (document.hidden) seen = statuses();
-      else if (seen) news();
+      if (document.hidden) [seen, told] = [standing(), []];
+      else if (seen) (tell(), (seen = null));
     });
 
-    return { start };
+    return { note };
   })();
 
   // The page that is saved opens with the reader's choices.

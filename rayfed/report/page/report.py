@@ -201,6 +201,8 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
             "x": next(iter(clocks(results))),
             "y": source.y,
             "log": None,
+            "smooth": 0,
+            "seeds": False,
             "targets": [part.target for part in source.parts],
             "case": 0,
             "only": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
 from textwrap import wrap
@@ -46,6 +46,12 @@ from rayfed.report.read.units import short_number
 HEIGHT, FACET = 440, 300
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 _FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
+SEED = {"opacity": 0.7, "zorder": 0, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
+"""How the line of a seed is drawn that stands for itself."""
+OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
+"""The line of a swept setting that does not lead."""
+SMOOTH = (("0", "none"), ("0.6", "0.6"), ("0.9", "0.9"), ("0.97", "0.97"))
+"""Weights that are offered, and what they are called."""
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
@@ -55,6 +61,8 @@ def convergence(
     y: str = "loss",
     log: bool | None = None,
     target: float | None = None,
+    smooth: float = 0.0,
+    seeds: bool = False,
 ) -> go.Figure:
     """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
 
@@ -74,6 +82,11 @@ def convergence(
         Logarithmic y axis. If None: where all values are positive and span a factor of 10.
     target : float, optional
         Where the target line lies. If None: `series.default_target`.
+    smooth : float
+        Weight of an exponential mean along each line, see `series.smoothed`. Where the target was
+        reached is that of the values as they are.
+    seeds : bool
+        Whether single seeds are drawn in place of their mean and band.
 
     Returns
     -------
@@ -83,19 +96,25 @@ def convergence(
     worth = x_scales(results)[x]
     target = default_target(results, y) if target is None else target
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
-    curves = {name: curve(frames, x, y) for name, frames in histories.items()}
+    curves = {name: curve(frames, x, y).smoothed(smooth) for name, frames in histories.items()}
     faint = shows_seeds(results)
     drawn = {name: line for name, line in curves.items() if len(line.x)}
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     swept, leading = bool(results.families), leaders(results, y)
-    figure = canvas(HEIGHT, hovermode="closest" if swept else "x unified", hoverdistance=-1)
+    unified = not (swept or seeds)
+    figure = canvas(HEIGHT, hovermode="x unified" if unified else "closest", hoverdistance=-1)
     styles = algorithm_styles(results)
+    singles: dict[str, list[Curve]] = {}
     for name, means in curves.items():
-        runs = results.usable(name)
-        add_curve(figure, name, styles[name], means, worth["worth"], end, ended_at_once(runs))
-        for run in runs if faint else ():
-            single = curve([history(run)], x, y)
-            add_seed(figure, run, styles[name], single, worth["worth"], end)
+        runs, alone = results.usable(name), seeds and name in leading
+        failed = ended_at_once(runs)
+        if failed or not alone:
+            faded = None if not swept else name not in leading
+            add_curve(figure, name, styles[name], means, worth["worth"], end, failed, faded)
+        for run in runs if alone or (faint and not seeds) else ():
+            single = curve([history(run)], x, y).smoothed(smooth)
+            add_seed(figure, run, styles[name], single, worth["worth"], end, alone)
+            singles.setdefault(name, []).append(single)
     for name, frames in histories.items():
         places = _crossings(frames, results.column(y), target)
         compete = name in leading and name not in results.baselines
@@ -103,10 +122,12 @@ def convergence(
         rim = {"color": LIGHT["background"], "width": 1.5}
         marker = {"symbol": "diamond", "size": 9, "color": styles[name].light, "line": rim}
         marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)
-    if swept:
-        _fade_others(figure, leading)
+    if swept:  # the page draws other lines so where another column has other leaders
+        figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
     # An algorithm of which every run failed has left any scale, so it sets none.
-    scaled = [c for name, c in drawn.items() if name not in results.failed] or list(drawn.values())
+    lines = {name: singles.get(name, [c]) if seeds else [c] for name, c in drawn.items()}
+    sound = [held for name, held in lines.items() if name not in results.failed]
+    scaled = [c for held in sound or lines.values() for c in held]
     if log is None and "accuracy" in y:  # which is read between 0 and 1
         log = False
     spread = [part for c in scaled for part in (c.low, c.high)]
@@ -121,22 +142,6 @@ def convergence(
     ends = {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}
     label_ends(figure, ends, styles)
     return figure
-
-
-def _fade_others(figure: go.Figure, leading: Collection[str]) -> None:
-    """Draw the settings that do not lead thin and grey, without bands."""
-    others = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
-    for trace in figure.data:
-        if trace.meta["part"] == "mean":
-            trace.update(hovertemplate="%{y:.3g} at %{x:.4~g}")
-        if trace.meta["name"] in leading:
-            continue
-        if trace.meta["part"] == "band":
-            trace.visible = False
-        elif trace.meta["part"] == "mean":
-            trace.update(line=others, zorder=-1)
-    # The page draws other lines so where another column has other leaders.
-    figure.update_layout(meta=(figure.layout.meta or {}) | {"others": others})
 
 
 def shows_seeds(results: Results) -> bool:
@@ -154,7 +159,7 @@ def ended_at_once(runs: Sequence[RunRecord]) -> str:
 
 def add_curve(
     figure: go.Figure, name: str, style: LineStyle, values: Curve, worth: float, end: float,
-    failed: str = "",
+    failed: str = "", faded: bool | None = None,
 ) -> None:  # fmt: skip
     """Add a mean line and its band; a cross where all runs failed before their first round.
 
@@ -162,6 +167,8 @@ def add_curve(
     ----------
     failed : str
         Why they did.
+    faded : bool, optional
+        Of swept settings whether this one does not lead: it is thin and grey then, with no band.
     """
     if failed:
         marks.dots(
@@ -175,24 +182,30 @@ def add_curve(
     marks.lines(
         figure, "band", np.r_[x, x[::-1]], np.r_[high, low[::-1]],
         {"width": 0, "color": style.light}, of=name, fill="toself", fillcolor=style.light,
-        opacity=0.16,
+        opacity=0.16, **({"visible": False} if faded else {}),
     )  # fmt: skip
     marks.lines(
-        figure, "mean", x, mean, line(style), of=name, name=name, hovertemplate="%{y:.3g}",
-        mode="markers" if len(x) == 1 else "lines",
+        figure, "mean", x, mean, OTHERS if faded else line(style), of=name, name=name,
+        hovertemplate="%{y:.3g}" if faded is None else SEED["hovertemplate"],
+        mode="markers" if len(x) == 1 else "lines", **({"zorder": -1} if faded else {}),
     )  # fmt: skip
 
 
 def add_seed(
-    figure: go.Figure, run: RunRecord, style: LineStyle, values: Curve, worth: float, end: float
-) -> None:
-    """Add the faint line of one seed, below the means."""
+    figure: go.Figure, run: RunRecord, style: LineStyle, values: Curve, worth: float, end: float,
+    alone: bool = False,
+) -> None:  # fmt: skip
+    """Add the line of one seed: faint, below the means, or `alone`."""
     if ended_at_once([run]):
         return
     x, mean, _, _ = _level(values, worth, end)
     meta = {"name": run.name, "part": "seed", "seed": run.seed}
-    thin_line = {"color": style.light, "width": 1}
-    marks.lines(figure, "seed", x, mean, thin_line, opacity=0.35, zorder=-1, meta=meta)
+    about: dict[str, Any] = {"opacity": 0.35, "zorder": -1, "meta": meta}
+    about["line"] = {"color": style.light, "width": 1}
+    if alone:
+        about |= SEED | {"line": line(style, 1.5)}
+        about["name"] = f"{run.name} seed {run.seed}"
+    marks.lines(figure, "seed", x, mean, **about)
 
 
 def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -221,8 +234,8 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
     label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
     shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": dashed, "label": label}
-    # The page draws the line anew where it is moved to.
-    figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape})
+    # The page draws the line anew where it is moved to, and lines of seeds by themselves.
+    figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape, "seed": SEED})
     if target is not None:
         figure.add_shape(shape, y0=target, y1=target)
 
@@ -356,6 +369,8 @@ class ConvergencePanel(Panel):
     def scale(self) -> str:
         """The scale of the y axis that is drawn first, "linear" or "log"."""
         return str(self.payload["parts"][0]["figure"]["layout"]["yaxis"]["type"])
+
+    smoothing = SMOOTH
 
     @property
     def lines(self) -> str:

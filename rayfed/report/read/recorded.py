@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
@@ -80,6 +81,41 @@ class LabelCounts:
 
 
 @dataclass(frozen=True, eq=False)
+class Pulls:
+    """Where clients would take a model of two numbers, as the measure ``path`` keeps it.
+
+    Parameters
+    ----------
+    rounds : (R,) array of int
+        Rounds after which local work was looked at.
+    clients : (K,) array of int
+        Ids of clients.
+    starts : (R, 2) array
+        The server's model after these rounds.
+    ends : (R, K, 2) array
+        Where the local work of each client ended.
+    box : (2, 2) array
+        Lower and upper ends of both axes of the map.
+    map : (n, n) array
+        F over the second number down and the first across.
+    """
+
+    rounds: npt.NDArray[Any]
+    clients: npt.NDArray[Any]
+    starts: npt.NDArray[Any]
+    ends: npt.NDArray[Any]
+    box: npt.NDArray[Any]
+    map: npt.NDArray[Any]
+
+    @property
+    def lowest(self) -> npt.NDArray[Any]:
+        """The place (2,) of the least F on the map."""
+        up, across = np.unravel_index(int(np.nanargmin(self.map)), self.map.shape)
+        steps = np.array([across, up]) / (len(self.map) - 1)
+        return np.asarray(self.box[0] + steps * (self.box[1] - self.box[0]))
+
+
+@dataclass(frozen=True, eq=False)
 class Recorded:
     """The files of a run; of one that goes on its tables alone.
 
@@ -142,6 +178,13 @@ class Recorded:
         return self._values("fit.npz", Fit, "the fit of a run")
 
     @cached_property
+    def pulls(self) -> Pulls | None:
+        """Where clients would take its model; None unless the measure ``path`` has told."""
+        if "model_0" not in self.rounds:
+            return None
+        return self._values("model.npz", Pulls, "the model of a run", "measure.path.")
+
+    @cached_property
     def held(self) -> LabelCounts | None:
         """Labels of the clients; None if targets are numbers, or they were not counted."""
         return self._values("labels.npz", LabelCounts, "the labels of clients")
@@ -196,9 +239,11 @@ class Recorded:
         path = self._path(name)
         return read(path) if path.is_file() else None
 
-    def _values(self, name: str, kind: type[_T], what: str) -> _T | None:
+    def _values(self, name: str, kind: type[_T], what: str, prefix: str = "") -> _T | None:
         path = self._path(name)
-        return kind(**arrays(path, kind, what)) if path.is_file() else None  # type: ignore[arg-type]
+        if not path.is_file():
+            return None
+        return kind(**arrays(path, kind, what, prefix))  # type: ignore[arg-type]
 
 
 def _has_output(info: Mapping[str, Any], name: str) -> bool:

@@ -19,7 +19,7 @@ from rayfed.core.files import read_json
 from rayfed.core.leases import is_left
 from rayfed.report.read.cases import Placed, placed
 from rayfed.report.read.compared import Compared
-from rayfed.report.read.recorded import UNREADABLE, Fit, LabelCounts, Recorded, retried
+from rayfed.report.read.recorded import UNREADABLE, Fit, LabelCounts, Pulls, Recorded, retried
 from rayfed.report.read.settings import has_cases, short_names, tried
 from rayfed.report.read.speeds import by_speed
 from rayfed.report.read.usage import Usage
@@ -92,6 +92,11 @@ class RunRecord:
     def fit(self) -> Fit | None:
         """Predictions of the final model for some rows; None if there is no picture of it."""
         return None if self.files is None else self.files.fit
+
+    @property
+    def pulls(self) -> Pulls | None:
+        """Where clients would take its model; None unless the measure ``path`` has told."""
+        return None if self.files is None else self.files.pulls
 
     @property
     def held(self) -> LabelCounts | None:
@@ -341,7 +346,14 @@ class Results:
 
     def of(self, name: str) -> list[RunRecord]:
         """Return the runs of an algorithm by seed."""
-        return [run for run in self.runs_found if run.name == name]
+        return [*self._by_name.get(name, ())]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[RunRecord]]:
+        by_name: dict[str, list[RunRecord]] = {}
+        for run in self.runs_found:
+            by_name.setdefault(run.name, []).append(run)
+        return by_name
 
     def run(self, name: str, seed: int) -> RunRecord:
         """Return the run of an algorithm with one seed."""

@@ -134,6 +134,10 @@ class Curve:
     low: Floats
     high: Floats
 
+    def smoothed(self, weight: float) -> Curve:
+        """Return it with all but the clock smoothed, see the function `smoothed`."""
+        return Curve(self.x, *(smoothed(part, weight) for part in (self.mean, self.low, self.high)))
+
 
 def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Curve:
     """Average runs over a clock.
@@ -177,6 +181,28 @@ def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
         np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))
     ]
     return kept
+
+
+def smoothed(values: Floats, weight: float) -> Floats:
+    """Return the exponential mean of values (n,) so far, without a bias to the first one.
+
+    Parameters
+    ----------
+    weight : float
+        What the mean of the earlier values counts for, from 0 to less than 1.
+
+    Examples
+    --------
+    >>> smoothed(np.array([4.0, 1.0, 1.0]), 0.5).tolist()
+    [4.0, 2.0, 1.4285714285714286]
+    """
+    if not weight:
+        return values
+    made, mean = np.empty_like(values), 0.0
+    for place, value in enumerate(values):
+        mean = weight * mean + (1 - weight) * value
+        made[place] = mean / (1 - weight ** (place + 1))
+    return made
 
 
 def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def arrays(path: Path, kind: type[DataclassInstance], what: str) -> dict[str, Any]:
-    """Return what a file holds for the fields of a dataclass: arrays, and single values as such."""
+def arrays(
+    path: Path, kind: type[DataclassInstance], what: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Return what a file holds for the fields of a dataclass: arrays, and single values as such.
+
+    The names of the arrays are those of the fields, behind a prefix.
+    """
     with reading(path, what):
         held = read_arrays(path)
-        found = {field.name: held[field.name] for field in fields(kind)}
+        found = {field.name: held[prefix + field.name] for field in fields(kind)}
         return {name: value if value.ndim else value.item() for name, value in found.items()}
 
 

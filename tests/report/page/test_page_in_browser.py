@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from base64 import b64decode
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -81,7 +83,8 @@ def desktop(browser, results):
 
 # Every press draws anew, so only what was changed is pressed.
 FIRST_CHOICES = """
-const first = {x: 'round', y: 'loss', name: 'fedavg', seed: '0', span: 'first', walk: '0'};
+const first = {x: 'round', y: 'loss', smooth: '0', lines: 'mean', name: 'fedavg', seed: '0',
+               span: 'first', walk: '0'};
 for (const [kind, value] of Object.entries(first)) {
   const button = document.querySelector(`[data-${kind}='${value}']`);
   const moved = kind === 'y' && ['target', 'log'].some((k) => page.view[k] !== page.data.view[k]);
@@ -161,11 +164,16 @@ def test_text_comes_first_and_nothing_jumps(page):
 def test_buttons_draw_what_the_figure_function_draws(page, results, x, y):
     press(page, f"[data-x={x}]")
     press(page, f"[data-y={y}]")
-    expected = convergence(results, x, y)
+    draws_the_same(page, convergence(results, x, y))
+
+
+def draws_the_same(page, expected):
     wait(page, "document.getElementById('convergence').layout.yaxis.title.text === arguments[0]",
          expected.layout.yaxis.title.text)  # fmt: skip
     assert layout(page)["xaxis"]["title"]["text"] == expected.layout.xaxis.title.text
     assert layout(page)["yaxis"]["type"] == expected.layout.yaxis.type
+    assert layout(page)["yaxis"]["range"] == pytest.approx(expected.layout.yaxis.range, rel=1e-4)
+    assert layout(page)["hovermode"] == expected.layout.hovermode
     drawn = page.execute_script(
         "return document.getElementById('convergence').data"
         ".map((t) => [t.meta, [...t.x], [...t.y]])"
@@ -176,6 +184,15 @@ def test_buttons_draw_what_the_figure_function_draws(page, results, x, y):
         trace = traces[tuple(meta.values())]
         assert xs == pytest.approx(list(trace.x), rel=1e-5, abs=1e-9)
         assert ys == pytest.approx(list(trace.y), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(("x", "lines"), [("round", "seeds"), ("bytes_up", "mean")])
+def test_smoothed_lines_and_single_seeds_are_those_of_the_figure_function(page, results, x, lines):
+    for button in (f"[data-x={x}]", "[data-smooth='0.6']", f"[data-lines={lines}]"):
+        press(page, button)
+    draws_the_same(page, convergence(results, x, smooth=0.6, seeds=lines == "seeds"))
+    assert "smooth=0.6" in page.current_url
+    assert ("lines=seeds" in page.current_url) == (lines == "seeds")
 
 
 def reading(driver):
@@ -737,7 +754,8 @@ def test_final_values_follow_the_column(page, results):
 
 
 SHOWN_VIEW = """return [page.view.x, page.view.y, page.view.log, page.view.target,
-    [...page.view.hidden], page.data.runs[page.view.run].name, page.data.runs[page.view.run].seed]
+    page.view.smooth, page.view.seeds, [...page.view.hidden],
+    page.data.runs[page.view.run].name, page.data.runs[page.view.run].seed]
 """
 
 
@@ -751,11 +769,13 @@ def test_the_view_is_in_the_address_and_comes_back(elsewhere, results):
     press(driven, "[data-x=time_s]")
     press(driven, "[data-y=accuracy]")
     press(driven, "[data-scale=log]")
+    press(driven, "[data-smooth='0.9']")
+    press(driven, "[data-lines=seeds]")
     driven.execute_script("page.panel('convergence').setTarget(0.9)")
     press(driven, "[data-hide='local-only']")
     press(driven, "[data-name='FedExP eps=1e-3']")
     press(driven, "[data-seed='1']")
-    chosen = ["time_s", "accuracy", True, 0.9, ["local-only"], "FedExP eps=1e-3", 1]
+    chosen = ["time_s", "accuracy", True, 0.9, 0.9, True, ["local-only"], "FedExP eps=1e-3", 1]
     assert driven.execute_script(SHOWN_VIEW) == chosen
     table, address = shown_table(driven), driven.current_url
     driven.get("about:blank")
@@ -765,7 +785,13 @@ def test_the_view_is_in_the_address_and_comes_back(elsewhere, results):
     assert layout(driven)["yaxis"]["type"] == "log"
     assert shown_table(driven) == table
     assert "FedExP" in title(driven, "timeline")
-    pressed = ("[data-x=time_s]", "[data-y=accuracy]", "[data-name='FedExP eps=1e-3']")
+    pressed = (
+        "[data-x=time_s]",
+        "[data-smooth='0.9']",
+        "[data-lines=seeds]",
+        "[data-y=accuracy]",
+        "[data-name='FedExP eps=1e-3']",
+    )
     for button in pressed:
         found = driven.find_element(By.CSS_SELECTOR, button)
         assert found.get_attribute("aria-pressed") == "true"
@@ -778,7 +804,8 @@ def test_the_view_is_in_the_address_and_comes_back(elsewhere, results):
 def test_an_address_that_means_nothing_opens_the_first_view(elsewhere, results):
     driven = elsewhere(results.folder)
     first = driven.execute_script(SHOWN_VIEW)
-    address = "#x=constructor&y=none&scale=odd&target=much&hide=nobody&run=fedavg&seed=99&q=%"
+    address = "#x=constructor&y=none&scale=odd&smooth=1&lines=odd&target=much"
+    address += "&hide=nobody&run=fedavg&seed=99&q=%"
     driven.execute_script("location.hash = arguments[0]", address)
     wait(driven, "page.view.log !== undefined")
     assert driven.execute_script(SHOWN_VIEW) == first
@@ -859,6 +886,27 @@ def test_figures_follow_the_readers_colours(page):
         "return JSON.stringify(arguments[0].map((n) => document.getElementById(n).data))", FIGURES
     )
     assert not any(colour in text for colour in LIGHT.values() if colour not in DARK.values())
+
+
+def test_a_figure_is_printed_as_a_pdf_of_its_size(elsewhere, results):
+    driven = elsewhere(results.folder)
+    press(driven, "[data-save=finals][data-format=pdf]")
+    sheet = wait(driven, "document.getElementById('sheet')?.srcdoc")
+    size = driven.execute_script(
+        "const { clientWidth, clientHeight } = document.getElementById('finals');"
+        "return [clientWidth, clientHeight]"
+    )
+    driven.get("about:blank")
+    driven.execute_script("document.write(arguments[0])", sheet)
+    made = driven.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    content = b64decode(made)
+    boxes = re.findall(rb"/MediaBox \[([^\]]*)\]", content)
+    assert len(boxes) == 1
+    assert [float(n) for n in boxes[0].split()[2:]] == pytest.approx(
+        [0.75 * n for n in size], abs=1
+    )
+    assert b"/Subtype /Image" not in content  # lines and letters
+    assert b"/Font" in content
 
 
 def test_print_is_light_whatever_the_screen_is(page):

@@ -45,6 +45,23 @@ def test_a_clock_that_stands_still_is_a_level_line(results):
     assert figure.layout.xaxis.title.text == "bytes uploaded (B)"
 
 
+def test_lines_are_smoothed_and_crossings_are_not(results):
+    figure = convergence(results, target=2.0, smooth=0.5)
+    assert list(trace(figure, "fedavg", "mean").y) == pytest.approx(
+        [8, (8 + 2 * 5) / 3, (8 + 2 * 5 + 4 * 3) / 7, (8 + 2 * 5 + 4 * 3 + 8 * 1.5) / 15]
+    )
+    assert sorted(trace(figure, "fedavg", "crossing").x) == [2, 3]
+
+
+def test_single_seeds_stand_in_place_of_their_mean(results):
+    figure = convergence(results, seeds=True)
+    seeds = {(t.meta["name"], t.meta["seed"]): t for t in figure.data if t.meta["part"] == "seed"}
+    assert list(seeds["fedavg", 1].y) == [8, 4, 2, 1]
+    assert seeds["fedavg", 1].name == "fedavg seed 1"
+    assert set(seeds) == {("fedavg", 0), ("fedavg", 1), ("centralised", 0)}
+    assert {t.meta["part"] for t in figure.data} == {"seed", "crossing"}
+
+
 def test_single_seeds_are_faint_where_they_are_few(results, tmp_path, run_writer, rows):
     seeds = [t for t in convergence(results).data if t.meta["part"] == "seed"]
     mine = {t.meta["seed"]: list(t.y) for t in seeds if t.meta["name"] == "fedavg"}

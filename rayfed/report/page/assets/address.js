@@ -1,5 +1,5 @@
 // The reader's view in the page's address, after the #: a link opens what its sender saw. Only what
-// differs from the first view is written: x, y, scale, target (with a number in further cases), case, hide (an algorithm each), only (the setting that is
+// differs from the first view is written: x, y, scale, smooth, lines, target (with a number in further cases), case, hide (an algorithm each), only (the setting that is
 // singled out) and the run whose clients are shown as its algorithm and seed; and what panels add by their state().
 const address = (() => {
   const SCALES = { log: true, linear: false };
@@ -23,11 +23,14 @@ const address = (() => {
     };
     const hidden = new Set(given.getAll("hide"));
     const only = given.get("only");
+    const weight = Number(given.get("smooth") ?? 0);
     const run = data.runs.findIndex(({ name, seed }) => name === given.get("run") && String(seed) === given.get("seed"));
     return {
       x: found(clocks, given.get("x")) ?? data.view.x,
       y,
       log: SCALES[given.get("scale")] ?? data.view.log,
+      smooth: weight >= 0 && weight < 1 ? weight : 0,
+      seeds: given.get("lines") === "seeds",
       targets: opening(data, y).map(moved),
       case: Math.max(0, data.cases.indexOf(given.get("case"))),
       run: run < 0 ? data.view.run : run,
@@ -37,11 +40,13 @@ const address = (() => {
   }
 
   function text(data, view, states) {
-    const { x, y, log, targets, run, hidden, only } = view;
+    const { x, y, log, smooth, seeds, targets, run, hidden, only } = view;
     const made = new URLSearchParams();
     if (x !== data.view.x) made.set("x", x);
     if (y !== data.view.y) made.set("y", y);
     if (log !== data.view.log) made.set("scale", log ? "log" : "linear");
+    if (smooth) made.set("smooth", smooth);
+    if (seeds) made.set("lines", "seeds");
     const first = opening(data, y);
     targets.forEach((target, part) => target !== first[part] && made.set(key(part), target));
     if (view.case) made.set("case", data.cases[view.case]);

@@ -157,7 +157,8 @@ const curves = (() => {
 
   // The mean over seeds of an algorithm with its band.
   function mean(data, view, name) {
-    const [place, middle, low = middle, high = middle] = data.curves[view.y][view.x][name];
+    const [place, ...parts] = data.curves[view.y][view.x][name];
+    const [middle, low = middle, high = middle] = parts.map((part) => series.smoothed(part, view.smooth));
     return { x: data.grids[place], mean: middle, low, high };
   }
 
@@ -165,7 +166,26 @@ const curves = (() => {
   function single(run, view) {
     const { x, y } = series.points(run, view.x, view.y);
     const kept = [...x.keys()].filter((i) => x[i] !== x[i + 1]);
-    return { x: kept.map((i) => x[i]), mean: kept.map((i) => y[i]) };
+    return { x: kept.map((i) => x[i]), mean: series.smoothed(kept.map((i) => y[i]), view.smooth) };
+  }
+
+  // The runs whose lines stand for themselves, each with its line.
+  function alone(data, view) {
+    const leading = view.seeds ? leaders(data, view) : new Set();
+    const runs = data.runs.filter(({ name }) => leading.has(name) && !view.hidden.has(name));
+    return runs.map((run) => ({ run, line: single(run, view) })).filter(({ line }) => line.x.length);
+  }
+
+  // The traces of a figure, with lines of single seeds in place of means and bands.
+  function apart(traces, singles, style) {
+    const own = new Set(singles.map(({ run }) => run.name));
+    const drawn = ({ meta: { name, part } }) => !["mean", "band"].includes(part) || !own.has(name);
+    const made = singles.flatMap(({ run: { name, seed } }) => {
+      const mean = traces.find(({ meta }) => meta.name === name && meta.part === "mean");
+      if (!mean) return [];
+      return { ...mean, ...style, line: { ...mean.line, width: 1.5 }, name: `${name} seed ${seed}`, meta: { name, part: "seed", seed } };
+    });
+    return [...traces.filter((trace) => trace.meta.part !== "seed" && drawn(trace)), ...made];
   }
 
   // A line in its algorithm's colour, or thin and grey.
@@ -177,7 +197,9 @@ const curves = (() => {
   // The lines that set the scales of a case: an algorithm of which every run failed has left any.
   function scaling({ curves: data, names }, view) {
     const visible = names.filter((about) => !view.hidden.has(about.name));
-    const lines = (some) => some.map(({ name }) => mean(data, view, name)).filter((c) => c.x.length);
+    const singles = alone(data, view).map(({ run: { name }, line }) => ({ name, ...line, low: line.mean, high: line.mean }));
+    const own = (name) => singles.filter((one) => one.name === name);
+    const lines = (some) => some.flatMap(({ name }) => (own(name).length ? own(name) : [mean(data, view, name)])).filter((c) => c.x.length);
     const drawn = lines(visible);
     const sound = lines(visible.filter((about) => !about.failed));
     return { drawn, scaled: sound.length ? sound : drawn };
@@ -204,12 +226,21 @@ const curves = (() => {
     const lines = new Map(names.map(({ name }) => [name, mean(data, view, name)]));
     const at = crossings(data, view);
     const leading = leaders(data, view);
-    const { others } = figure.layout.meta;
+    const { others, seed: style } = figure.layout.meta;
+    if (others) {
+      for (const trace of made.data) {
+        const { name, part } = trace.meta;
+        if (part === "mean") colourLine(trace, names.find((one) => one.name === name), leading.has(name), others);
+      }
+    }
+    if (view.seeds) {
+      made.data = apart(made.data, alone(data, view), style);
+      made.layout.hovermode = "closest";
+    }
     for (const trace of made.data) {
       const { name, part, seed } = trace.meta;
       trace.visible = !view.hidden.has(name) && (part !== "band" || leading.has(name));
       const about = names.find((one) => one.name === name);
-      if (others && part === "mean") colourLine(trace, about, leading.has(name), others);
       if (part !== "crossing") {
         const run = part === "seed" && data.runs.find((one) => one.name === name && one.seed === seed);
         fill(trace, run ? single(run, view) : lines.get(name), clock.worth, end);

@@ -77,7 +77,21 @@ const figures = (() => {
   function save(id, format) {
     const place = document.getElementById(id);
     const size = { width: place.clientWidth, height: place.clientHeight };
-    Plotly.downloadImage(place, { format, filename: `${data.file}-${id}`, scale: 2, ...size });
+    if (format === "pdf") return printed(place, size);
+    return Plotly.downloadImage(place, { format, filename: `${data.file}-${id}`, scale: 2, ...size });
+  }
+
+  // A browser makes PDF files by printing: the figure alone, on a sheet of its size, in vectors.
+  async function printed(place, { width, height }) {
+    const image = await Plotly.toImage(place, { format: "svg", width, height });
+    const svg = decodeURIComponent(image.slice(image.indexOf(",") + 1));
+    document.getElementById("sheet")?.remove();
+    const sheet = document.createElement("iframe");
+    sheet.id = "sheet";
+    sheet.srcdoc = `<!doctype html><title>${data.file}-${place.id}</title>
+<style>@page { size: ${width}px ${height}px; margin: 0 } body { margin: 0 } svg { display: block }</style>${svg}`;
+    sheet.addEventListener("load", () => sheet.contentWindow.print());
+    document.body.append(sheet);
   }
 
   // Plotly is large: the text and the table are painted before it is even parsed.

@@ -116,6 +116,8 @@ const page = (() => {
     for (const one of panels.values()) one.restore?.(given);
     press("x", view.x);
     press("y", view.y);
+    press("smooth", view.smooth);
+    press("lines", view.seeds ? "seeds" : "mean");
     press("case", data.cases[view.case]);
     press("name", data.runs[view.run]?.name);
     press("seed", data.runs[view.run]?.seed);

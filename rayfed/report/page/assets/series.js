@@ -36,5 +36,12 @@ const series = (() => {
     return first < known.x.length ? known.x[first] : null;
   }
 
-  return { points, crossing, keeping, mean, deviation };
+  // The exponential mean so far; see rayfed/report/read/series.py.
+  function smoothed(values, weight) {
+    if (!weight) return values;
+    let mean = 0;
+    return values.map((value, k) => (mean = weight * mean + (1 - weight) * value) / (1 - weight ** (k + 1)));
+  }
+
+  return { smoothed, points, crossing, keeping, mean, deviation };
 })();

@@ -84,6 +84,8 @@ page.add("convergence", (payload) => {
     x: (x) => set({ x }),
     y: (y) => set({ y, log: null, targets: parts.map(({ curves: held }) => held.columns[y].target) }),
     scale: (scale) => set({ log: scale === "log" }),
+    smooth: (weight) => set({ smooth: Number(weight) }),
+    lines: (lines) => set({ seeds: lines === "seeds" }),
   };
 
   const changed = (what) => (what === "view" || what === "hidden" ? draw() : undefined);

@@ -1,0 +1,34 @@
+"""Which processes the machine view tells of."""
+
+import os
+import subprocess
+import sys
+
+from rayfed.core.leases import LOCK, lease
+from rayfed.dashboard.processes import HEADS, table_of
+
+
+def test_who_holds_the_lock_of_a_study_and_its_children_are_told(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "other").mkdir()
+    with (
+        lease(tmp_path / "mnist" / LOCK),
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child,
+    ):
+        title, rows = table_of([tmp_path / "mnist"])
+        assert table_of([tmp_path / "other"])[1] == []
+        child.stdin.close()
+    told = {int(row[0]): row for row in rows}
+    assert set(told) >= {os.getpid(), child.pid}
+    assert told[os.getpid()][1] == "study mnist"
+    assert len(told[child.pid]) == len(HEADS)
+    assert told[child.pid][2].endswith("B")
+    assert title.startswith(f"{len(rows)} processes on this machine, ")
+
+
+def test_a_driver_in_a_process_of_its_own_is_named_by_its_run(tmp_path):
+    run = tmp_path / "mnist" / "fedavg-seed0"
+    run.mkdir(parents=True)
+    with lease(run / LOCK):
+        told = {int(row[0]): row[1] for row in table_of([tmp_path / "mnist"])[1]}
+    assert told[os.getpid()] == "run fedavg-seed0"
