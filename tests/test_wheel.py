@@ -189,7 +189,7 @@ clients:
     - {name: far, ids: [hospital-03], delay: {name: constant, mean_s: 4}}
 algorithms:
   - {name: fedavg, local: {steps: 5, batch: 8, lr: 0.1}}
-  - {name: "sign_avg:SignAvg", label: SignAvg, local: {steps: 5, batch: 8, lr: 0.1}}
+  - {name: "calm_avg:CalmAvg", label: CalmAvg, local: {steps: 5, batch: 8, lr: 0.1}}
 executor: serial
 """
 SEARCH = """\
@@ -203,7 +203,7 @@ LOADED = """
 import rayfed
 result = rayfed.load("results/own")
 last = result.rounds.groupby("label").validation_loss.last()
-assert sorted(last.index) == ["SignAvg", "fedavg"], last
+assert sorted(last.index) == ["CalmAvg", "fedavg"], last
 names = result.clients.name.unique().tolist()
 assert names == ["hospital-01", "hospital-02", "hospital-03"], names
 result.figure("convergence", x="time_s", y="loss")
@@ -255,8 +255,8 @@ def test_the_whole_journey(fresh, tmp_path):
     user = Journey(fresh, tmp_path)
 
     # a beginning, and data of one's own
-    said = user.rayfed("init", "--algorithm", "sign-avg")
-    assert "check yours by: rayfed test sign_avg:SignAvg" in said
+    said = user.rayfed("init", "--algorithm", "calm-avg")
+    assert "check yours by: rayfed test calm_avg:CalmAvg" in said
     (tmp_path / "data").mkdir()
     hospitals(tmp_path / "data")
     (tmp_path / "own.yaml").write_text(OWN)
@@ -284,22 +284,22 @@ def test_the_whole_journey(fresh, tmp_path):
     # a mistake in the algorithm, found in round 3, mended, and gone on with
     half = "        local = clients.solve(x)\n"
     bug = "        if clients.round == 3:\n            raise ValueError('nobody is ill')\n"
-    user.edit("sign_avg.py", half, half + bug)
+    user.edit("calm_avg.py", half, half + bug)
     said = user.rayfed("run", "own.yaml", "--quiet", status=1)
-    line = 1 + (tmp_path / "sign_avg.py").read_text().split("raise Value")[0].count("\n")
+    line = 1 + (tmp_path / "calm_avg.py").read_text().split("raise Value")[0].count("\n")
     assert (
-        f"client hospital-01, 'train' failed: ValueError: nobody is ill (sign_avg.py:{line})"
+        f"client hospital-01, 'train' failed: ValueError: nobody is ill (calm_avg.py:{line})"
         in said
     )
-    assert "its log: results/own/SignAvg-seed0/log.txt" in said
+    assert "its log: results/own/CalmAvg-seed0/log.txt" in said
     assert "go on by: rayfed resume --failed results/own" in said
     finished = (tmp_path / "results/own/fedavg-seed0/model.npz").stat().st_mtime_ns
-    user.edit("sign_avg.py", bug, "")
+    user.edit("calm_avg.py", bug, "")
     assert "2 of 4 runs to go on with" in user.rayfed("resume", "--failed", "results/own")
     assert (tmp_path / "results/own/fedavg-seed0/model.npz").stat().st_mtime_ns == finished
 
     # the algorithm is checked as rayfed's own are
-    assert "sign_avg:SignAvg: all checks passed" in user.rayfed("test", "sign_avg:SignAvg")
+    assert "calm_avg:CalmAvg: all checks passed" in user.rayfed("test", "calm_avg:CalmAvg")
 
     # tuned by rows that are neither trained nor tested on
     (tmp_path / "tuned.yaml").write_text(SEARCH)

@@ -35,6 +35,9 @@ on {cpus} CPUs ({processor}), which they share, with rayfed {rayfed} at commit `
 {python} and NumPy {numpy}. What a study without seconds claims was run with earlier versions, which
 kept no such record.
 """
+_SINCE = """\
+Run by themselves since (`rayfed reproduce NAME --update docs/reproduced.json`): {studies}.
+"""
 _AGAINST = """\
 ## Where the evidence is against a source
 
@@ -154,12 +157,17 @@ def _told(surveyed: Survey, total: list[int], known: int) -> str:
     if not surveyed:
         return ""
     holds, marked, failed, never, seconds = total
-    return _MEASURED.format(
+    since = ", ".join(
+        f"`{each['study']}` on {each['ended']} at commit `{each['commit']}`"
+        for each in surveyed["studies"] if "ended" in each
+    )  # fmt: skip
+    told = _MEASURED.format(
         holds=holds, marked=marked, failed=failed, never=never, claims=sum(total[:4]),
         minutes=seconds / 60, ran=len(surveyed["studies"]), known=known,
         **surveyed["versions"],
         **{key: surveyed[key] for key in ("ended", "cpus", "processor", "commit")},
     )  # fmt: skip
+    return told + (f"\n{_SINCE.format(studies=since)}" if since else "")
 
 
 def _counts(claims: sources.Claims, surveyed: Survey | None) -> tuple[int, ...]:

@@ -47,6 +47,14 @@ def reproduce(
     all_: Annotated[
         bool, typer.Option("--all", help="Run all studies and print one table of their claims.")
     ] = False,
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the study anew into a table of all, which --all wrote as all.json.",
+            parser=local,
+        ),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -60,10 +68,14 @@ def reproduce(
     Exit status: 0 if every claim holds or is marked with the reason why it does not, 1 if one
     fails, a run failed or data are missing, 2 if a file is wrong.
     """
-    from rayfed.reproduce import studies
+    from rayfed.reproduce import studies, survey
 
     length: Literal["short", "full"] = "full" if full else "short"
     volume = Volume(quiet, verbose)
+    if update is not None:
+        if name is None or part is not None:
+            raise ScenarioError("--update", "is for one study with all its parts")
+        survey.read(update)  # before anything runs
     if all_:
         if name is not None or part is not None:
             raise ScenarioError("--all", "runs every part of every study; leave out the others")
@@ -76,26 +88,41 @@ def reproduce(
     else:
         with volume.applied():
             study = studies.find(name, length, out_)
-            status = _reproduce(study, part, keep, volume)
+            status = _reproduce(study, part, keep, update, volume)
         folder = study.home
     volume.end(folder)
     raise typer.Exit(status)
 
 
-def _reproduce(study: Any, part: str | None, keep: bool, volume: Volume) -> int:
+def _reproduce(
+    study: Any, part: str | None, keep: bool, update: Path | None, volume: Volume
+) -> int:
     """Run a published study or a part of it, print its claims, return the exit status."""
-    from rayfed.reproduce import studies
+    from rayfed.reproduce import studies, survey
 
     if part is not None and part not in study.claims.parts:
         raise ScenarioError("--part", unknown("part", part, study.claims.parts))
-    parts = [part] if part else list(study.claims.parts)
-    outcome = studies.conclude(study, *_run_parts(study, parts, keep, volume))
+    surveyed = _surveyed(study, [part] if part else list(study.claims.parts), keep, volume)
+    outcome = surveyed.outcome
     out.print(tables.claims(outcome))
     _say_failed(outcome, volume)
     for where, why in outcome.missing.items():
         say(f"{where} was left out: {why}", err, style="yellow")
     say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
+    if update is not None:
+        survey.update(update, surveyed)
     return 0 if outcome.holds(part) else 1
+
+
+def _surveyed(study: Any, parts: list[str], keep: bool, volume: Volume) -> Any:
+    """Run parts of a published study and check its claims."""
+    from rayfed.reproduce import studies
+    from rayfed.reproduce.survey import Surveyed
+
+    ran = _run_parts(study, parts, keep, volume)
+    begun = time.monotonic()
+    outcome = studies.conclude(study, *ran)
+    return Surveyed(outcome, studies.recorded_s(study) + time.monotonic() - begun)
 
 
 def _say_failed(outcome: Any, volume: Volume) -> None:
@@ -120,11 +147,8 @@ def _reproduce_all(
     started = time.monotonic()
     for name, study in named.items():
         study = replace(study, out=folder / study.home.name)
-        ran = _run_parts(study, list(study.claims.parts), keep, volume)
-        begun = time.monotonic()
-        outcome = studies.conclude(study, *ran)
-        ended = time.monotonic()
-        surveyed.append(Surveyed(outcome, studies.recorded_s(study) + ended - begun))
+        surveyed.append(_surveyed(study, list(study.claims.parts), keep, volume))
+        outcome, ended = surveyed[-1].outcome, time.monotonic()
         place = f"{len(surveyed)} of {len(named)} studies, {ended - started:.0f} s"
         say(f"{name}: {tables.counted(outcome)} ({place})")
         if volume.quiet:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.api import cpus
+from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json
 from rayfed.reproduce.provenance import here
 from rayfed.reproduce.studies import Outcome
 from rayfed.reproduce.verdicts import Verdict
@@ -40,6 +42,10 @@ class Surveyed:
         """The name of the study."""
         return self.outcome.study.name
 
+    def as_plain(self) -> dict[str, Any]:
+        """Return the study as plain values."""
+        return self.outcome.as_plain() | {"seconds": round(self.seconds, 1)}
+
     def verdicts(self, *states: str) -> list[Verdict]:
         """Return the verdicts of the states; see `Verdict.status`."""
         return [verdict for verdict in self.outcome.verdicts if verdict.status in states]
@@ -61,14 +67,10 @@ class Survey:
     wall_s: float
 
     @property
-    def counts(self) -> Counter[str]:
+    def counts(self) -> dict[str, int]:
         """How many claims have which status."""
-        return Counter(v.status for study in self.studies for v in study.outcome.verdicts)
-
-    @property
-    def seconds(self) -> float:
-        """The time of all studies."""
-        return sum(study.seconds for study in self.studies)
+        counts: dict[str, int] = _totals([study.as_plain() for study in self.studies])["counts"]
+        return counts
 
     def holds(self) -> bool:
         """Return whether every claim of every study stands as its file expects."""
@@ -76,19 +78,55 @@ class Survey:
 
     def as_plain(self) -> dict[str, Any]:
         """Return the survey as plain values."""
-        plain = [
-            study.outcome.as_plain() | {"seconds": round(study.seconds, 1)}
-            for study in self.studies
-        ]
-        return {
-            **here(), "cpus": cpus(), "ended": time.strftime("%Y-%m-%d", time.gmtime()),
-            "wall_s": round(self.wall_s, 1), "seconds": round(self.seconds, 1),
-            "counts": dict(self.counts), "studies": plain,
-        }  # fmt: skip
+        plain = [study.as_plain() for study in self.studies]
+        return {**_now(), "wall_s": round(self.wall_s, 1), **_totals(plain), "studies": plain}
 
     def write(self, folder: Path) -> Path:
         """Write ``all.json`` into a folder and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / SURVEY
-        publish_text(path, json.dumps(self.as_plain(), indent=1, ensure_ascii=False) + "\n")
-        return path
+        return _write(folder / SURVEY, self.as_plain())
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return what `Survey.write` wrote.
+
+    Raises
+    ------
+    ScenarioError
+        If the file holds no survey.
+    """
+    try:
+        found: dict[str, Any] = read_json(path)
+        known = isinstance(found["studies"], list)
+    except (OSError, ValueError, TypeError, KeyError):
+        known = False
+    if not known:
+        raise ScenarioError(str(path), f"is no {SURVEY}, which rayfed reproduce --all writes")
+    return found
+
+
+def update(path: Path, study: Surveyed) -> None:
+    """Write a study anew into a survey's file, with the machine, the versions and the day."""
+    found = read(path)
+    others = [each for each in found["studies"] if each["study"] != study.name]
+    plain = sorted([*others, study.as_plain() | _now()], key=lambda each: str(each["study"]))
+    _write(path, {**found, **_totals(plain), "studies": plain})
+
+
+def _now() -> dict[str, Any]:
+    """Return what ran, where and when."""
+    return {**here(), "cpus": cpus(), "ended": time.strftime("%Y-%m-%d", time.gmtime())}
+
+
+def _totals(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the seconds of studies, and how many claims have which status."""
+    states = Counter(claim["status"] for study in studies for claim in study["claims"])
+    return {
+        "seconds": round(sum(study["seconds"] for study in studies), 1),
+        "counts": dict(states),
+    }
+
+
+def _write(path: Path, survey: dict[str, Any]) -> Path:
+    publish_text(path, json.dumps(survey, indent=1, ensure_ascii=False) + "\n")
+    return path

@@ -79,6 +79,14 @@ SAYS = {
         "0.02 < table.wasted['deadline'] < 0.2",
         "table.wasted[['waits for all', 'buffer of 10', 'one at a time']].max() < 0.01",
     ],
+    "networks": [
+        "more == 2 * (6 + 16)",
+        "table.FedAvg['GroupNorm, skewed'] > table.SCAFFOLD['plain, skewed'] + 0.04",
+        "table.SCAFFOLD['plain, skewed'] > table.FedAvg['plain, skewed']",
+        "table.FedAvg['GroupNorm, mixed'] - table.FedAvg['GroupNorm, skewed']"
+        " < 0.7 * (table.FedAvg['plain, mixed'] - table.FedAvg['plain, skewed'])",
+        "abs(table.SCAFFOLD - table.FedAvg)['GroupNorm, skewed'] < 0.05",
+    ],
     "rwsadmm": [
         "last.personal_accuracy['RWSADMM, ours'] > last.accuracy['FedAvg'] + 0.03",
         "last.personal_accuracy['RWSADMM, ours'] > last.personal_accuracy['FedAvg, fine-tuned']",

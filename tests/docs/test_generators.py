@@ -163,6 +163,10 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
     for text in ("2031-02-03", f"of {many + few} claims {many} hold", "Abacus", "`abc`"):
         assert text in page
     assert "took 21 minutes, added up" in " ".join(page.split())  # twice 620 s
+    assert "by themselves since" not in page
+    surveyed["studies"][1] |= {"ended": "2031-02-04", "commit": "def"}
+    since = "`walk_mobile_robots` on 2031-02-04 at commit `def`."
+    assert since in studies._index(found, surveyed)
     assert f"| all | 0 | 0 | 0 | {many + few} | 0 |" in studies._index(found, {})
 
 

@@ -277,6 +277,40 @@ def test_all_studies_in_one_table(study, reproduce, no_page, monkeypatch, tmp_pa
     assert any((tmp_path / "out" / "two" / "main").glob("*/rounds.parquet"))
 
 
+def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, no_page, tmp_path):
+    study(FALSE)
+    table = tmp_path / "all.json"
+    old = {"study": "own", "seconds": 7.0, "claims": [{"status": "not run"}], "commit": "old"}
+    other = {"study": "zz", "seconds": 5.0, "claims": [{"status": "holds"}]}
+    table.write_text(json.dumps({"commit": "then", "seconds": 12.0, "studies": [other, old]}))
+    assert reproduce("own", "--update", str(table))[0] == 1  # as without
+    found = json.loads(table.read_text())
+    own, kept = found["studies"]
+    assert kept == other
+    assert found["commit"] == "then"
+    assert found["counts"] == {"holds": 3, "fails": 1}
+    assert own["commit"] != "old"
+    assert own["versions"]["numpy"] == np.__version__
+    assert len(own["claims"]) == 3
+    assert found["seconds"] == pytest.approx(5 + own["seconds"])
+    assert list(own["data"]) == ["main", "sweep"]
+
+
+def test_what_is_no_table_of_all_is_refused_before_anything_runs(study, reproduce, tmp_path):
+    home = study()
+    for text in (None, "[]", "{", '{"studies": 3}'):
+        if text is not None:
+            (tmp_path / "all.json").write_text(text)
+        status, _, err = reproduce("own", "--update", "all.json")
+        assert (status, err) == (
+            2, "rayfed: all.json: is no all.json, which rayfed reproduce --all writes\n"
+        )  # fmt: skip
+    for words in (["--all"], ["own", "--part", "main"], []):
+        status, _, err = reproduce(*words, "--update", "all.json")
+        assert (status, err) == (2, "rayfed: --update: is for one study with all its parts\n")
+    assert not home.exists()
+
+
 def test_all_takes_no_study(study, reproduce):
     study()
     status, _, errors = reproduce("own", "--all")

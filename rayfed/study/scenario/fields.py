@@ -114,11 +114,28 @@ class Settings(_Made):
     def _keys(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        marked = mark_unknown(given, cls.model_fields, _beside(cls))
+        marked = mark_unknown(given, cls.model_fields, cls.beside())
         for key, value in marked.items():
             if isinstance(value, bool) and not _takes_bool(cls.model_fields[key].annotation):
                 marked[key] = Refused(f"found {short(value)}; give a value, not yes or no")
         return marked
+
+    @classmethod
+    def beside(cls) -> dict[str, str]:
+        """Return the settings of parts of this part, and their places: ``{"mu": "local.mu"}``."""
+        places: dict[str, str] = {}
+        for name, field in cls.model_fields.items():
+            held = field.get_default(call_default_factory=False)
+            inner: Iterable[str] = ()
+            if isinstance(held, Settings):
+                inner = type(held).model_fields
+            elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+                inner = settings_of(held)
+            elif isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
+                inner = field.annotation.model_fields
+            for key in inner:
+                places.setdefault(key, f"{name}.{key}")
+        return places
 
     def given(self) -> dict[str, Any]:
         """Return the keys as a scenario gives them, with plug-ins as values."""
@@ -444,23 +461,6 @@ def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
     if here in names:
         return f"it is '{here}' here"
     return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
-
-
-def _beside(cls: type[Settings]) -> dict[str, str]:
-    """Return the settings of the parts of a part, each with its place: ``{"mu": "local.mu"}``."""
-    places: dict[str, str] = {}
-    for name, field in cls.model_fields.items():
-        held = field.get_default(call_default_factory=False)
-        inner: Iterable[str] = ()
-        if isinstance(held, Settings):
-            inner = type(held).model_fields
-        elif dataclasses.is_dataclass(held) and not isinstance(held, type):
-            inner = settings_of(held)
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-            inner = field.annotation.model_fields
-        for key in inner:
-            places.setdefault(key, f"{name}.{key}")
-    return places
 
 
 def _class(kind: str, name: Any, *place: str) -> type[Any]:

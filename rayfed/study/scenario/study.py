@@ -17,7 +17,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
-from rayfed.clients.solvers import Solver, override
+from rayfed.clients.solvers import SGD, Solver, override
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.drift import Drift
@@ -160,6 +160,14 @@ class Study(Settings):
         default_factory=dict
     )
     sweep: Sweep = Sweep()
+
+    @classmethod
+    def beside(cls) -> dict[str, str]:
+        """Return where keys stand, those of an algorithm's local work, too."""
+        places, under = super().beside(), "in an algorithm"
+        work = {key: f"local: {{{key}: ...}} {under}" for key in fields.model_of(SGD).model_fields}
+        found = {key: place for key, place in places.items() if not place.startswith("sweep.")}
+        return places | work | {"local": f"local: {{...}} {under}"} | found
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], root: Path | str = "") -> Self:

@@ -602,6 +602,20 @@ class TestMistakes:
             ("num_clients=3", "num_clients: unknown key 'num_clients'; write it as clients.count"),
             ("cohort=3", "cohort: unknown key 'cohort'; write it as participation.cohort"),
             ("count=3", "count: unknown key 'count'; write it as clients.count"),
+            (
+                "epochs=3",
+                "epochs: unknown key 'epochs'; write it as local: {epochs: ...} in an algorithm",
+            ),
+            (
+                "batch=3",
+                "batch: unknown key 'batch'; write it as local: {batch: ...} in an algorithm",
+            ),
+            (
+                "stepsize=1",
+                "stepsize: unknown key 'stepsize'; write it as local: {lr: ...} in an algorithm",
+            ),
+            ("local=3", "local: unknown key 'local'; write it as local: {...} in an algorithm"),
+            ("trials=3", "trials: unknown key 'trials'; write it as sweep.trials"),
             ("loss_gap=3", "loss_gap: unknown key 'loss_gap'; write it as stop.loss_gap"),
         ],
     )
