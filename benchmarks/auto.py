@@ -1,6 +1,6 @@
 """What `executor: auto` chooses against the best placement: ``python -m benchmarks.auto``.
 
-The studies of W1, W2, W3 and W5 are run whole, from the scenario to the last record, in this
+The studies of W1, W2, W3, W5 and W7 are run whole, from the scenario to the last record, in this
 process, by workers, on actors and by auto, in turn; the round that auto measures counts, too. Each
 study is in a process of its own. ``sweep`` is 200 runs of W1's size in one process and by workers.
 """
@@ -20,10 +20,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workloads import Size, w1, w2, w3, w5
+from benchmarks.workloads import Size, w1, w2, w3, w5, w7
 
 PLACEMENTS = ("serial", "workers", "ray", "auto")
-STUDIES = {"W1": (w1, 2000), "W2": (w2, 200), "W3": (w3, 100), "W5": (w5, 200)}
+STUDIES = {"W1": (w1, 2000), "W2": (w2, 200), "W3": (w3, 100), "W5": (w5, 200), "W7": (w7, 3000)}
 """Workloads, and rounds of a run: enough for seconds, as studies have."""
 MOST = 1.1
 """Times the best placement that auto may take."""

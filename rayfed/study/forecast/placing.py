@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import ScenarioError
 from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
@@ -25,7 +26,7 @@ WORKERS_S, RAY_S = 0.6, 4.0
 """Until workers compute, and until a driver and an actor do; measured, as all of these, on two
 cores by ``python -m benchmarks.placing``."""
 ASK_S, BYTE_S = 0.3e-3, 0.6e-9
-"""Of an Ask to an actor and back, and of each byte of a model in it."""
+"""Of an Ask to an actor and back, and of each byte of the models in it."""
 STARTS, MESSAGES = 2.5, 5.0
 """Times its start that a study, and times its message that an Ask must take to be worth it."""
 _MEASURED_S = 2.0  # after so long, what is left of the algorithms is taken for like the others
@@ -73,7 +74,7 @@ def choose(
     except Exception:  # a client function may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
     whole = OneProcess.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
-    model_bytes = max(run.training.x0.nbytes for run in runs)
+    model_bytes = max(asked_bytes(run) for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
     for name in whole.order(model_bytes):
         if name in able and _fits(_of(executor, name, "").executor, runs, tables, cpus):
@@ -120,7 +121,7 @@ class OneProcess:
         Parameters
         ----------
         model_bytes : int
-            Of the largest model.
+            Of the models in an Ask; see `asked_bytes`.
         """
         message_s = ASK_S + BYTE_S * model_bytes
         workers = self.runs > 1 and self.seconds >= STARTS * WORKERS_S
@@ -141,9 +142,21 @@ class OneProcess:
         runs = "1 run takes" if self.runs == 1 else f"{self.runs} runs take"
         return (
             f"{runs} {duration(self.seconds)} in one process, of which clients compute "
-            f"{duration(self.clients_s)} in {self.asks} Asks with models of "
-            f"{model_bytes / 1e3:.3g} kB; {self.cpus} CPUs"
+            f"{duration(self.clients_s)} in {self.asks} Asks with {model_bytes / 1e3:.3g} kB of "
+            f"models each; {self.cpus} CPUs"
         )
+
+
+def asked_bytes(run: Run) -> int:
+    """Return the bytes of the models in an Ask of a run, at most.
+
+    Those who reply to one update of an asynchronous algorithm may each have begun from another
+    version; all others begin from one.
+    """
+    algorithm, models = run.training.algorithm, 1
+    if isinstance(algorithm, Asynchronous) and algorithm.redispatch == "arrival":
+        models = algorithm.takes
+    return models * run.training.x0.nbytes
 
 
 def _of(executor: ExecutorSection, name: Placement, why: str) -> Choice:

@@ -13,6 +13,7 @@ from rayfed.selection.simple import Uniform
 from rayfed.study import Study
 from rayfed.study.forecast import placing
 from rayfed.study.forecast.cost import Cost
+from rayfed.study.forecast.placing import OneProcess
 from rayfed.study.scenario.parts import ExecutorSection
 
 SCENARIO = {
@@ -68,7 +69,7 @@ def test_short_runs_stay_in_this_process(takes, plan):
     assert choice.executor.name == "serial"
     assert choice.why == (
         "2 runs take 200 ms in one process, of which clients compute 200 ms in 400 Asks with "
-        "models of 0.32 kB; 2 CPUs"
+        "0.32 kB of models each; 2 CPUs"
     )
 
 
@@ -101,7 +102,29 @@ W, R = "workers", "ray"
     ],
 )
 def test_the_rule_by_hand(runs, cpus, seconds, clients_s, asks, order):
-    assert placing.OneProcess(runs, cpus, seconds, clients_s, asks).order(1_000_000) == order
+    assert OneProcess(runs, cpus, seconds, clients_s, asks).order(1_000_000) == order
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "models"),
+    [
+        ("fedavg", 1),
+        ({"name": "fedbuff", "buffer": 10}, 10),  # a reply may be of a version of its own
+        ("fedasync", 1),
+        ("fedat", 1),  # a tier begins together
+    ],
+)
+def test_an_ask_holds_as_many_models_as_versions(algorithm, models):
+    run = api.prepare(api.read(SCENARIO | {"algorithms": [algorithm]})).runs[0]
+    assert placing.asked_bytes(run) == models * run.training.x0.nbytes
+
+
+def test_small_asynchronous_updates_stay_in_this_process():
+    """Ten models of 31.4 kB: 0.3 ms and 0.19 ms a message; five times that is 2.44 ms."""
+    few = OneProcess(1, 2, 20.0, 16.0, 8000)  # 2 ms of clients' computing an Ask
+    assert few.order(31_400) == ["ray"]
+    assert few.order(10 * 31_400) == []
+    assert OneProcess(1, 2, 20.0, 16.0, 6000).order(10 * 31_400) == ["ray"]
 
 
 def test_what_does_not_fit_is_not_taken(takes, monkeypatch):
