@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
@@ -147,10 +146,8 @@ class ServerEnd:
         whole = [name for name, groups in parts.items() if groups[0] in sums]
         groups = {group: sums[group] for name in whole for group in parts[name]}
         found, count = uplink.opened(groups, ())
-        return {
-            **found,
-            **{name: reduce(np.add, [found[g] for g in parts[name]]) for name in whole},
-        }, count
+        sums = {name: np.sum([found[group] for group in parts[name]], axis=0) for name in whole}
+        return {**found, **sums}, count
 
     def lost(self, ids: Ints, used: Ints, labels: tuple[Ints, Ints] | None) -> Bools:
         """Return which replies (U,) enter a secure sum that too few have replied for.
