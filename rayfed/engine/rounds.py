@@ -114,8 +114,7 @@ class RoundPolicy:
             learn = self.exchange.correction.learn
             changes["correction"] = learn(before.correction, ids, stats.round)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
-        secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
-        return changes, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
+        return changes, {**diagnostics, **values, **place, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""
