@@ -249,4 +249,4 @@ class ArrivalPolicy:
             return
         found = [losses.get(work.serial, np.nan) for work in rows]
         ended = Ended(rows, found, stats.round, self.places.line.version)
-        self.exchange.count(ended, stats, sent=closed.sent)
+        stats.count(ended, closed.sent)

@@ -298,7 +298,7 @@ class Cohorts:
             over = ~goes_on
             works, losses, numbers = works.part(over), losses[over], numbers[over]
         ended = Ended(works, losses, stats.round, stats.round - 1, numbers)
-        self.exchange.count(ended, stats, participants=to_cohort)
+        stats.count(ended, participants=to_cohort)
 
     # -- waiting ---------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ class Cohorts:
                 losses[usable] = answer.losses
                 answers.append(answer)
         ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))
-        self.exchange.count(ended, stats)
+        stats.count(ended)
         line.forget(rows)
         line.release()
         return answers
