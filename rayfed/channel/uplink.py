@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rayfed.channel.base import Codec, Draws, Kept, Memory, Stage
 from rayfed.channel.layout import Layout
 from rayfed.channel.stages import Clip, SecureSum
-from rayfed.core.arrays import Array, Bools, Floats
+from rayfed.core.arrays import Array, Bools, Floats, under
 from rayfed.core.rng import Key
 from rayfed.messages import Ask
 
@@ -244,7 +244,7 @@ class Uplink:
     ) -> tuple[Array, dict[str, Array]]:
         codec, memory, mine = self.codec, self.memory, f"{PREFIX}{name}."
         assert codec is not None
-        own = {key.removeprefix(mine): row for key, row in kept.items() if key.startswith(mine)}
+        own = under(kept, mine)
         now: dict[str, Array] = {}
 
         def code(rows: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -120,37 +120,22 @@ class Clients:
         parts = []
         for piece in pieces:
             some = clients.chosen(piece) if len(pieces) > 1 else clients
-            of_some = x[piece], None if added is None else added[piece]
+            x0, plus, at = x[piece], None if added is None else added[piece], who[piece]
             if piece.stop <= first:
-                parts.append(some._solve_by_gram(*of_some))
-            else:
-                parts.append(
-                    some._solve_directly(*of_some, gradient, streams, after_step, who[piece])
+                parts.append(some._solve_by_gram(x0, plus))
+                continue
+            after = after_step and partial(_of_these, after_step, at)
+            objectives = some._oracles(x0, gradient, streams, at)
+            parts.append(
+                some.solver.run(
+                    objectives, x0, some.steps, round=self.round, correction=plus, after_step=after
                 )
+            )
         local = parts[0] if len(parts) == 1 else Local.joined(parts)
         if not unequal:
             return local
         back = np.argsort(who)
         return Local(local.x[back], local.loss[back])
-
-    def _solve_directly(
-        self,
-        x: Array,
-        correction: Array | None,
-        gradient: GradientFn | None,
-        streams: int,
-        after_step: Callable[[Array, Ints], None] | None,
-        who: Ints,
-    ) -> Local:
-        """Take the local steps of the clients with the numbers who (K,); steps do not increase."""
-        return self.solver.run(
-            self._oracles(x, gradient, streams, who),
-            x,
-            self.steps,
-            round=self.round,
-            correction=correction,
-            after_step=after_step and (lambda now: after_step(now, who[: len(now)])),
-        )
 
     def _by_gram(self) -> int:
         """Return how many of these clients, the first ones, work by the Gram matrix of their rows.
@@ -354,3 +339,8 @@ class Clients:
         dtype = X.dtype
         ridge = None if ridge is None else ridge.astype(dtype)
         return self.problem.batch(Batch(X, y, w.astype(dtype), ridge))
+
+
+def _of_these(after_step: Callable[[Array, Ints], None], who: Ints, x: Array) -> None:
+    """Tell of new models (k, p) after a step, which are of the first k of these clients (K,)."""
+    after_step(x, who[: len(x)])

@@ -92,3 +92,14 @@ def copied(array: Array) -> Array:
 def as_matrix(x: Array) -> Array:
     """Return a model (p,) as models (1, p), and models (K, p) as they are."""
     return x if x.ndim == 2 else x[None, :]
+
+
+def under(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it.
+
+    Examples
+    --------
+    >>> under({"a.x": np.ones(1), "b.x": np.zeros(1)}, "a.")
+    {'x': array([1.])}
+    """
+    return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}

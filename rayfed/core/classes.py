@@ -54,12 +54,16 @@ def classes(
     return _owned(order, owner[before], fine, len(sizes))
 
 
+SLACK = 1.1
+"""Clients of the busiest process over the mean that are good enough."""
+
+
 def balanced(
-    ids: Ints, hosts: int | Sequence[int], within: Sequence[Class] = EVERY, slack: float = 1.1
+    ids: Ints, hosts: int | Sequence[int], within: Sequence[Class] = EVERY
 ) -> list[list[Class]]:
     """Assign residue classes to hosts so that each gets about equally many of these clients.
 
-    The classes are as coarse as the slack allows, since each is a sum to be transferred.
+    The classes are as coarse as `SLACK` allows, since each is a sum to be transferred.
 
     Parameters
     ----------
@@ -69,8 +73,6 @@ def balanced(
         Number P of hosts, or how many processes each of them has.
     within : sequence of (residue, modulus)
         Classes that the clients belong to, which are assigned.
-    slack : float
-        Clients of the busiest process over the mean that are good enough.
 
     Returns
     -------
@@ -91,7 +93,7 @@ def balanced(
         counts = np.bincount(ids % fine, minlength=fine)[order]
         owner = _assigned(counts, sizes)
         loads = np.bincount(owner, counts, len(sizes)).tolist()
-        enough = busiest(loads, sizes) <= slack
+        enough = busiest(loads, sizes) <= SLACK
         if enough or len(order) >= 16 * sum(sizes):
             return _owned(order, owner, fine, len(sizes))
         fine *= 2

@@ -98,8 +98,6 @@ class ArrivalPolicy:
             line.forget(closed.used)
             stats.channel = self._publish(line, line.version + 1, state, stats.channel)
         values["in_flight"] = float(len(line.open))
-        if self.run.secure:
-            values["wrapped"] = float(stats.wrapped)
         return {"state": state}, values, bool(closed.used)
 
     def _publish(self, line: Timeline, version: int, state: State, channel: State) -> State:
@@ -251,4 +249,4 @@ class ArrivalPolicy:
             return
         found = [losses.get(work.serial, np.nan) for work in rows]
         ended = Ended(rows, found, stats.round, self.places.line.version)
-        self.exchange.count(ended, stats, sent=closed.sent)
+        stats.count(ended, closed.sent)

@@ -138,7 +138,7 @@ class Clock:
 
     def begun(
         self, ask: Ask, traffic: Traffic, ids: Ints, now_s: float, *, round: int, number: int = 0,
-        step_state: Mapping[str, Array], ahead: Mapping[str, Array], fit_s: float | None = None,
+        step_state: Mapping[str, Array], ahead: Mapping[str, Array], fit_s: float = math.inf,
     ) -> Times:  # fmt: skip
         """Return what works of a round take clients (K,) who are asked now.
 
@@ -154,7 +154,7 @@ class Clock:
             State of local work whose length changes.
         ahead : mapping of str to (K,) array
             Who need not wait for what it is sent, and since when; see `RunState.ahead`.
-        fit_s : float, optional
+        fit_s : float
             The virtual time by which uploads must be there: local work is cut short to fit.
         """
         pace = self.pace(ids, round, number)
@@ -162,7 +162,7 @@ class Clock:
             steps = self.counter.steps(ids, pace, round, step_state)
         else:
             steps = np.zeros(len(ids), dtype=np.int64)
-        if ask.local and fit_s is not None:
+        if ask.local and fit_s < math.inf:
 
             def end_s(taken: Ints) -> Floats:
                 return self.duration(ask, traffic, ids, pace, taken).end_s(now_s)

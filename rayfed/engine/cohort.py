@@ -302,7 +302,7 @@ class Cohorts:
             over = ~goes_on
             works, losses, numbers = works.part(over), losses[over], numbers[over]
         ended = Ended(works, losses, stats.round, stats.round - 1, numbers)
-        self.exchange.count(ended, stats, participants=to_cohort)
+        stats.count(ended, participants=to_cohort)
 
     def _opened(self, asked: Asked, ids: Ints, clients: Ints, status: Ints) -> Ints:
         """Return what becomes of works (W,); in secure sums that are lost nothing is used."""
@@ -321,18 +321,21 @@ class Cohorts:
 
         Last come those that go on; the works themselves say what becomes of them by themselves.
         """
-        stats, wait_s = cohort.stats, self.rule.deadline_s
-        deadline_s = math.inf if wait_s is None else stats.start_s + wait_s
+        stats, deadline_s = cohort.stats, self._deadline_s(cohort.stats)
         if self.known:
             serial = 0 if stats.timeline is None else stats.timeline.serial
             works, _ = self._begun(cohort, cohort.ids, cohort.drawn, stats.time_s, 0, serial)
         else:
-            works = self._stepped(cohort, deadline_s, stays)
+            works = self._stepped(cohort, stays)
         status, close_s = settled(works, stats.time_s, cohort.first, deadline_s)
         goes_on = np.zeros(len(works), dtype=np.bool_)
         if stays:
             goes_on = (status == LATE) & ~((works.status == LATE) & (works.over_s <= close_s))
         return works, status, close_s, goes_on
+
+    def _deadline_s(self, stats: RoundStats) -> float:
+        """Return until when the server waits in a round; inf if it has no deadline."""
+        return stats.start_s + (self.rule.deadline_s or math.inf)
 
     def _begun(
         self, cohort: Cohort, ids: Ints, drawn: Ints, now_s: float, attempt: int, serial: int
@@ -343,9 +346,8 @@ class Cohorts:
         """
         stats, ask = cohort.stats, cohort.asked.ask
         traffic = self.exchange.traffic(cohort.asked, ids, stats.channel, stats.round - 1)
-        rule, fit_s, count = self.rule, None, len(ids)
-        if rule.late == "partial" and rule.deadline_s is not None:
-            fit_s = stats.start_s + rule.deadline_s
+        rule, count = self.rule, len(ids)
+        fit_s = self._deadline_s(stats) if rule.late == "partial" else math.inf
         if attempt and isinstance(ask.cost, np.ndarray):
             ask = replace(ask, cost=ask.cost[np.searchsorted(cohort.ids, ids)])
         times = self.exchange.clock.begun(
@@ -374,7 +376,7 @@ class Cohorts:
         )  # fmt: skip
         return works, times.away_s
 
-    def _stepped(self, cohort: Cohort, deadline_s: float, stays: bool) -> Works:
+    def _stepped(self, cohort: Cohort, stays: bool) -> Works:
         """Return the works of a cohort, some asked for again, until the server stops waiting.
 
         What is under way then is left on the timeline if it stays there, and broken off otherwise.
@@ -400,7 +402,7 @@ class Cohorts:
             there = self.population.available(failed.client, now_s, stats.round)
             return failed.client[there], failed.drawn[there]
 
-        waiting = Waiting(line, cohort.first, deadline_s)
+        waiting = Waiting(line, cohort.first, self._deadline_s(stats))
         waiting.run(cohort.ids, cohort.drawn, begin, successors, self.rule.retries)
         if not stays:
             waiting.break_off()
@@ -432,7 +434,7 @@ class Cohorts:
                 losses[usable] = answer.losses
                 answers.append(answer)
         ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))
-        self.exchange.count(ended, stats)
+        stats.count(ended)
         line.forget(rows)
         line.release()
         return answers

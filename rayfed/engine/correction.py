@@ -6,15 +6,14 @@ each divided by the probability that it does (Horvitz and Thompson 1952).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
 import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.engine.run import Run
+from rayfed.messages import State
 from rayfed.selection import SelectionView
-
-State = Mapping[str, Array]
 
 LONGEST = 50
 """Rounds after which an interval without participation is counted as one (K of the paper)."""

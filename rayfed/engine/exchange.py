@@ -1,4 +1,4 @@
-"""The exchange: works are requested from hosts, what comes back is checked, and works are counted.
+"""The exchange: works are requested from hosts, and what comes back becomes a reply.
 
 It knows no policy. A policy says which works enter an update; only those are computed.
 """
@@ -25,7 +25,7 @@ from rayfed.engine.rule import ServerRule
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
 from rayfed.engine.step_counter import StepCounter
-from rayfed.engine.works import Ended, Works
+from rayfed.engine.works import Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State
 
@@ -196,33 +196,6 @@ class Exchange:
         if asked.coded:
             reply, stats.channel = self.rule.received(reply, answers, ask, stats.channel)
         return reply
-
-    # -- counting --------------------------------------------------------------------------
-
-    def count(
-        self, ended: Ended, stats: RoundStats, *, sent: int | None = None,
-        participants: bool = True,
-    ) -> None:  # fmt: skip
-        """Add works that are over to the counts and the events of a row; no other place does.
-
-        Parameters
-        ----------
-        ended : Ended
-        stats : RoundStats
-            Of the row.
-        sent : int, optional
-            Bytes of uploads that have come; of those used and late if None.
-        participants : bool
-            Whether clients whose replies are used count as participants.
-        """
-        counts = ended.counts()
-        if sent is not None:
-            counts["bytes_up"] = sent
-        if not participants:
-            del counts["participants"]
-        for column, count in counts.items():
-            stats.counts[column] += count
-        stats.ended.append(ended)
 
     # -- what an Ask is --------------------------------------------------------------------
 

@@ -87,6 +87,8 @@ class Loop:
             updates=before.updates + stats.counts["participants"],
             window=(*before.window, x)[-self.run.training.algorithm.evaluate_last :], **changes,
         )  # fmt: skip
+        if self.run.secure:
+            values["wrapped"] = float(stats.wrapped)
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
             values["model_change"] = distance(x, before.state["x"])
         due = self.rows.due(before, after)

@@ -114,10 +114,10 @@ class RoundPolicy:
             learn = self.exchange.correction.learn
             changes["correction"] = learn(before.correction, ids, stats.round)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
-        secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
-        if self.exchange.private is not None and self.exchange.private.clip.adaptive is not None:
-            secure["clip_norm"] = self.exchange.private.norm(before.channel)
-        return changes, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
+        private = self.exchange.private
+        if private is not None and private.clip.adaptive is not None:
+            place["clip_norm"] = private.norm(before.channel)
+        return changes, {**diagnostics, **values, **place, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""

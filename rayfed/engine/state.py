@@ -153,6 +153,14 @@ class RoundStats:
         """When clients are asked, for messages."""
         return f"round {self.round}, time {self.time_s:.6g} s"
 
+    def count(self, ended: Ended, sent: int | None = None, *, participants: bool = True) -> None:
+        """Add works that are over to the counts and the events of the row; no other place does.
+
+        Parameters are those of `Ended.add_to`.
+        """
+        ended.add_to(self.counts, sent, participants=participants)
+        self.ended.append(ended)
+
     @classmethod
     def after(cls, run_state: RunState) -> RoundStats:
         """Return the empty statistics of the round after a state."""

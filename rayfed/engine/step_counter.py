@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from rayfed.clients.solvers import Descent
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Floats, Ints, under
 from rayfed.core.rng import Draw
 from rayfed.engine.run import Run
-from rayfed.messages import Reply
-
-State = Mapping[str, Array]
+from rayfed.messages import Reply, State
 
 
 class StepCounter:
@@ -62,7 +58,9 @@ class StepCounter:
         """
         sizes = self.shards.sizes(ids)
         by_solver = [
-            solver.step_counts(sizes, pace, ids=ids, seed=self.seed, draw=draw, state=_of(state, k))
+            solver.step_counts(
+                sizes, pace, ids=ids, seed=self.seed, draw=draw, state=under(state, f"{k}.")
+            )
             for k, solver in enumerate(self.solvers)
         ]
         if len(by_solver) == 1:
@@ -94,12 +92,6 @@ class StepCounter:
             if rule is None or not rule.listens or not mine.any():
                 continue
             loss = float(np.average(reply.each["loss"][mine], weights=reply.weights[mine]))
-            updated = rule.learn(_of(state, k), loss, round=round, time_s=time_s)
+            updated = rule.learn(under(state, f"{k}."), loss, round=round, time_s=time_s)
             learnt |= {f"{k}.{name}": v for name, v in updated.items()}
         return learnt
-
-
-def _of(state: State, k: int) -> State:
-    """Return the state of the rule of solver number k."""
-    prefix = f"{k}."
-    return {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints, under
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.works import DROPPED, LATE, UNFINISHED, USED, Work, Works
 
@@ -283,13 +283,13 @@ class Timeline:
         """Return what `arrays` returned as a timeline again; its clients are those of `stages`."""
         made = cls()
         for prefix, kind in _STAGES.items():
-            if parts := _under(arrays, f"{prefix}."):
+            if parts := under(arrays, f"{prefix}."):
                 made.stages = kind.of(parts)
         if isinstance(made.stages, Transfers) and stages is not None:
             made.stages.population = stages.population
         # earlier checkpoints have one count more, which is 0 between rows
         version, serial, *_, nobody, begun, waiting = arrays["counts"].tolist()
-        rows = Works.from_arrays(_under(arrays, "works.")).rows()
+        rows = Works.from_arrays(under(arrays, "works.")).rows()
         made.open = {work.serial: work for work in rows[:begun]}
         made.waiting, made.again = rows[begun : begun + waiting], rows[begun + waiting :]
         made._ends = rows[:begun]
@@ -299,7 +299,7 @@ class Timeline:
         made.nobody = bool(nobody)
         numbers = (arrays["clients"].tolist(), arrays["numbers"].tolist())
         made.numbers = dict(zip(*numbers, strict=True))
-        stacks = _under(arrays, "send.")
+        stacks = under(arrays, "send.")
         made.sends = {
             v: {name: stack[k] for name, stack in stacks.items()}
             for k, v in enumerate(arrays["versions"].tolist())
@@ -320,8 +320,3 @@ class Timeline:
         work = work._replace(over_s=self.now_s, status=status)
         self.open[work.serial] = work
         heappush(self._ends, work)
-
-
-def _under(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}

@@ -180,10 +180,19 @@ class Ended(NamedTuple):
     newest: int
     numbers: Ints | None = None
 
-    def counts(self) -> dict[str, int]:
-        """Return what the row counts of them, by its columns; bytes are those of each work.
+    def add_to(
+        self, counts: dict[str, int], sent: int | None = None, *, participants: bool = True
+    ) -> None:
+        """Add them to the counts of a row; bytes are those of each work.
 
-        Uploads that have come count, of those used and late; downloads count when works begin.
+        Parameters
+        ----------
+        counts : dict of str to int
+            By column. Downloads are not among them: they count when works begin.
+        sent : int, optional
+            Bytes of uploads that have come; of those used and late if None.
+        participants : bool
+            Whether clients whose replies are used count as participants.
         """
         works = self.works
         if isinstance(works, Works):
@@ -192,18 +201,20 @@ class Ended(NamedTuple):
             down, up = (_by_status(status, sizes) for sizes in (works.down_bytes, works.up_bytes))
             steps = int(works.steps[status == USED].sum())
         else:
-            number, down, up = ([0] * len(STATUS) for _ in range(3))
-            steps = 0
+            number, down, up, steps = [0] * len(STATUS), [0] * len(STATUS), [0] * len(STATUS), 0
             for work in works:
                 number[work.status] += 1
                 down[work.status] += work.down_bytes
                 up[work.status] += work.up_bytes
-                steps += work.steps if work.status == USED else 0
-        return {
-            "participants": number[USED], "late": number[LATE], "dropped": number[DROPPED],
-            "local_steps": steps, "bytes_up": up[USED] + up[LATE],
-            "bytes_wasted": down[LATE] + down[DROPPED] + up[LATE],
-        }  # fmt: skip
+                if work.status == USED:
+                    steps += work.steps
+        if participants:
+            counts["participants"] += number[USED]
+        counts["late"] += number[LATE]
+        counts["dropped"] += number[DROPPED]
+        counts["bytes_up"] += up[USED] + up[LATE] if sent is None else sent
+        counts["bytes_wasted"] += down[LATE] + down[DROPPED] + up[LATE]
+        counts["local_steps"] += steps
 
 
 def _by_status(status: Ints, sizes: Ints) -> list[int]:

@@ -10,10 +10,8 @@ import numpy as np
 
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.classes import balanced, busiest, classes
+from rayfed.core.classes import SLACK, balanced, busiest, classes
 from rayfed.core.tree import EVERY, Class
-
-_UNEQUAL = 1.1  # load of the busiest process over the mean, above which clients are dealt anew
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ class Layout:
             layout = self._dealt(ids, request.classes)
         hosts = layout.hosts(ids)
         loads = self._loads(hosts)
-        movable &= not dealt and len(ids) * _UNEQUAL > sum(self.sizes)
-        if movable and busiest(loads, self.sizes) > _UNEQUAL:
+        movable &= not dealt and len(ids) * SLACK > sum(self.sizes)
+        if movable and busiest(loads, self.sizes) > SLACK:
             layout, dealt = self._dealt(ids, self.within), True
             hosts = layout.hosts(ids)
             loads = self._loads(hosts)

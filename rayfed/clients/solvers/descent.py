@@ -248,8 +248,8 @@ def _aligned_copy(x: Array) -> Array:
     """
     if not isinstance(x, np.ndarray):
         return copied(x)
-    room = np.empty(x.size * x.itemsize + _LINE, dtype=np.uint8)
-    start = -room.ctypes.data % _LINE
-    out: Array = room[start : start + x.size * x.itemsize].view(x.dtype).reshape(x.shape)
+    buffer = np.empty(x.size * x.itemsize + _LINE, dtype=np.uint8)
+    start = -buffer.ctypes.data % _LINE
+    out: Array = buffer[start : start + x.size * x.itemsize].view(x.dtype).reshape(x.shape)
     out[...] = x
     return out

@@ -107,8 +107,8 @@ class Mirror:
             if not isinstance(error, Taken):
                 text += f", upload it from this machine by: rayfed resume {self.staging.url}"
             raise RayfedError(text) from error
-        held = {name: (version, self.known.get(name)) for name, version in versions.items()}
-        self.staging.write_note(sent=True, held={k: v for k, v in held.items() if v[1]})
+        sent = {name: (version, self.known.get(name)) for name, version in versions.items()}
+        self.staging.write_note(sent=True, held={k: v for k, v in sent.items() if v[1]})
         self.staging.passing()
 
     def upload(self) -> None:

@@ -148,9 +148,9 @@ class Staging:
 
     def known(self, objects: Objects) -> Known:
         """Return what is remote, with the stamps of what was brought here."""
-        held = self.note().held
+        brought = self.note().held
         return {
-            name: held[name][1] if name in held and held[name][0] == version else None
+            name: brought[name][1] if name in brought and brought[name][0] == version else None
             for name, version in objects.list().items()
             if not is_passing(name)
         }
@@ -182,22 +182,22 @@ def _fetch(staging: Staging, objects: Objects) -> bool:
         raise ScenarioError(staging.url, "is no result folder; nothing is there")
     staging.write_note(session="", mine=False, sent=True)  # until it is whole
     lists = [name for name in versions if name.partition("/")[2] in LISTS]
-    held, passing = dict(staging.note().held), staging.passing()
+    brought, passing = dict(staging.note().held), staging.passing()
     try:
         for names in batches(sorted(versions, key=lambda name: name not in lists)):
             places = {
                 name: passing / str(number)
                 for number, name in enumerate(names)
-                if not _is_here(staging.folder / name, versions[name], held.get(name))
+                if not _is_here(staging.folder / name, versions[name], brought.get(name))
             }
             objects.get(places)
             for name, place in places.items():
                 target = staging.folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(place, target)
-                held[name] = versions[name], stamp(target)
+                brought[name] = versions[name], stamp(target)
     finally:  # what has come need not come again
-        staging.write_note(held={name: held[name] for name in held if name in versions})
+        staging.write_note(held={name: brought[name] for name in brought if name in versions})
     for home, _, names in os.walk(staging.folder):
         for path in (Path(home) / name for name in names):
             if path.relative_to(staging.folder).as_posix() not in versions and path.name != LOCK:
@@ -207,5 +207,5 @@ def _fetch(staging: Staging, objects: Objects) -> bool:
     return all(now.get(name) == versions[name] for name in lists)
 
 
-def _is_here(path: Path, version: str, held: tuple[str, Stamp] | None) -> bool:
-    return held is not None and path.is_file() and list(held) == [version, stamp(path)]
+def _is_here(path: Path, version: str, brought: tuple[str, Stamp] | None) -> bool:
+    return brought is not None and path.is_file() and list(brought) == [version, stamp(path)]
