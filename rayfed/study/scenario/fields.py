@@ -426,6 +426,7 @@ def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
     return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
 
 
+@cache
 def _beside(cls: type[Settings]) -> dict[str, str]:
     """Return the settings of the parts of a part, each with its place: ``{"mu": "local.mu"}``."""
     places: dict[str, str] = {}
