@@ -14,9 +14,11 @@ TESTS ?=
 # Otherwise every process compiles all sources again, and pytest rewrites all tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One process more than there are cores: tests of Ray wait more than they compute.
-JOBS ?= $(shell $(PYTHON) -c "import os; print(min(4, len(os.sched_getaffinity(0)) + 1))")
-PYTEST := $(BIN)/pytest --numprocesses=$(JOBS)
+# One process more than there are cores: browsers and processes that tests start are waited for.
+# The quick ones start none, and each process collects all tests before it runs its own.
+CORES := $(shell $(PYTHON) -c "import os; print(min(4, len(os.sched_getaffinity(0))))")
+JOBS ?= $(shell expr $(CORES) + 1)
+PYTEST = $(BIN)/pytest --numprocesses=$(JOBS)
 
 .PHONY: help demo quick test slow durations kernels exports digests chaos lint docs bench matrix release clean
 
@@ -39,6 +41,7 @@ help:
 demo: $(VENV)/installed
 	$(BIN)/rayfed run scenarios/quickstart.yaml
 
+quick: JOBS = $(CORES)
 quick: $(VENV)/installed-dev
 	$(PYTEST) --quick
 

@@ -6,6 +6,8 @@ import io
 import json
 import signal
 import sys
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -329,6 +331,12 @@ app.command()(own.test)
 app.command()(start.init)
 
 
+@cache
+def _command() -> Callable[..., Any]:
+    """Return the command line, made of the signatures of all commands once in a process."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; every error of the user's is one line."""
     signal.signal(signal.SIGTERM, _terminated)
@@ -336,7 +344,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = app(sys.argv[1:] or ["--help"], prog_name="rayfed", standalone_mode=False)
+        status = _command()(sys.argv[1:] or ["--help"], prog_name="rayfed", standalone_mode=False)
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else "rayfed"
         _fail(f"{clipped(error.format_message().rstrip('.'), 200)}; see {command} --help", 2)

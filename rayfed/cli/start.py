@@ -32,7 +32,7 @@ _DELAY = "{name: lognormal, mean_s: 1.0, sigma: 0.5}"
 _UPLINK = "# What uploads go through, in place of travelling as they are.\nuplink: [CODEC]\n\n"
 _FAULTS = "\n  faults: [{name: FAULT, count: 2}]     # who sends something else"
 _IID = "# How the rows go to clients.\npartition: iid\n\n"
-_QUICK = '["check_stacks", "check_resume", "check_state"]'  # the others take a minute
+_QUICK = '["check_bits", "check_state"]'  # the others take a minute
 _ALL = '[n for n in checks("$kinds") if n not in ("check_paper", "check_documented")]'
 Name: TypeAlias = str | None
 

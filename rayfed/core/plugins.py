@@ -326,10 +326,17 @@ def _modules(home: str) -> Iterator[ModuleType]:
     package = importlib.import_module(home)
     yield package
     others = ({kind.home for kind in ALL_KINDS.values()} | _LATE) - {home}
-    for entry in pkgutil.iter_modules(getattr(package, "__path__", [])):
-        inner = f"{home}.{entry.name}"
+    for stem in _stems(home):
+        inner = f"{home}.{stem}"
         if inner not in others:
             yield from _modules(inner)
+
+
+@cache
+def _stems(home: str) -> tuple[str, ...]:
+    """Return the names of the modules in a package, none of a module."""
+    package = importlib.import_module(home)
+    return tuple(entry.name for entry in pkgutil.iter_modules(getattr(package, "__path__", [])))
 
 
 def resolve(kind: str, name: str) -> type[Any]:
@@ -379,11 +386,10 @@ def _by_file(kind: str, name: str) -> type[Any] | None:
 
     The other files are not imported: those of a kind take up to half a second together.
     """
-    home = importlib.import_module(ALL_KINDS[kind].home)
-    stems = (name.replace("-", "_"), name.replace("-", ""))
-    for entry in pkgutil.iter_modules(getattr(home, "__path__", [])):
-        if entry.name in stems:
-            for module in _modules(f"{home.__name__}.{entry.name}"):
+    home = ALL_KINDS[kind].home
+    for stem in _stems(home):
+        if stem in (name.replace("-", "_"), name.replace("-", "")):
+            for module in _modules(f"{home}.{stem}"):
                 if name in (found := _in(module, kind)):
                     return found[name]
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +135,12 @@ class Published:
         if not self.claims.parts:
             raise ScenarioError(str(self.path), f"has no part of {self.length} length")
         studies = self.studies
+        expanded = cache(lambda part: dict(expand(studies[part])))
         for index, claim in enumerate(self.every.claims):
             read = runs_of(claim.check) if self.every.counts(claim, self.length) else []
             for place, where in read:
                 try:
-                    _check_where(where, studies[self.every.part_of(claim, where)])
+                    _check_where(where, expanded(self.every.part_of(claim, where)))
                 except ScenarioError as error:
                     at = f"{self.path}: claims.{index}.check.{place}.{error.place}"
                     raise ScenarioError(at, error.problem) from None
@@ -371,9 +372,8 @@ def _only(study: Study, labels: Sequence[str]) -> Study:
     )
 
 
-def _check_where(where: Where, whole: Study) -> None:
-    """Refuse a place that a study does not run or record; the error names the key."""
-    settings = dict(expand(whole))
+def _check_where(where: Where, settings: Mapping[str, Study]) -> None:
+    """Refuse a place that no setting runs or records; the error names the key."""
     name = where.setting if where.setting is not None or len(settings) > 1 else next(iter(settings))
     if name is None:
         raise ScenarioError("setting", f"is missing; give one of: {'; '.join(settings)}")

@@ -16,6 +16,7 @@ from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.outcome import reason
 from rayfed.selection import All
 from rayfed.study.plan.plan import Plan
+from rayfed.testing.compare import assert_same_results
 
 LOCAL: Mapping[str, Any] = {"steps": 5, "batch": 4, "lr": 0.1}
 MIXED: Mapping[str, Any] = {
@@ -142,12 +143,25 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
         raise AssertionError(f"{run.folder} {ended}: {reason(folder / run.folder)}")
 
 
-def stop_after(plan: Plan, folder: Path, rounds: int) -> None:
+def stop_after(plan: Plan, folder: Path, rounds: int, *, block: int | None = None) -> None:
     """Run the only run of a plan until a round has ended, and leave a checkpoint."""
     (run,) = plan.runs
+    if block is not None:
+        run = replace(run, block=block)
     driver = Driver(run, folder, SerialExecutor(plan.tables))
     try:
         driver.execute(report=lambda now: driver.stop() if now.round == rounds else None)
     except Interrupted:
         return
     raise AssertionError(f"{run.folder} ended before round {rounds}")
+
+
+def assert_same_bits(plan: Plan, folder: Path, rounds: int) -> None:
+    """Raise an AssertionError unless neither stacks of clients nor a stop change the only run.
+
+    It runs in stacks of 1 client, and in stacks of 7 with a stop after some rounds.
+    """
+    drive(plan, folder / "1", block=1)
+    stop_after(plan, folder / "7", rounds, block=7)
+    drive(plan, folder / "7", block=7, resume=True)
+    assert_same_results(folder / "1", folder / "7")

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rayfed.channel.privacy import Privacy, epsilon, noise_for
 from rayfed.core.errors import ScenarioError
 
-pytest.importorskip("dp_accounting")
+pytestmark = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Private runs: what is clipped, divided, noised and counted, and what is refused."""
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from rayfed.messages import Ask, Reply, Upload
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
-pytest.importorskip("dp_accounting")
+pytestmark = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]")
 CLIP = {"name": "clip", "norm": 2.0}
 PRIVACY = {"noise": 0.5, "delta": 1e-5, "accountant": "rdp"}
 POISSON = {"cohort": 4, "select": "poisson"}

@@ -178,7 +178,7 @@ MISTAKES = [
     (solvers.check_descent, Uphill, "the objectives went from"),
     (solvers.check_wide, Signs, "610 numbers end elsewhere"),
     (algorithms.check_state, InPlace, "read-only"),
-    (algorithms.check_stacks, Stacked, "differ"),
+    (algorithms.check_bits, Stacked, "differ"),
     (algorithms.check_paper, Stacked, "shows no example"),
     (selections.check_cohorts, Fixed, "are not available"),
     (topologies.check_pure, Loop, "another process, another graph"),

@@ -138,13 +138,8 @@ def searched(scenario: str) -> dict[str, Distribution]:
 
 def objective(scenario: str) -> str | None:
     """Return the column that a scenario's sweep makes best; None if it names none."""
-    try:
-        held = parse_yaml(scenario)
-    except yaml.YAMLError:
-        return None
-    if not isinstance(held, Mapping) or not held.get("search"):
-        return None
-    by = (held.get("sweep") or {}).get("by")
+    held = _read(scenario)
+    by = (held.get("sweep") or {}).get("by") if held.get("search") else None
     return None if by is None else str(by)
 
 

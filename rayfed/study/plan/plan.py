@@ -20,6 +20,7 @@ from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
+from rayfed.datasets.tabular import Tabular
 from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import (
     ENDLESS,
@@ -189,10 +190,11 @@ class _Seed:
         task = study.problem
         self.problem: Problem = task.kernels
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
-        if task.dataset is None:
+        data = Tabular(path=task.dataset) if isinstance(task.dataset, str) else task.dataset
+        if data is None:
             raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
         wanted = Wanted(
-            self.problem, task.dataset, task.target, task.test, task.validation or 0.0,
+            self.problem, data, task.target, task.test, task.validation or 0.0,
             study.partition, study.clients.count, self.dtype, Source.here(),
         )  # fmt: skip
         self.views: Views = loader.views(wanted, seed)

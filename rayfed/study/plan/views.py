@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from rayfed.datasets.partitions import Partition
 from rayfed.datasets.shards import Shards
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, centralised, server_test
-from rayfed.datasets.tablefile import FileTable, load_file
+from rayfed.datasets.tablefile import FileTable
 from rayfed.datasets.tabular import Learned, Tabular
 from rayfed.engine.evaluation import Scored
 from rayfed.problems.base import Problem
@@ -41,8 +40,7 @@ class Wanted:
     Parameters
     ----------
     problem : Problem
-    dataset : Dataset or str
-        A data set, or the path of a file of the user's.
+    dataset : Dataset
     target : str, optional
         Column of the user's file to predict.
     test : float or str, optional
@@ -58,7 +56,7 @@ class Wanted:
     """
 
     problem: Problem
-    dataset: Dataset | str
+    dataset: Dataset
     target: str | None
     test: float | str | None
     validation: float
@@ -220,11 +218,12 @@ class Loader:
             self._beware(key, table, dataset),
         )  # fmt: skip
 
-    def _beware(self, key: Any, table: Table, dataset: Dataset | str) -> tuple[str, ...]:
+    def _beware(self, key: Any, table: Table, dataset: Dataset) -> tuple[str, ...]:
         """Return what `of_table` says of a table, which is looked at once."""
         if key not in self.told:
             ours = type(dataset).__module__.startswith("rayfed.")
-            self.told[key] = of_table(table, own=not ours or isinstance(dataset, Arrays))
+            own = not ours or isinstance(dataset, (Arrays, Tabular))
+            self.told[key] = of_table(table, own=own)
         return self.told[key]
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
@@ -233,16 +232,12 @@ class Loader:
         A file of the user's is known by itself, and rows that are drawn by their seed: None then.
         """
         dataset = wanted.dataset
-        file = dataset.path if isinstance(dataset, Tabular) else dataset
-        if isinstance(file, str):
-            if not file.startswith(SCHEME):
-                return None
-        elif file.random:
+        by_itself = isinstance(dataset, Tabular) and not dataset.path.startswith(SCHEME)
+        if by_itself or dataset.random:
             return None
         table, key = self._table(wanted, seed)
         if key not in self.digests:
-            name = file if isinstance(file, str) else file.name
-            found = {"name": name, "rows": len(table.y), "digest": _digest(table)}
+            found = {"name": _called(dataset), "rows": len(table.y), "digest": _digest(table)}
             self.digests[key] = found
         return self.digests[key]
 
@@ -267,18 +262,11 @@ class Loader:
         return Views(wanted.problem, shards, None, {"clients": "", "server": ""})
 
     def _table(self, wanted: Wanted, seed: int) -> tuple[Table, Any]:
-        dataset, problem = wanted.dataset, wanted.problem
-        if isinstance(dataset, str):
-            key: Any = (dataset, wanted.target, problem.task)
-            if key not in self.loaded:
-                path = _path(wanted.source, dataset)
-                self.loaded[key] = load_file(path, wanted.target, problem.task)
-            return self.loaded[key], key
+        dataset, task = wanted.dataset, wanted.problem.task
         if isinstance(dataset, Tabular):
-            key = (dataset, wanted.target, problem.task)
+            key: Any = (dataset, wanted.target, task)
             if key not in self.loaded:
-                made = dataset.read(wanted.source, wanted.target, problem.task)
-                self.loaded[key] = made
+                self.loaded[key] = dataset.read(wanted.source, wanted.target, task)
             return self.loaded[key], key
         key = (dataset, dataset.seeded(seed) if dataset.random else None)
         if key not in self.loaded:
@@ -292,9 +280,7 @@ class Loader:
             return 0.0
         if wanted.test is not None:
             return wanted.test
-        if isinstance(wanted.dataset, str) or table.test is not None:
-            return 0.0
-        return wanted.dataset.default_test
+        return wanted.dataset.default_test if table.test is None else 0.0
 
     def _rows(self, key: Any, table: Table, wanted: Wanted) -> str:
         name = f"{key}:{wanted.dtype}:{wanted.problem.intercept}"
@@ -324,11 +310,9 @@ class Loader:
 
 def _test_file(wanted: Wanted, file: str, table: Table, learned: Learned | None) -> Table:
     """Return the rows of a test file, of which training rows say what its columns become."""
-    dataset, target, task = wanted.dataset, wanted.target, wanted.problem.task
-    if not isinstance(dataset, Tabular):
-        return load_file(_path(wanted.source, file), target, task, like=table)
+    reader = wanted.dataset if isinstance(wanted.dataset, Tabular) else Tabular(path=file)
     whole = table if learned is None else learned.table
-    test = dataset.read(wanted.source, target, task, file, whole)
+    test = reader.read(wanted.source, wanted.target, wanted.problem.task, file, whole)
     return test if learned is None else learned.of(test)
 
 
@@ -364,16 +348,13 @@ def _load(dataset: Dataset, source: Source, seed: int) -> Table:
         raise ScenarioError("problem.dataset.seed", f"{text}, give a smaller one") from error
 
 
-def _path(source: Source, name: str) -> Path | str:
-    if name.startswith(SCHEME):
-        return name
-    path = Path(name).expanduser()
-    return path if path.is_absolute() else source.folder / path
+def _called(dataset: Dataset) -> str:
+    return dataset.path if isinstance(dataset, Tabular) else dataset.name
 
 
-def _check_task(problem: Problem, classes: int, dataset: Dataset | str) -> None:
+def _check_task(problem: Problem, classes: int, dataset: Dataset) -> None:
     """Refuse a problem that the targets do not fit."""
-    name = dataset if isinstance(dataset, str) else dataset.name
+    name = _called(dataset)
     if problem.task == "regression" and classes:
         text = f"'{problem.name}' predicts numbers, but dataset '{name}' has {classes} classes"
         remedy = "use logistic-regression or softmax-regression"

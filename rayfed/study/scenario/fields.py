@@ -121,6 +121,7 @@ class Settings(_Made):
         return marked
 
     @classmethod
+    @cache
     def beside(cls) -> dict[str, str]:
         """Return the settings of parts of this part, and their places: ``{"mu": "local.mu"}``."""
         places: dict[str, str] = {}

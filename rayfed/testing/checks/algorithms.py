@@ -19,7 +19,7 @@ from rayfed.runs.files.outcome import reason
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.checks.common import Skipped, frozen_copies, require, require_equal
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.studies import drive, mixed_for, on_network, stop_after, tensors_alone
+from rayfed.testing.studies import assert_same_bits, drive, mixed_for, on_network, tensors_alone
 
 _SELDOM = {"every_s": 60.0}
 """Checkpoints of runs that nothing interrupts; otherwise each round leaves one."""
@@ -35,22 +35,12 @@ def check_paper(cls: type[Algorithm], folder: Path) -> None:
         require("http" in module + text, f"{cls.__qualname__}: its module links to no paper")
 
 
-def check_stacks(cls: type[Algorithm], folder: Path) -> None:
-    """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
-    evaluate = {"every": 6, "heterogeneity": not cls.centralised}
-    plan = api.prepare(api.read(mixed_for(cls, evaluate=evaluate, checkpoint=_SELDOM)))
-    for block in (1, 7):
-        drive(plan, folder / str(block), block=block)
-    assert_same_results(folder / "1", folder / "7")
-
-
-def check_resume(cls: type[Algorithm], folder: Path) -> None:
-    """Check that a run that is stopped goes on to the same bytes."""
-    plan = api.prepare(api.read(mixed_for(cls)))
-    drive(plan, folder / "calm")
-    stop_after(plan, folder / "stopped", rounds=4)
-    drive(plan, folder / "stopped", resume=True)
-    assert_same_results(folder / "calm", folder / "stopped")
+def check_bits(cls: type[Algorithm], folder: Path) -> None:
+    """Check that the bits depend neither on stacks of 1 or 7 clients, nor on a stop on the way."""
+    scenario = mixed_for(cls, checkpoint=_SELDOM)
+    every = scenario["rounds"] // 2
+    scenario["evaluate"] = {"every": every, "heterogeneity": not cls.centralised}
+    assert_same_bits(api.prepare(api.read(scenario)), folder, rounds=4)
 
 
 def check_learns(cls: type[Algorithm], folder: Path) -> None:

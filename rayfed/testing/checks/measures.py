@@ -16,9 +16,8 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import Measure
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
-from rayfed.testing.compare import assert_same_results
 from rayfed.testing.examples import example
-from rayfed.testing.studies import drive, mixed, stop_after
+from rayfed.testing.studies import assert_same_bits, drive, mixed
 
 
 def check_columns(cls: type[Measure], folder: Path) -> None:
@@ -44,21 +43,9 @@ def check_measured(cls: type[Measure], folder: Path) -> None:
     require(~known[1:-1:2], f"{cls.__qualname__} fills rows that are not evaluated")
 
 
-def check_stacks(cls: type[Measure], folder: Path) -> None:
-    """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
-    plan = _plan(cls, folder)
-    for block in (1, 7):
-        drive(plan, folder / str(block), block=block)
-    assert_same_results(folder / "1", folder / "7")
-
-
-def check_resume(cls: type[Measure], folder: Path) -> None:
-    """Check that a run that is stopped goes on to the same bytes."""
-    plan = _plan(cls, folder)
-    drive(plan, folder / "calm")
-    stop_after(plan, folder / "stopped", rounds=5)
-    drive(plan, folder / "stopped", resume=True)
-    assert_same_results(folder / "calm", folder / "stopped")
+def check_bits(cls: type[Measure], folder: Path) -> None:
+    """Check that the bits depend neither on stacks of 1 or 7 clients, nor on a stop on the way."""
+    assert_same_bits(_plan(cls, folder), folder, rounds=5)
 
 
 def check_state(cls: type[Measure], folder: Path) -> None:

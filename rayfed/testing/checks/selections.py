@@ -15,25 +15,12 @@ from rayfed.engine.works import events_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import Selection
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
-from rayfed.testing.compare import assert_same_results
-from rayfed.testing.studies import drive, mixed_under, stop_after
+from rayfed.testing.studies import assert_same_bits, mixed_under
 
 
-def check_stacks(cls: type[Selection], folder: Path) -> None:
-    """Check that the bits do not depend on how many clients are stacked: 1 and 7."""
-    plan = api.prepare(api.read(mixed_under(cls)))
-    for block in (1, 7):
-        drive(plan, folder / str(block), block=block)
-    assert_same_results(folder / "1", folder / "7")
-
-
-def check_resume(cls: type[Selection], folder: Path) -> None:
-    """Check that a run that is stopped goes on to the same bytes."""
-    plan = api.prepare(api.read(mixed_under(cls)))
-    drive(plan, folder / "calm")
-    stop_after(plan, folder / "stopped", rounds=4)
-    drive(plan, folder / "stopped", resume=True)
-    assert_same_results(folder / "calm", folder / "stopped")
+def check_bits(cls: type[Selection], folder: Path) -> None:
+    """Check that the bits depend neither on stacks of 1 or 7 clients, nor on a stop on the way."""
+    assert_same_bits(api.prepare(api.read(mixed_under(cls))), folder, rounds=4)
 
 
 def check_cohorts(cls: type[Selection], folder: Path) -> None:

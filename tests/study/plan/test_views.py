@@ -11,6 +11,7 @@ from rayfed.datasets.linear import Linear
 from rayfed.datasets.mushroom import Mushroom
 from rayfed.datasets.partitions import IID
 from rayfed.datasets.synthetic import Synthetic
+from rayfed.datasets.tabular import Tabular
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.problems.network.network import Network
@@ -35,7 +36,7 @@ def wanted(tmp_path):
         return Wanted(
             **{
                 "problem": LogisticRegression(),
-                "dataset": "train.csv",
+                "dataset": Tabular(path="train.csv"),
                 "target": None,
                 "test": None,
                 "validation": 0.0,
@@ -89,10 +90,13 @@ class TestTables:
     def test_seeds_and_dtypes_share_what_they_can(self, wanted):
         loader = Loader()
         for seed in (0, 1, 2):
-            loader.views(wanted(dataset="iid.csv", problem=SoftmaxRegression(), clients=3), seed)
+            loader.views(
+                wanted(dataset=Tabular(path="iid.csv"), problem=SoftmaxRegression(), clients=3),
+                seed,
+            )
         assert len(loader.loaded) == len(loader.tables) == 1
         loader.views(
-            wanted(dataset="iid.csv", problem=SoftmaxRegression(), clients=3,
+            wanted(dataset=Tabular(path="iid.csv"), problem=SoftmaxRegression(), clients=3,
                    dtype=np.dtype("float32")), 0,
         )  # fmt: skip
         assert (len(loader.loaded), len(loader.tables)) == (1, 2)
@@ -215,3 +219,10 @@ class TestPooled:
         given = wanted(problem=LeastSquares(), dataset=data, clients=10**6)
         with pytest.raises(ScenarioError, match="leave the baseline out"):
             self.viewed(given, Centralised())
+
+
+def test_features_of_a_users_file_are_looked_at(wanted, tmp_path):
+    (tmp_path / "large.csv").write_text("client,a,y\n0,1000,0\n0,-900,1\n1,800,0\n1,-700,1\n")
+    views = Loader().views(wanted(dataset=Tabular(path="large.csv", missing="drop")), 0)
+    (line,) = views.beware
+    assert line.startswith("1 of 1 features are larger than 20, feature 'a' most")
