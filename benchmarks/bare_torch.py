@@ -53,9 +53,14 @@ class Network:
         self.labels = torch.from_numpy(self.y)
         self.net = self.make()
 
+    def to(self, device: str) -> None:
+        """Compute on a device from now on, where all rows are."""
+        self.images, self.labels = self.images.to(device), self.labels.to(device)
+        self.net = self.net.to(device)
+
     def start(self) -> Model:
         """Return the trained parameters of the network."""
-        return [parameter.detach().numpy().copy() for parameter in self._trained()]
+        return [parameter.detach().cpu().numpy().copy() for parameter in self._trained()]
 
     def _trained(self) -> list[nn.Parameter]:
         return [parameter for parameter in self.net.parameters() if parameter.requires_grad]

@@ -2,7 +2,8 @@
 
 ``rayfed run quickstart`` is started anew each time, with its 20 client actors and in one process.
 Beside it, in turn, a bare program starts Ray and 20 actors that do nothing, and calls each once.
-A row counts when its file is on the disk.
+A study of LeNet-5 in one process is started beside a program that imports torch. A row counts when
+its file is on the disk.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 import numpy as np
+import yaml
 
 _LOOK_S = 0.005
 _BARE = """
@@ -29,13 +31,27 @@ class Client:
 clients = [Client.remote() for _ in range(20)]
 ray.get([client.ping.remote() for client in clients])
 """
+_TORCH = "import torch"
+_SERIAL = ("--set", "executor=serial")
+_NETWORK = {
+    "name": "network",
+    "rounds": 3,
+    "problem": {
+        "name": "network", "model": "lenet5", "shape": [1, 28, 28],
+        "dataset": {"name": "synthetic", "features": 784, "samples": 32},
+    },
+    "clients": {"count": 10},
+    "algorithms": [{"name": "fedavg", "local": {"steps": 5, "batch": 16, "lr": 0.01}}],
+}  # fmt: skip
 
 
-def seconds(executor: Sequence[str]) -> tuple[float, float]:
-    """Return when `rayfed run quickstart` has its first row on the disk, and when it has ended.
+def seconds(study: str, executor: Sequence[str] = ()) -> tuple[float, float]:
+    """Return when ``rayfed run`` has its first row on the disk, and when it has ended.
 
     Parameters
     ----------
+    study : str
+        What is run.
     executor : sequence of str
         Further words of the command.
 
@@ -46,7 +62,7 @@ def seconds(executor: Sequence[str]) -> tuple[float, float]:
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        command = [sys.executable, "-m", "rayfed", "run", "quickstart", "--quiet"]
+        command = [sys.executable, "-m", "rayfed", "run", study, "--quiet"]
         began = perf_counter()
         process = subprocess.Popen(
             [*command, "--out", str(out), *executor],
@@ -59,15 +75,15 @@ def seconds(executor: Sequence[str]) -> tuple[float, float]:
             if any(out.glob("*/rounds.parquet/*.parquet")):
                 first = perf_counter() - began
             elif process.poll() is not None:
-                raise RuntimeError(f"quickstart ended with status {process.returncode}")
+                raise RuntimeError(f"{study} ended with status {process.returncode}")
         process.wait()
         return first, perf_counter() - began
 
 
-def bare() -> float:
-    """Return the seconds of a program that starts Ray and 20 actors."""
+def bare(program: str) -> float:
+    """Return the seconds of a program in a process of its own."""
     began = perf_counter()
-    command = [sys.executable, "-c", _BARE]
+    command = [sys.executable, "-c", program]
     subprocess.run(command, check=True, env=_environment(), stderr=subprocess.DEVNULL)
     return perf_counter() - began
 
@@ -83,12 +99,22 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args(given).repeats
-    taken = [(bare(), *seconds([]), *seconds(["--set", "executor=serial"])) for _ in range(repeats)]
-    plain, first, end, alone, alone_end = np.median(taken, axis=0)
+    with tempfile.TemporaryDirectory() as folder:
+        network = Path(folder) / "network.yaml"
+        network.write_text(yaml.safe_dump(_NETWORK))
+        taken = [
+            (
+                bare(_BARE), *seconds("quickstart"), *seconds("quickstart", _SERIAL),
+                bare(_TORCH), *seconds(str(network), _SERIAL),
+            )
+            for _ in range(repeats)
+        ]  # fmt: skip
+    plain, first, end, alone, alone_end, torch, learnt, _ = np.median(taken, axis=0)
     each = ", ".join(f"{row[1]:.1f}" for row in taken)
     print(f"bare Ray with 20 actors: {plain:.1f} s")
     print(f"20 client actors: first row {first:.1f} s ({each}), end {end:.1f} s")
     print(f"one process: first row {alone:.1f} s, end {alone_end:.1f} s")
+    print(f"LeNet-5 in one process: first row {learnt:.2f} s, import torch {torch:.2f} s")
 
 
 if __name__ == "__main__":

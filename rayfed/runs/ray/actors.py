@@ -70,7 +70,7 @@ class StudyActors:
     clients : int
         Number N of clients.
     clients_per_actor : int or "auto"
-        "auto": a process for each CPU.
+        "auto": a process for each CPU, as far as there are GPUs for them.
     memory_gb : float, optional
         Memory that client state may take on each node, in 10^9 bytes.
     gpus : float
@@ -175,18 +175,23 @@ class StudyActors:
         RayfedError
             If they lack GPUs.
         """
-        there = sum(node.gpus for node in nodes.values())
         cpus = sum(node.cpus for node in nodes.values())
         self.drivers_at = drivers_at if drivers_at in nodes else None
         self.drivers = max(1, min(runs, int(cpus)))
-        count = self._wanted(cpus)
-        if count * self.gpus > there:
+        # "auto" takes as many as there are GPUs for
+        fewest = 1 if self.clients_per_actor == "auto" else self._wanted(cpus)
+        if self.gpus and fewest > sum(self._on_gpus(node) for node in nodes.values()):
+            there = " + ".join(f"{node.gpus:g}" for node in nodes.values())
             raise RayfedError(
-                f"executor.gpus_per_actor: {count} client actors need {count * self.gpus:g} GPUs, "
-                f"but there are {there:g}; use a smaller share, or a larger "
+                f"executor.gpus_per_actor: {fewest} client actors need {self.gpus:g} GPUs each, "
+                f"but there are {there}; use a smaller share, or a larger "
                 "executor.clients_per_actor"
             )
         self.start(nodes)
+
+    def _on_gpus(self, node: Node) -> int:
+        """Return how many actors the GPUs of a node are enough for."""
+        return int(node.gpus / self.gpus + 1e-9)  # 0.6 / 0.2 is less than 3
 
     def _several(self, nodes: Iterable[str]) -> bool:
         """Return whether these nodes, and that of drivers which host clients, are several."""
@@ -204,7 +209,7 @@ class StudyActors:
         count = self._wanted(sum(cpus.values()))
         if self.drivers_at in cpus:
             cpus[self.drivers_at] = max(cpus[self.drivers_at] - 1, _HARDLY)
-        most = {key: int(node.gpus / self.gpus) for key, node in nodes.items()} if self.gpus else {}
+        most = {key: self._on_gpus(node) for key, node in nodes.items()} if self.gpus else {}
         if self.clients_per_actor == "auto":
             most = {key: min(max(1, int(n)), most.get(key, count)) for key, n in cpus.items()}
         for key, number in actors_by_node(count, cpus, here, most).items():

@@ -150,11 +150,27 @@ def test_a_node_where_actors_cannot_start_is_left_alone(started):
 
 def test_gpus_decide_where_actors_are(started):
     there = {"a": Node("a", 8.0, 0.0), "b": Node("b", 2.0, 1.0), "c": Node("c", 2.0, 2.0)}
-    with pytest.raises(RayfedError, match="4 client actors need 4 GPUs, but there are 3"):
+    with pytest.raises(RayfedError, match=r"4 client actors need 1 GPUs each, but .* 0 \+ 1 \+ 2;"):
         StudyActors(4, 1, gpus=1.0).begin(there)
     StudyActors(3, 1, gpus=1.0).begin(there)
     found = sorted(actor.node for actor in started if actor.kind == "HostActor")
     assert found == ["b", "c", "c"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "count"),
+    [(1.0, 1), (0.5, 2), (0.2, 5), (0.1, 8)],  # a process for each of eight CPUs, at most
+)
+def test_one_gpu_is_shared_by_as_many_actors_as_it_is_enough_for(started, gpus, count):
+    StudyActors(20, "auto", gpus=gpus).begin({"a": Node("a", 8.0, 1.0)})
+    assert len([actor for actor in started if actor.kind == "HostActor"]) == count
+
+
+def test_gpus_of_several_nodes_are_no_gpu_of_one(started):
+    with pytest.raises(RayfedError, match="1 client actors need 2 GPUs each"):
+        StudyActors(20, "auto", gpus=2.0).begin({key: Node(key, 8.0, 1.0) for key in "ab"})
+    with pytest.raises(RayfedError, match=r"need 0\.1 GPUs each, but there are 0;"):
+        StudyActors(20, "auto", gpus=0.1).begin({"a": Node("a", 8.0, 0.0)})
 
 
 @pytest.mark.parametrize(("clients_per_actor", "ahead"), [("auto", True), (5, False)])
