@@ -30,7 +30,7 @@ from rayfed.core.entries import sealed
 from rayfed.dashboard.catalogue import Catalogue
 
 _LOOKS = 12 * 3600
-_SCENARIO = {
+SCENARIO = {
     "name": "many",
     "rounds": 60,
     "problem": {"name": "logistic-regression", "dataset": "mushroom", "test": 0.2},
@@ -43,18 +43,22 @@ _SCENARIO = {
 
 def many(folder: Path, runs: int) -> Path:
     """Make a study of many runs, which share the files of one, and return its folder."""
-    rayfed.run(_SCENARIO, out=folder / "one", page=False)
-    study = folder / "many"
+    rayfed.run(SCENARIO, out=folder / "one", page=False)
+    return copied(folder / "one", folder / "many", runs)
+
+
+def copied(one: Path, study: Path, settings: int) -> Path:
+    """Make a study in which every run of another one is there once for each of many settings."""
     study.mkdir()
-    shutil.copy(folder / "one" / "scenario.yaml", study)
-    first = folder / "one" / "fedavg-seed0"
-    held = json.loads((first / "run.json").read_text())
-    for number in range(runs):
-        run = study / f"run{number}-seed0"
-        shutil.copytree(first, run, copy_function=os.link)
-        (run / "run.json").unlink()
-        text = json.dumps(sealed({**held, "setting": f"lr={number}"}))
-        (run / "run.json").write_text(text)
+    shutil.copy(one / "scenario.yaml", study)
+    for first in sorted(one.glob("*-seed*")):
+        held = json.loads((first / "run.json").read_text())
+        for number in range(settings):
+            run = study / first.name.replace("-seed", f"-run{number}-seed")
+            shutil.copytree(first, run, copy_function=os.link)
+            (run / "run.json").unlink()
+            text = json.dumps(sealed({**held, "setting": f"lr={number}"}))
+            (run / "run.json").write_text(text)
     return study
 
 
@@ -84,7 +88,7 @@ def views(folder: Path, runs: int) -> None:
     with served(folder) as (address, process):
         print(f"{runs} runs: overview {taken(address):.2f} s, again {taken(address):.2f} s")
         for count in (2, 6):
-            query = "&".join(f"run={folder.name}/run{k}-seed0" for k in range(count))
+            query = "&".join(f"run={folder.name}/fedavg-run{k}-seed0" for k in range(count))
             spent = median(taken(f"{address}compare.json?{query}") for _ in range(3))
             print(f"compare {count} of them: {spent:.2f} s")
         print(f"the server holds {process.memory_info().rss / 1e6:.0f} MB")
@@ -118,7 +122,7 @@ def slowed(folder: Path, pairs: int) -> None:
 def _seconds(out: Path) -> float:
     changes = ["rounds=200", "executor=workers", f"seeds={list(range(40))}"]
     began = perf_counter()
-    rayfed.run(_SCENARIO, out=out, overrides=changes, page=False, watch=False)
+    rayfed.run(SCENARIO, out=out, overrides=changes, page=False, watch=False)
     return perf_counter() - began
 
 
