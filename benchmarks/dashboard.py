@@ -41,7 +41,7 @@ from rayfed.runs.files import summaries
 
 _LOOKS = 12 * 3600
 PAGE_RUNS, EVENTS = 910, 10_000_000
-_SCENARIO = {
+SCENARIO = {
     "name": "many",
     "rounds": 60,
     "problem": {"name": "logistic-regression", "dataset": "mushroom", "test": 0.2},
@@ -54,18 +54,22 @@ _SCENARIO = {
 
 def many(folder: Path, runs: int) -> Path:
     """Make a study of many runs, which share the files of one, and return its folder."""
-    rayfed.run(_SCENARIO, out=folder / "one", page=False)
-    study = folder / "many"
+    rayfed.run(SCENARIO, out=folder / "one", page=False)
+    return copied(folder / "one", folder / "many", runs)
+
+
+def copied(one: Path, study: Path, settings: int) -> Path:
+    """Make a study in which every run of another one is there once for each of many settings."""
     study.mkdir()
-    shutil.copy(folder / "one" / "scenario.yaml", study)
-    first = folder / "one" / "fedavg-seed0"
-    held = json.loads((first / "run.json").read_text())
-    for number in range(runs):
-        run = study / f"run{number}-seed0"
-        shutil.copytree(first, run, copy_function=os.link)
-        (run / "run.json").unlink()
-        text = json.dumps(sealed({**held, "setting": f"lr={number}"}))
-        (run / "run.json").write_text(text)
+    shutil.copy(one / "scenario.yaml", study)
+    for first in sorted(one.glob("*-seed*")):
+        held = json.loads((first / "run.json").read_text())
+        for number in range(settings):
+            run = study / first.name.replace("-seed", f"-run{number}-seed")
+            shutil.copytree(first, run, copy_function=os.link)
+            (run / "run.json").unlink()
+            text = json.dumps(sealed({**held, "setting": f"lr={number}"}))
+            (run / "run.json").write_text(text)
     return study
 
 
@@ -102,7 +106,7 @@ def views(folder: Path, runs: int) -> None:
         print(f"{runs} runs: overview {taken(address, process)}")
         print(f"overview again {taken(address, process)}")
         for count in (2, 6):
-            query = "&".join(f"run={folder.name}/run{k}-seed0" for k in range(count))
+            query = "&".join(f"run={folder.name}/fedavg-run{k}-seed0" for k in range(count))
             for when in ("", " again"):
                 spent = taken(f"{address}compare.json?{query}", process)
                 print(f"compare {count} of them{when}: {spent}")
@@ -111,7 +115,7 @@ def views(folder: Path, runs: int) -> None:
 
 def looks(folder: Path) -> None:
     """Print the memory of a process before and after twelve hours of looks at one study."""
-    rayfed.run(_SCENARIO, out=folder / "one", page=False)
+    rayfed.run(SCENARIO, out=folder / "one", page=False)
     catalogue, process = Catalogue([folder / "one"]), psutil.Process()
     for _ in range(100):
         catalogue.look()
@@ -138,7 +142,7 @@ def slowed(folder: Path, pairs: int) -> None:
 def _seconds(out: Path) -> float:
     changes = ["rounds=200", "executor=workers", f"seeds={list(range(40))}"]
     began = perf_counter()
-    rayfed.run(_SCENARIO, out=out, overrides=changes, page=False, watch=False)
+    rayfed.run(SCENARIO, out=out, overrides=changes, page=False, watch=False)
     return perf_counter() - began
 
 
@@ -178,7 +182,7 @@ def events(folder: Path) -> None:
         "rounds": 20, "clients": clients, "participation": {"cohort": 1000},
         "algorithms": [{"name": "fedavg", "local": local}],
     }  # fmt: skip
-    rayfed.run(_SCENARIO | changes, out=folder / "large", page=False)
+    rayfed.run(SCENARIO | changes, out=folder / "large", page=False)
     (run,) = (folder / "large").glob("*-seed0")
     _repeat(run, EVENTS // (20 * 1000))
     with served(folder / "large") as (address, process):

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The quick tests with the oldest and the newest versions that pyproject.toml promises, in environments
 # of their own. Usage: sh scripts/matrix.sh oldest:3.11 newest:3.13 ...; TESTS= names folders of tests.
-# Needs uv, and interpreters of these versions: those that are not there are said and left out.
+# Needs uv, and interpreters of these versions: those that are not there are said and left out. Those of pyenv
+# are there if they are switched on: PYENV_VERSION=3.11:3.12:3.13 make matrix
 set -u
 BIN=${BIN:-.venv/bin}
 HOME_OF_ALL=${MATRIX:-build/matrix}

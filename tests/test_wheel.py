@@ -94,7 +94,7 @@ def test_two_builds_are_the_same_bytes(tmp_path):
 
 
 def test_the_version_is_said_everywhere(wheel, fresh, tmp_path):
-    """In the name of the wheel, on the command line, in Python and in the citation."""
+    """In the name of the wheel, on the command line, in Python, the citation and the changelog."""
     said = called(fresh / "rayfed", "--version", cwd=tmp_path)
     name, version = said.stdout.split()
     assert wheel.name.startswith(f"{name}-{version}-")
@@ -105,6 +105,7 @@ def test_the_version_is_said_everywhere(wheel, fresh, tmp_path):
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == version
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert f"\n## {version} - {citation['date-released']}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_it_holds_the_package_its_data_and_the_scenarios(wheel):
