@@ -97,6 +97,8 @@ class ArrivalLoop(Loop):
         values["in_flight"] = float(len(line.open))
         if self.run.secure:
             values["wrapped"] = float(stats.wrapped)
+        if self.run.remembers:
+            values["left_out"] = stats.left_out
         after = self._after(before, stats, state, before.selection, before.step_state)
         return after, values, bool(closed.used)
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rayfed.channel.uplink import LEFT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
@@ -193,6 +194,8 @@ class Exchange:
         Parameters are those of `reply_of`, and the version of the model.
         """
         sizes = self.sizes(asked.ask, total)
+        for answer in answers if asked.coded and self.run.remembers else ():
+            stats.left += [answer.gathered.sums[LEFT].item(), len(answer.ids)]
         if asked.coded and self.channel.codes:
             answers, wrapped = self.channel.opened(answers, asked.ask.plain)
             stats.wrapped += wrapped

@@ -99,10 +99,12 @@ class RoundLoop(Loop):
             learnt = self.exchange.correction.learn(before.correction, ids, stats.round)
             after = replace(after, correction=learnt)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}
-        secure = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
+        coded = {"wrapped": float(stats.wrapped)} if self.run.secure else {}
+        if self.run.remembers:
+            coded["left_out"] = stats.left_out
         if self.exchange.private is not None and self.exchange.private.clip.adaptive is not None:
-            secure["clip_norm"] = self.exchange.private.norm(before.channel)
-        return after, {**diagnostics, **values, **place, **secure, **_lateness(stats)}, answered
+            coded["clip_norm"] = self.exchange.private.norm(before.channel)
+        return after, {**diagnostics, **values, **place, **coded, **_lateness(stats)}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""

@@ -78,7 +78,10 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
         across = fitted(scales[cost]["title"], [each / worth for each in xs])
         log = False if "accuracy" in column else None
         up = fitted(f"final {results.column(column).label}", ys, log)
-        places = ({"anchor": f"y{number}"}, {"anchor": f"x{number}", "domain": domain})
+        places: tuple[dict[str, Any], ...] = (
+            {"anchor": f"y{number}"},
+            {"anchor": f"x{number}", "domain": domain},
+        )
         for key, own, axis, where in zip("xy", house, (across, up), places, strict=True):
             figure.layout[f"{key}axis{number}"] = own
             figure.layout[f"{key}axis{number}"].update(axis | where)

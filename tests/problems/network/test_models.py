@@ -22,9 +22,9 @@ def parameters(net):
     return sum(p.numel() for p in net.parameters())
 
 
-# The counts of McMahan et al., of Opacus' example, of LeNet-5 with all channels connected, of ResNet-18 with an affine
-# normalisation after every convolution (one grey channel saves 2 * 64 * 9 weights, 90 classes more
-# take 513 numbers each), and of VGG-11 with two layers of 512 units.
+# The counts of McMahan et al., of Opacus' example, of LeNet-5 with all channels connected, of
+# ResNet-18 with an affine normalisation after every convolution (one grey channel saves 2 * 64 * 9
+# weights, 90 classes more take 513 numbers each), and of VGG-11 with two layers of 512 units.
 @pytest.mark.parametrize(
     ("net", "inputs", "outputs", "count"),
     [
