@@ -160,6 +160,10 @@ class Memory:
         """
         raise NotImplementedError
 
+    def left(self, v: Array, sent: Array, kept: Array) -> Array:
+        """Return what is left out of vectors (K, p) that were sent, with what was kept before."""
+        return v - kept - sent
+
     def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
         """Server: return the mean (p,) that the algorithm gets, and what is kept (p,).
 

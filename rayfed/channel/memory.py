@@ -34,6 +34,10 @@ class ErrorFeedback(Memory):
         sent = code(whole)
         return sent, whole - sent
 
+    def left(self, v: Array, sent: Array, kept: Array) -> Array:
+        """Return e + v - C(e + v)."""
+        return kept + v - sent
+
 
 @dataclass(frozen=True, kw_only=True)
 class EF21(Memory):

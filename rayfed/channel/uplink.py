@@ -25,6 +25,8 @@ NORM = f"{PREFIX}norm"
 """What clients download that clip to a norm that changes."""
 INSIDE = f"{PREFIX}inside"
 """What they upload then: 1/2 if the upload was no longer than the norm, and else -1/2."""
+LEFT = f"{PREFIX}left"
+"""The squared norm of what memories have not sent yet, which the simulator alone sees."""
 
 
 def total_name(name: str) -> str:
@@ -73,6 +75,8 @@ class Uplink:
         Of its draws.
     crowd : Crowd, optional
         Who is added up, where sums are secure.
+    tells : bool
+        Whether hosts add up what memories have left out.
     """
 
     stages: tuple[Stage, ...]
@@ -81,6 +85,7 @@ class Uplink:
     dtype: np.dtype[np.floating]
     key: Key
     crowd: Crowd | None = None
+    tells: bool = False
 
     @cached_property
     def secure(self) -> SecureSum | None:
@@ -182,12 +187,16 @@ class Uplink:
         """
         out = dict(values)
         now: dict[str, Array] = {}
+        left = np.zeros(len(first))
         for name, rows in values.items():
             if rows.ndim > 1 and rows[0].size > 1 and name not in plain and self.codec is not None:
                 v = rows.reshape(len(rows), -1)
                 sent, new = self._coded(name, v, kept, draw.sub(name), first)
                 out[name] = sent.reshape(rows.shape)
                 now |= new
+                if self.tells and self.memory is not None:
+                    rest = self.memory.left(v, sent, kept[f"{PREFIX}{name}"])
+                    left += np.square(rest, dtype=np.float64).sum(axis=1)
         for stage in self.stages:
             vectors = {name: rows for name, rows in out.items() if rows.ndim > 1}
             if isinstance(stage, Clip) and norm is not None:
@@ -196,7 +205,7 @@ class Uplink:
                 out |= {**clipped, INSIDE: inside[:, None]}
             else:
                 out |= stage.applied(vectors)
-        return out, now
+        return (out | {LEFT: left[:, None]} if self.tells else out), now
 
     # -- secure sums -----------------------------------------------------------------------
 
@@ -216,6 +225,8 @@ class Uplink:
         assert self.secure is not None
         out, wrapped = dict(sums), 0
         for name, total in sums.items():
+            if name == LEFT:
+                continue
             kind: WeightKind = "plain" if name in plain else "raw"
             unit = self._unit * self._crowd.factor("shares" if name.endswith("#") else kind)
             found, count = self.secure.opened(total, unit)

@@ -89,6 +89,8 @@ class Loop:
         )  # fmt: skip
         if self.run.secure:
             values["wrapped"] = float(stats.wrapped)
+        if self.run.remembers:
+            values["left_out"] = stats.left_out
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
             values["model_change"] = distance(x, before.state["x"])
         due = self.rows.due(before, after)

@@ -204,6 +204,8 @@ class Measuring:
         Whether rows are held out to choose settings by, which evaluated rows then tell of.
     subsample : Subsample, optional
         Which rows losses and accuracies are of; all if None.
+    left_out : bool
+        Whether rows tell what memories have left out of uploads.
     """
 
     evaluated: Ints
@@ -214,6 +216,7 @@ class Measuring:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     validation: bool = False
     subsample: Subsample | None = None
+    left_out: bool = False
 
     def needs(self, need: Need) -> bool:
         """Whether a measure needs something."""
@@ -386,7 +389,17 @@ class Run:
             return None
         vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
         crowd = self._crowd if self.secure else None
-        return Uplink(self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd)
+        return Uplink(
+            self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd,
+            self.remembers,
+        )  # fmt: skip
+
+    @property
+    def remembers(self) -> bool:
+        """Whether rows tell what memories of uploads have left out."""
+        codecs = [stage for stage in self.channel.uplink if isinstance(stage, Codec)]
+        memory = any(codec.memory is not None for codec in codecs)
+        return self.measuring.left_out and memory and not self.training.algorithm.centralised
 
     @property
     def secure(self) -> bool:

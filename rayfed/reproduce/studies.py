@@ -18,6 +18,7 @@ from rayfed.core import shipped
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.files import read_json
+from rayfed.engine.columns import PRIVATE
 from rayfed.engine.evaluation import MANY
 from rayfed.engine.measuring import evaluated
 from rayfed.engine.state import COUNTS
@@ -405,7 +406,9 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     stops = study.stop.columns
     select = study.participation_of(index).select
     reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
-    columns = ("round", "time_s", *COUNTS, *scored, *reported)
+    private = study.privacy if algorithm.privacy == "study" else algorithm.privacy
+    spent = names(PRIVATE) if private is not None else ()
+    columns = ("round", "time_s", *COUNTS, *scored, *reported, *spent)
     if value.name not in columns:
         key = "column" if value.column else "rounds_to"
         raise ScenarioError(key, unknown("column", value.name, columns))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.engine.loop import Loop
@@ -255,3 +256,49 @@ def test_drift_of_sizes_goes_without_memories_at_the_server(mixed):
     drift = {"name": "arriving", "at": 1, "over": 3}
     with pytest.raises(ScenarioError, match="goes by the sizes of clients, which drift changes"):
         api.prepare(api.read(made | {"drift": drift}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed(Algorithm):
+    """Client i sends (1, 2, 3, 4, 5, 6) times i + 1 in every round."""
+
+    name: ClassVar[str] = "fixed"
+    takes_estimates: ClassVar[bool] = True
+
+    def vector(self, clients, x):
+        rows = (clients.ids[:, None] + 1.0) * np.arange(1, 7)
+        return Upload({"v": rows}, loss=rows[:, 0])
+
+    def round(self, state):
+        yield Ask("vector", send={"x": state["x"]}, up={"v": 6})
+        return {"x": state["x"]}, {}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("memory", ["error-feedback", {"name": "ef21", "start": "coded"}, "diana"])
+def test_rows_tell_what_memories_left_out(mixed, memory, masked):
+    """Plain loops: e of error feedback, v - g of EF21, and v - h - C of DIANA."""
+    codec = {"name": "top-k", "k": 2, "memory": memory}
+    if memory == "diana":  # all coordinates: what is left is nothing but what the shift lacks
+        codec = {"name": "rand-k", "k": 6, "memory": {"name": "diana", "alpha": 0.5}}
+    uplink = [codec, *[{"name": "secure-sum", "range": 64.0, "bits": 48}] * masked]
+    made = scenario(mixed, Fixed(weights="uniform"), uplink=uplink)
+    rows, _ = rows_of(made | {"evaluate": {"left_out": True}})
+    v = (np.arange(CLIENTS)[:, None] + 1.0) * np.arange(1, 7)
+    kept, expected = np.zeros_like(v), []
+    for _ in rows:
+        whole = kept + v if memory == "error-feedback" else v - kept
+        sent = whole.copy()
+        if memory != "diana":
+            smallest = np.argsort(-np.abs(whole), axis=1, kind="stable")[:, 2:]
+            np.put_along_axis(sent, smallest, 0.0, axis=1)
+        kept = whole - sent if memory == "error-feedback" else kept + sent
+        left = whole - sent
+        expected.append(np.sqrt(np.square(left).sum(axis=1).mean()))
+    found = [row["left_out"] for row in rows]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_rows_tell_nothing_of_memories_that_are_not_there(mixed):
+    made = scenario(mixed, uplink=[TOP], evaluate={"left_out": True})
+    assert "left_out" not in rows_of(made)[0][0]

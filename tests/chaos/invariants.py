@@ -137,12 +137,23 @@ def check_counts(ended: Ended) -> None:
         require(found in answered, f"round {number}: {found} participants, used were {answered}")
 
 
+def check_separation(ended: Ended) -> None:
+    """Check that no client takes part again before a private run lets it."""
+    private = ended.run.private
+    if private is None or private.tree is None:
+        return
+    used = ended.events[ended.events["status"] == "used"].sort_values("round")
+    gaps = used.groupby("client")["round"].diff().dropna()
+    least = private.tree.separation
+    require(gaps >= least, f"a client took part again after {gaps.min()} rounds, not {least}")
+
+
 def check_cohort(ended: Ended) -> None:
     """Check that no Ask goes to more clients than were to be selected."""
     part, algorithm = ended.run.participation, ended.run.training.algorithm
     if part.cohort is None or part.select.own_cohort or algorithm.centralised:
         return
-    if not ended.apart:
+    if not ended.apart or part.select.may_be_empty:  # then the cohort is an expected one
         return
     most = min(
         math.ceil(part.cohort * part.over_select - _SLACK), ended.run.federation.clients.count

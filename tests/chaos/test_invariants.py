@@ -78,6 +78,19 @@ def again(tmp_path_factory):
     return run(made, tmp_path_factory.mktemp("again") / "out")
 
 
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory):
+    """No client takes part again within three rounds."""
+    pytest.importorskip("dp_accounting")
+    private = {
+        "uplink": [{"name": "clip", "norm": 1.0}],
+        "privacy": {"name": "tree", "noise": 1.0, "delta": 1e-5, "separation": 3},
+    }
+    methods = [{"name": "fedavg", "weights": "uniform", "local": {"steps": 2, "batch": 4}}]
+    made = mixed(rounds=9, algorithms=methods, participation={"cohort": 3}) | private
+    return run(made, tmp_path_factory.mktemp("resting") / "out")
+
+
 def table(name, change):
     """Return what changes a table of a run's folder."""
 
@@ -124,6 +137,7 @@ BROKEN = {
     "places": table("events", lambda frame: frame.assign(start_s=0.0)),
     "rows": table("rounds", lambda frame: frame.drop(index=2)),
     "scores": table("rounds", put("loss", 2, float("nan"))),
+    "separation": table("events", lambda frame: frame.assign(client=0)),
     "status": record(reason="it broke\nin two lines"),
     "versions": table("events", lambda frame: frame.assign(version=frame["version"] - 1)),
     "there": table("events", lambda frame: frame.assign(end_s=frame["end_s"] + 100)),
@@ -132,14 +146,15 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def runs(ended, asynchronous, stale, enough, again):
+def runs(ended, asynchronous, stale, enough, again, resting):
     """The run that a broken record is made of, by invariant; `ended` if there is no other."""
     mine = {"flight": asynchronous, "versions": asynchronous, "places": asynchronous}
-    return defaultdict(lambda: ended, mine | {"ends": stale, "minimum": enough, "attempts": again})
+    mine |= {"ends": stale, "minimum": enough, "attempts": again, "separation": resting}
+    return defaultdict(lambda: ended, mine)
 
 
-def test_a_sound_run_keeps_them_all(ended, asynchronous, stale, ahead, enough, again):
-    for sound in (ended, asynchronous, stale, ahead, enough, again):
+def test_a_sound_run_keeps_them_all(ended, asynchronous, stale, ahead, enough, again, resting):
+    for sound in (ended, asynchronous, stale, ahead, enough, again, resting):
         assert list(broken(sound)) == []
     before = ahead.rounds.set_index("round")["time_s"][ahead.events["round"] - 1].to_numpy()
     assert (ahead.events["start_s"] < before).any()

@@ -81,7 +81,13 @@ def study(tmp_path_factory):
         },
         "topology": {"name": "random", "p": 0.4, "disconnected": "repair"},
         "participation": {"cohort": 3, "over_select": 1.4, "deadline_s": 60},
-        "evaluate": {"every": 4, "clients": 6, "heterogeneity": True, "skew": True},
+        "evaluate": {
+            "every": 4,
+            "clients": 6,
+            "heterogeneity": True,
+            "skew": True,
+            "left_out": True,
+        },
         "checkpoint": {"every_s": 0.3},
         "algorithms": found,
     }

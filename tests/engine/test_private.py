@@ -15,6 +15,8 @@ from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
+from rayfed.study.forecast.channel import said, seen
+from rayfed.study.forecast.privacy import spent
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
@@ -195,6 +197,38 @@ def test_rounding_in_a_secure_sum_widens_the_clip():
     unit = 16 * 2.0 ** (2 - 15)
     assert private.rounding == (unit * np.sqrt(2), unit)
     assert private.deviation(2.0) == pytest.approx(0.5 * (2 + unit * np.sqrt(2)) / 4, rel=1e-12)
+
+
+def test_check_says_what_a_server_gets():
+    masked = {"name": "secure-sum", "range": 16.0}
+    uniform = Watched(weights="uniform")
+    open_run = loop_of(uniform, privacy=None, uplink=[], participation={"cohort": 4}).run
+    assert seen(open_run).startswith("means of vectors, and the scalars and weight of each")
+    assert seen(
+        loop_of(uniform, privacy=None, uplink=[masked], participation={"cohort": 4}).run
+    ) == ("sums modulo a number, and who took part")
+    assert seen(loop_of().run) == "means with noise, and no scalars"
+    private = loop_of(uplink=[CLIP, masked]).run
+    assert seen(private) == "sums modulo a number, then means with noise, and no scalars"
+    rule = loop_of(
+        uniform, privacy=None, uplink=[], aggregate="median", participation={"cohort": 4}
+    )
+    assert seen(rule.run) == "the vectors of single clients"
+    # two numbers of 32 bits; 64 bytes of keys, and 80 and 32 of shares for each of three others
+    assert said(private) == (
+        "a client of 'watched' uploads 408 bytes a round: 8 of masked numbers in place of 16, and "
+        "400 of keys and shares"
+    )
+
+
+def test_it_is_said_what_a_client_spends_that_is_away_in_some_rounds():
+    cycles = {"name": "cyclic", "groups": 3, "rounds": 2}
+    run = loop_of(clients={"count": 8, "availability": cycles}).run
+    most = f"{epsilon(0.5, 0.5, 18, 1e-5, 'rdp'):.4g} at most"
+    assert spent(run).endswith(f"nobody is there in more than 18 of them, who spends {most}")
+    cycles = {"name": "cyclic", "groups": 3, "period_s": 2.0}
+    assert "nobody" not in spent(loop_of(clients={"count": 8, "availability": cycles}).run)
+    assert "nobody" not in spent(loop_of().run)
 
 
 # -- trees -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.results import COMMUNICATIONS, Results
-from rayfed.report.read.series import Axis, clocks, stopped_at
+from rayfed.report.read.series import EPSILON, Axis, clocks, stopped_at
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -94,7 +94,8 @@ def x_scales(results: Results) -> dict[str, dict[str, Any]]:
         "time_s": float(rounds["time_s"].max().max()),
         "bytes_up": float(rounds["bytes_up"].sum().max()),
         "updates": float(rounds["participants"].sum().max()),
-        COMMUNICATIONS: 0.0,  # has no unit to choose
+        COMMUNICATIONS: 0.0,  # has no unit to choose, like the next
+        EPSILON: 0.0,
     }
     return {name: scale(axis, largest[name]) for name, axis in clocks(results).items()}
 

@@ -75,7 +75,8 @@ def convergence(
     results : Results
         A result folder.
     x : str
-        The clock: ``round``, ``time_s``, ``bytes_up``, ``updates`` or ``communications``.
+        The clock: ``round``, ``time_s``, ``bytes_up``, ``updates``, ``communications`` or
+        ``epsilon``.
     y : str
         Any numeric column of the rounds.
     log : bool, optional
@@ -118,7 +119,7 @@ def convergence(
     for name, frames in histories.items():
         places = _crossings(frames, results.column(y), target)
         compete = name in leading and name not in results.baselines
-        at = [float(row[x]) / worth["worth"] for row in places] if compete else []
+        at = [float(row.get(x, np.nan)) / worth["worth"] for row in places] if compete else []
         rim = {"color": LIGHT["background"], "width": 1.5}
         marker = {"symbol": "diamond", "size": 9, "color": styles[name].light, "line": rim}
         marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)

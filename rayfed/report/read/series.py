@@ -45,12 +45,15 @@ class Axis:
 _TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
 _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 
+EPSILON = "epsilon"
+"""What private runs have spent, a clock of them alone."""
 X_AXES = {
     "round": Axis("round", "round"),
     "time_s": Axis("time_s", "simulated time", _TIMES),
     "bytes_up": Axis("bytes_up", "bytes uploaded", _BYTES),
     "updates": Axis("updates", "client updates"),
     COMMUNICATIONS: Axis(COMMUNICATIONS, COMMUNICATIONS),
+    EPSILON: Axis(EPSILON, "privacy spent (epsilon)"),
 }
 _FIRST = ("loss", "test_loss", "loss_gap", "accuracy")  # offered even if they never change
 _DIGITS = 6  # of a target, at most
@@ -74,11 +77,11 @@ def history(run: RunRecord) -> pd.DataFrame:
 def clocks(results: Results) -> dict[str, Axis]:
     """Return the clocks of a study, the one that is drawn first first.
 
-    Communications are among them only if they differ from rounds. Simulated time comes first where
-    an algorithm has no rounds.
+    Communications are among them only if they differ from rounds, and epsilon where it is recorded.
+    Simulated time comes first where an algorithm has no rounds.
     """
-    counted = COMMUNICATIONS in results.rounds
-    axes = {name: axis for name, axis in X_AXES.items() if counted or name != COMMUNICATIONS}
+    missing = {COMMUNICATIONS, EPSILON} - set(results.rounds)
+    axes = {name: axis for name, axis in X_AXES.items() if name not in missing}
     if results.asynchronous:
         axes = {"time_s": axes["time_s"]} | axes
     return axes

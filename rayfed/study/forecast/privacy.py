@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from rayfed.channel.base import Codec
 from rayfed.channel.faults.base import Collusion
 from rayfed.channel.privacy import Tree, missing
@@ -13,6 +15,8 @@ from rayfed.clients.request import GROUP
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.messages import Ask
+
+_LOOKED_AT = 10_000_000  # clients times rounds
 
 
 def with_noise(index: int, run: Run) -> Run:
@@ -52,7 +56,7 @@ def with_noise(index: int, run: Run) -> Run:
 def spent(run: Run) -> str:
     """Return what the rounds of a run spend, and with how much noise; empty if it is not private.
 
-    Clients that are away in some rounds spend less; this is the most that one can spend.
+    Clients that are away in some rounds spend less: the most is said where rounds decide that.
     """
     private = run.private
     if private is None:
@@ -65,7 +69,23 @@ def spent(run: Run) -> str:
     if private.tree is not None:
         tree = f"a node of trees of {private.tree.length:,} rounds, no client again within"
         noise = f"{noise}, {tree} {private.tree.separation:,}"
-    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit})"
+    there = "" if private.tree is not None else _there(run)
+    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){there}"
+
+
+def _there(run: Run) -> str:
+    """Return what a client spends that is away by round, where it is known who is there when."""
+    clients, rounds = run.federation.clients, run.ending.rounds
+    plain = not clients.groups and clients.by_round  # groups may go by time
+    if not plain or clients.count * rounds > _LOOKED_AT or run.private is None:
+        return ""
+    ids = np.arange(clients.count)
+    counts = sum(clients.available(ids, 0.0, t).astype(int) for t in range(1, rounds + 1))
+    most = int(np.max(counts))
+    if most == rounds:
+        return ""
+    spent = run.private.epsilon(most)
+    return f"; nobody is there in more than {most:,} of them, who spends {spent:.4g} at most"
 
 
 def _untrue(run: Run) -> str:

@@ -337,6 +337,7 @@ class _Seed:
             measures=measures,
             validation=self.views.validated,
             subsample=self.subsample,
+            left_out=evaluate.left_out,
         )
 
     def _population(self) -> Population:

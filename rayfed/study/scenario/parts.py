@@ -87,6 +87,8 @@ class Evaluate(Settings):
         their mean. Each evaluation costs the local work of a round.
     gradient : bool
         Whether the norm of the gradient of F is computed.
+    left_out : bool
+        Whether rows have the norm of what memories of `uplink` have left out of uploads so far.
     measures : list of names or mappings
         What else is measured; the keys from `fairness` to `gradient` are short for some of them.
     """
@@ -104,6 +106,7 @@ class Evaluate(Settings):
     appeal: Count | None = None
     layers: bool = False
     gradient: bool = False
+    left_out: bool = False
     measures: tuple[Annotated[Measure, Plugin("measures")], ...] = ()
 
     @property
@@ -144,7 +147,7 @@ class Evaluate(Settings):
     def given(self) -> dict[str, Any]:
         """Return the keys; those that older records do not have only where they say something."""
         shown = super().given()
-        silent = {"measures": not self.measures, "gradient": not self.gradient}
+        silent = {key: not getattr(self, key) for key in ("measures", "gradient", "left_out")}
         return {key: value for key, value in shown.items() if not silent.get(key, False)}
 
 

@@ -9,25 +9,27 @@ import torch
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.network.models.charlstm import CharLSTM
 from rayfed.problems.network.models.cnn import CNN
+from rayfed.problems.network.models.dpcnn import DPCNN
 from rayfed.problems.network.models.lenet5 import LeNet5
 from rayfed.problems.network.models.resnet18 import ResNet18
 from rayfed.problems.network.models.vgg11 import VGG11
 
 DIGIT, COLOUR = (1, 28, 28), (3, 32, 32)
-IMAGES = [CNN, LeNet5, ResNet18, VGG11]
+IMAGES = [CNN, DPCNN, LeNet5, ResNet18, VGG11]
 
 
 def parameters(net):
     return sum(p.numel() for p in net.parameters())
 
 
-# The counts of McMahan et al., of LeNet-5 with all channels connected, of ResNet-18 with an affine
-# normalisation after every convolution (one grey channel saves 2 * 64 * 9 weights, 90 classes more
-# take 513 numbers each), and of VGG-11 with two layers of 512 units.
+# The counts of McMahan et al., of Opacus' example, of LeNet-5 with all channels connected, of
+# ResNet-18 with an affine normalisation after every convolution (one grey channel saves 2 * 64 * 9
+# weights, 90 classes more take 513 numbers each), and of VGG-11 with two layers of 512 units.
 @pytest.mark.parametrize(
     ("net", "inputs", "outputs", "count"),
     [
         (CNN, DIGIT, 10, 1_663_370),
+        (DPCNN, DIGIT, 10, 26_010),
         (LeNet5, DIGIT, 10, 61_706),
         (LeNet5, COLOUR, 10, 62_006),
         (ResNet18, COLOUR, 10, 11_173_962),

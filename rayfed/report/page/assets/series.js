@@ -24,7 +24,7 @@ const series = (() => {
     const ys = run.data[y] ?? [];
     const good = better === "higher" ? (v) => v >= target : (v) => v <= target;
     const at = ys.findIndex((value) => value !== null && good(value));
-    return at < 0 ? null : run.data[x][at];
+    return at < 0 ? null : (run.data[x]?.[at] ?? null);
   }
 
   // The clock at the first evaluated row from which on all are as good as the target; null if the

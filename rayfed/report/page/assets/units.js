@@ -64,6 +64,7 @@ const units = (() => {
   function clock(x, value) {
     if (x === "time_s") return duration(value);
     if (x === "bytes_up") return size(value);
+    if (x === "epsilon") return `epsilon ${number(value)}`;
     const one = { round: "round", updates: "update", communications: "communication" }[x];
     return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
   }

@@ -1,0 +1,183 @@
+"""What a better end costs: a dot a setting, by bytes, simulated time and epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import plotly.graph_objects as go
+
+from rayfed.core.arrays import Floats
+from rayfed.report.figures import marks
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import algorithm_styles, canvas, fitted, x_scales
+from rayfed.report.panels.base import FigurePanel, Section
+from rayfed.report.panels.finals import final_values
+from rayfed.report.panels.phrases import quoted
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import EPSILON, X_AXES, first_column, history
+
+COSTS = ("bytes_up", "time_s", EPSILON)
+_ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
+_ALIKE = 1.05  # costs within this factor are one
+_CODED = 1.2  # bytes an update that differ by more are told of
+
+
+def tradeoff(results: Results, column: str | None = None) -> go.Figure:
+    """Draw the last value of each setting against what it cost until then.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+
+    Returns
+    -------
+    Figure
+        Axes below each other: uploaded bytes, simulated time and epsilon, as far as they differ. A
+        large dot at the means over seeds, small ones at the seeds. The grey line is the front: none
+        is better at less.
+
+    Raises
+    ------
+    NothingToDraw
+        If no setting has a last value, or all cost the same.
+    """
+    column = column or first_column(results)
+    ends = _ends(results, column)
+    if not ends:
+        raise marks.NothingToDraw(f"no costs of {column} differ")
+    figure, styles, scales = canvas(_HEAD), algorithm_styles(results), x_scales(results)
+    lower = results.column(column).better != "higher"
+    height = _ROW * len(ends) + _HEAD
+    house = [figure.layout[key].to_plotly_json() for key in ("xaxis", "yaxis")]
+    for place, (cost, points) in enumerate(ends.items()):
+        number = "" if not place else str(place + 1)
+        axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+        worth = scales[cost]["worth"]
+        front = _front({name: each.mean(axis=1) for name, each in points.items()}, lower)
+        steps = [points[name].mean(axis=1) for name in front]
+        x, y = (np.array([step[k] for step in steps]) for k in (0, 1))
+        grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
+        marks.lines(figure, "front", x / worth, y, grey, **axes)
+        for name, (costs, values) in points.items():
+            hover = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+            dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
+            small = dot | {"size": 5, "opacity": 0.45}
+            marks.dots(figure, "seeds", costs / worth, values, small, of=name, **axes)
+            rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
+            mean = [costs.mean() / worth], [values.mean()]
+            marks.dots(figure, "mean", *mean, dot | rim, hover, of=name, **axes)
+        top = 1 - (place * _ROW + _HEAD) / height
+        domain = [top - (_ROW - _GAP) / height, top]
+        xs, ys = ([pair[k] for pair in points.values()] for k in (0, 1))
+        across = fitted(scales[cost]["title"], [each / worth for each in xs])
+        log = False if "accuracy" in column else None
+        up = fitted(f"final {results.column(column).label}", ys, log)
+        places: tuple[dict[str, Any], ...] = (
+            {"anchor": f"y{number}"},
+            {"anchor": f"x{number}", "domain": domain},
+        )
+        for key, own, axis, where in zip("xy", house, (across, up), places, strict=True):
+            figure.layout[f"{key}axis{number}"] = own
+            figure.layout[f"{key}axis{number}"].update(axis | where)
+    return figure.update_layout(height=height, hovermode="closest", margin={"t": 10, "b": 10})
+
+
+def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:
+    """Return cost and value (2, seeds) of each setting by each cost, as far as costs differ."""
+    known = final_values(results, column)
+    found: dict[str, dict[str, Floats]] = {}
+    for cost in COSTS:
+        points: dict[str, Floats] = {}
+        for name in known:
+            pairs = [_end(history(run), cost, column) for run in results.usable(name)]
+            pairs = [pair for pair in pairs if np.isfinite(pair).all()]
+            if pairs:
+                points[name] = np.array(pairs).T
+        costs = [each[0].mean() for each in points.values()]
+        if len(costs) > 1 and max(costs) > _ALIKE * min(costs):
+            found[cost] = points
+    return found
+
+
+def _end(frame: Any, cost: str, column: str) -> tuple[float, float]:
+    """Return the cost at the last evaluated row of a run, and its value."""
+    if cost not in frame or column not in frame:
+        return np.nan, np.nan
+    rows = frame[np.isfinite(frame[column].to_numpy(dtype=float))]
+    if not len(rows):
+        return np.nan, np.nan
+    return float(rows[cost].iloc[-1]), float(rows[column].iloc[-1])
+
+
+def _front(points: Mapping[str, Floats], lower: bool) -> list[str]:
+    """Return the settings of which none is better at less, by cost."""
+    best, front = np.inf, []
+    sign = 1 if lower else -1
+    for name in sorted(points, key=lambda name: (points[name][0], sign * points[name][1])):
+        if sign * points[name][1] < best:
+            best = sign * points[name][1]
+            front.append(name)
+    return front
+
+
+def title(results: Results, column: str) -> str:
+    """Return the front of the first cost."""
+    cost, points = next(iter(_ends(results, column).items()))
+    lower = results.column(column).better != "higher"
+    front = _front({name: each.mean(axis=1) for name, each in points.items()}, lower)
+    shown = f"{results.column(column).title} against {X_AXES[cost].title}"
+    if len(front) == 1:
+        return f"{quoted(front[0])} ends best and costs least: {shown}"
+    least, best = quoted(front[0]), quoted(front[-1])
+    between = len(front) - 2
+    more = f", {between} more between them" if between else ""
+    return f"From {least}, which costs least, to {best}, which ends best{more}: {shown}"
+
+
+def _per_update(results: Results, names: Collection[str]) -> list[float]:
+    """Return the bytes that an update of each of some algorithms takes."""
+    found = []
+    for name in names:
+        frames = [run.rounds for run in results.usable(name) if "bytes_up" in run.rounds]
+        used = sum(float(frame["participants"].sum()) for frame in frames)
+        if used:
+            found.append(sum(float(frame["bytes_up"].sum()) for frame in frames) / used)
+    return found
+
+
+class TradeoffPanel(FigurePanel):
+    """A dot a setting: how it ended against what that cost, with the front."""
+
+    name: ClassVar[str] = "tradeoff"
+    section = Section.RESULTS
+    rank = 35
+    draws = (tradeoff,)
+    keyed = True
+    labelled = False
+    how = (
+        "A large dot is the mean over seeds of a setting, small ones are its seeds. Along the grey "
+        "line none ends better at less."
+    )
+
+    @property
+    def applies(self) -> bool:
+        """Whether what travels differs: epsilon is recorded, or bytes an update differ."""
+        sizes = _per_update(self.results, self.results.rivals)
+        coded = len(sizes) > 1 and max(sizes) > _CODED * min(sizes)
+        if not (coded or EPSILON in self.results.rounds):
+            return False
+        return bool(_ends(self.results, self.source.y))
+
+    def title(self) -> str:
+        """Return the front of the first cost."""
+        return title(self.results, self.source.y)
+
+    def figure(self) -> go.Figure:
+        """Return `figures.tradeoff`."""
+        return tradeoff(self.results, self.source.y)
