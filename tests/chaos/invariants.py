@@ -142,7 +142,7 @@ def check_cohort(ended: Ended) -> None:
     part, algorithm = ended.run.participation, ended.run.training.algorithm
     if part.cohort is None or part.select.own_cohort or algorithm.centralised:
         return
-    if not ended.apart:
+    if not ended.apart or part.select.may_be_empty:  # a cohort of coins may be larger, too
         return
     most = min(
         math.ceil(part.cohort * part.over_select - _SLACK), ended.run.federation.clients.count
