@@ -79,6 +79,14 @@ def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...
     return tuple(Faulty(fault, found[k], k) for k, fault in enumerate(faults))
 
 
+def fault_names(every: Sequence[Faulty], ids: Ints) -> list[str]:
+    """Return the name of the fault of each of some clients (K,), empty for the honest."""
+    names = np.full(len(ids), "", dtype=object)
+    for each in every:
+        names[each.among(ids)] = each.fault.name
+    return list(names)
+
+
 def _members(fault: Fault, number: int, population: Population, taken: Ints) -> Ints:
     """Return the clients (F,) with a fault, ascending."""
     count = population.count

@@ -260,6 +260,12 @@ POWER = (
     ),
 )  # fmt: skip
 """Further columns of the clients where a delay knows the power of its devices."""
+FAULTY = (
+    Column(
+        "fault", dtype="string", about="Name of its fault; empty for one that is honest.",
+    ),
+)  # fmt: skip
+"""Further columns of the clients where some are faulty."""
 NAMED = (Column("name", about="Name of the client in the data.", dtype="string"),)
 """Further columns of ``clients`` where the data name the clients."""
 AWAY = (
@@ -429,6 +435,7 @@ def _declarations() -> Iterator[tuple[str, Column, str]]:
         yield from (("events", column, f"selection {name}") for column in DRAWS if plugin.repeats)
     yield from (("clients", column, "delay trace with watts") for column in POWER)
     yield from (("clients", column, "data that name the clients") for column in NAMED)
+    yield from (("clients", column, "clients.faults") for column in FAULTY)
     tables = {"events": EVENTS, "clients": CLIENTS, "away": AWAY}
     tables |= {"usage": USAGE, "density": DENSITY}
     for table, columns in tables.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from rayfed.channel.faulty import fault_names
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
@@ -148,7 +149,9 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
     power = {} if watts is None else {"watts": watts}
     called = [clients.names[client] for client in ids.tolist()] if clients.names else []
     named = columns.NAMED if clients.names else ()
-    declared = (*columns.CLIENTS, *(columns.POWER if power else ()), *named)
+    wrong = {"fault": fault_names(run.faults, ids)} if run.faults else {}
+    further = (*(columns.POWER if power else ()), *(columns.FAULTY if wrong else ()), *named)
+    declared = (*columns.CLIENTS, *further)
     return table(
         ({"name": called} if clients.names else {})
         | {
@@ -163,6 +166,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
             "loss": scores.get("loss", unknown),
             "accuracy": scores.get("accuracy", unknown),
             **power,
+            **wrong,
         },
         schema(declared),
     )

@@ -44,8 +44,20 @@ def study(tmp_path_factory):
         {"name": "fedhybrid", "label": how, "newton": count, "newton_solver": how, **steps}
         for how, count in (("cholesky", 4), ("cg", "all"))
     ]
-    top = {"name": "top-k", "k": 9}
+    top, secure = {"name": "top-k", "k": 9}, {"name": "secure-sum", "range": 4.0}
     diana = {"name": "diana", "alpha": 0.1}
+    buckets = {"name": "median", "before": {"name": "buckets", "size": 3}}
+    rules: list[tuple[str, list, dict | str]] = [
+        ("secure", [secure], "study"),
+        ("buckets", [top | {"memory": "error-feedback"}], buckets),
+        ("secure buckets", [secure | {"threshold": 0.5}], buckets),
+        ("krum", [], {"name": "krum", "f": 1, "before": {"name": "nearest-neighbours", "f": 1}}),
+    ]
+    found += [
+        {"name": "fedavg", "label": label, "local": LOCAL, "weights": "uniform", "uplink": up,
+         "aggregate": rule}
+        for label, up, rule in rules
+    ]  # fmt: skip
     found += [
         {"name": "fedavg", "label": label, "local": LOCAL, "uplink": up, "downlink": down}
         for label, up, down in (
@@ -135,6 +147,23 @@ def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path,
     made |= {"rounds": 4, "algorithms": [{"name": name, "local": LOCAL} for name in layered]}
     made["problem"] = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}
     made["evaluate"] = {"every": 4, "layers": True}
+    run(made | {"executor": "serial"}, out=tmp_path / "serial")
+    run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
+    assert_same(tmp_path / "serial", tmp_path / "actors")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mimic", "replay", "silent"])
+def test_actors_give_the_bytes_of_no_actors_where_clients_are_faulty(
+    study, tmp_path, assert_same, name
+):
+    made = yaml.safe_load(study.read_text())
+    made["clients"]["faults"] = [{"name": name, "count": 2, "start": 2}]
+    rule = {"name": "centred-clipping", "radius": 0.5, "before": {"name": "buckets", "size": 2}}
+    made["algorithms"] = [
+        {"name": "fedavg", "local": LOCAL, "weights": "uniform", "aggregate": rule}
+    ]
+    made["participation"] = {"cohort": 5, "over_select": 1.4}
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
     run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")

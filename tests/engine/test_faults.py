@@ -186,6 +186,15 @@ def test_the_honest_are_measured_apart(tmp_path):
     assert found.honest_worst_decile.iloc[-1] <= found.honest_accuracy.iloc[-1]
 
 
+def test_the_table_of_clients_says_who_was_faulty(tmp_path):
+    faults = [{"name": "scale", "ids": [1]}, {"name": "silent", "ids": [6], "start": 2}]
+    changes = {"clients": {"count": 8, "faults": faults}, "participation": {}}
+    table = tiny_run(tmp_path, FEDAVG, **changes).clients
+    assert table["fault"].tolist() == ["", "scale", "", "", "", "", "silent", ""]
+    plain = tiny_run(tmp_path / "plain", FEDAVG, participation={}).clients
+    assert "fault" not in plain
+
+
 @pytest.mark.parametrize("name", ["noise", "replay", "alie", "mimic"])
 def test_runs_with_faults_go_on_after_a_stop_to_the_same_bytes(tmp_path, name):
     clients = {"count": 8, "faults": [{"name": name, "count": 2, "start": 2}]}

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
+from rayfed.report.figures.clients import FAULTY
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line
@@ -45,6 +46,7 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     for name, values in drawn.items():
         as_ = {"of": name, "name": name, "hovertemplate": "%{y:.3g}"}
         marks.lines(figure, "mean", at, values, line(styles[name]), **as_)
+        _add_faulty(figure, results, name, column, styles[name].light)
     figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
     # Losses differ by decades where one algorithm is much further than another.
     log = None if column.endswith("loss") else False
@@ -55,6 +57,29 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     figure.update_yaxes(axis)
     label_ends(figure, {n: float(v[-1]) for n, v in drawn.items()}, styles)
     return figure
+
+
+def _add_faulty(figure: go.Figure, results: Results, name: str, column: str, colour: str) -> None:
+    """Add a cross for each faulty client of each run, where it stands among all."""
+    x, y, said = [], [], []
+    for run in results.usable(name):
+        if column not in run.clients or not run.faults:
+            continue
+        known = run.clients.set_index("client")[column].astype(float).dropna()
+        order = known.sort_values(ascending=not column.endswith("loss"), kind="stable")
+        place = np.linspace(0, 100, len(order)) if len(order) > 1 else np.zeros(1)
+        for at, (client, value) in zip(place, order.items(), strict=True):
+            if client in run.faults:
+                x.append(float(at))
+                y.append(value)
+                said.append(f"client {run.called([client])[0]}, seed {run.seed}")
+    if x:
+        marker = {"symbol": FAULTY, "size": 9, "color": colour}
+        marker["line"] = {"width": 2, "color": colour}
+        marks.dots(
+            figure, "faulty", x, y, marker, of=name, text=said,
+            hovertemplate="%{text}: %{y:.3g}<extra></extra>",
+        )  # fmt: skip
 
 
 def fairness_column(results: Results) -> str:
@@ -105,7 +130,21 @@ def title(results: Results) -> str:
         return "No values per client are recorded"
     order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
     texts = [f"{units.number(known[name])} with {quoted(name)}" for name in order[:MOST_NAMED]]
-    return f"The worst-served tenth of the clients has {column} {joined(texts)}"
+    text = f"The worst-served tenth of the clients has {column} {joined(texts)}"
+    honest = honest_mean(results, order[0], column)
+    if math.isfinite(honest):
+        text += f"; the honest have {units.number(honest)} on average with {quoted(order[0])}"
+    return text
+
+
+def honest_mean(results: Results, name: str, column: str) -> float:
+    """Return the mean over honest clients, mean over seeds; NaN where none is faulty."""
+    means = []
+    for run in results.usable(name):
+        if column in run.clients and run.faults:
+            honest = ~run.clients["client"].isin(list(run.faults))
+            means.append(float(run.clients.loc[honest, column].astype(float).mean()))
+    return float(np.mean(means)) if means else float("nan")
 
 
 class FairnessPanel(FigurePanel):
@@ -124,6 +163,11 @@ class FairnessPanel(FigurePanel):
         """Whether a loss or an accuracy of single clients is recorded."""
         clients = self.results.clients
         return any(c in clients and clients[c].notna().any() for c in ("accuracy", "loss"))
+
+    @property
+    def has_faulty(self) -> bool:
+        """Whether some clients are faulty."""
+        return any(run.faults for name in self.results.names for run in self.results.usable(name))
 
     @property
     def has_personal(self) -> bool:

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import (
+    FAULTY,
     MOST_DOTS,
     TENTHS,
     clients_over_rounds,
@@ -26,6 +27,7 @@ from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT = 400
 _COARSE = (10, 30)  # of more than `MOST_DOTS` clients, of whom single ones would be noise
+_SYMBOLS = {"others": "circle", "slowest": "circle-open", "faulty": FAULTY}
 _SINGLE = 60  # most clients of whom a sentence names one
 
 
@@ -61,7 +63,10 @@ def participation(results: Results, name: str, seed: int) -> go.Figure:
     top = 1.06 * 100 * float(np.nanmax(shares[["data", "updates"]].to_numpy()) or 1.0)
     _add_diagonal(figure, top)
     colour = algorithm_styles(results)[name].light
-    for part, chosen in (("others", ~slow), ("slowest", slow)):
+    faulty = shares.index.isin(list(run.faults))
+    for part, chosen in (
+        ("others", ~slow & ~faulty), ("slowest", slow & ~faulty), ("faulty", faulty)
+    ):  # fmt: skip
         _add_dots(figure, part, shares[chosen], colour, run)
     figure.update_xaxes(title_text="share of the data (%)", range=[0, top])
     figure.update_yaxes(title_text="share of the updates (%)", range=[0, top])
@@ -160,11 +165,11 @@ def _add_dots(
 ) -> None:
     columns = shares[["used", "selected", "samples", "speed_s"]].to_numpy(float)
     pairs = zip(run.called(shares.index), np.round(columns, 5).tolist(), strict=True)
-    slow = part == "slowest"
+    open_ = part != "others"
     marks.dots(
         figure, part, 100 * shares["data"], 100 * shares["updates"],
-        {"symbol": "circle-open" if slow else "circle", "size": 9, "color": colour,
-         "opacity": 0.85, "line": {"width": 2 if slow else 0, "color": colour}},
+        {"symbol": _SYMBOLS[part], "size": 9, "color": colour,
+         "opacity": 0.85, "line": {"width": 2 if open_ else 0, "color": colour}},
         "client %{customdata[0]}<br>%{customdata[3]:.0f} samples, %{customdata[4]:.3~g} s a step"
         "<br>asked %{customdata[2]:.0f} times, used %{customdata[1]:.0f} times",
         customdata=[[client, *row] for client, row in pairs],
@@ -182,8 +187,17 @@ def title(run: RunRecord) -> str:
     given, held = float(slow["updates"].sum()), float(slow["data"].sum())
     return (
         f"With {quoted(run.name)} the slowest fifth of the clients gave {units.share(given)} of "
-        f"the updates and hold {units.share(held)} of the data"
+        f"the updates and hold {units.share(held)} of the data{faulty_gave(run, shares)}"
     )
+
+
+def faulty_gave(run: RunRecord, shares: pd.DataFrame) -> str:
+    """Return what the faulty clients gave, as the end of a sentence; empty if there are none."""
+    faulty = shares.loc[shares.index.isin(list(run.faults)), "updates"]
+    if not len(faulty):
+        return ""
+    who = "one that is faulty" if len(faulty) == 1 else f"{len(faulty):,} that are faulty"
+    return f"; {who} gave {units.share(float(faulty.sum()))} of the updates"
 
 
 def rounds_title(run: RunRecord) -> str:
@@ -229,9 +243,15 @@ class ParticipationPanel(RunPanel):
                 "their share of the updates. Shows the run chosen above."
             )
         return (
-            "One dot for each client; open circles are the slowest fifth. On the dashed line a "
-            "client counts as much as its data, below it less. Shows the run chosen above."
+            f"One dot for each client; open circles are the slowest fifth{self._crosses}. On the "
+            "dashed line a client counts as much as its data, below it less. Shows the run chosen "
+            "above."
         )
+
+    @property
+    def _crosses(self) -> str:
+        some = any(run.faults for run in self.source.runs)
+        return ", crosses those that are faulty" if some else ""
 
 
 class ParticipationOverRoundsPanel(RunPanel):

@@ -17,7 +17,7 @@ from rayfed.report.figures.clients import WORDS, named
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section
-from rayfed.report.panels.phrases import quoted
+from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import parts, units
 from rayfed.report.read.recorded import FIRST_EVENTS
 from rayfed.report.read.results import Results, RunRecord
@@ -422,6 +422,10 @@ def title(run: RunRecord) -> str:
     ends = run.rounds["time_s"].to_numpy(float)
     length = float(np.diff(ends).mean())
     text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"
+    if run.faults:
+        kinds = list(dict.fromkeys(run.faults.values()))
+        are = "is" if len(run.faults) == 1 else "are"
+        text += f"; {len(run.faults):,} of its clients {are} faulty ({joined(kinds)})"
     waited = run.usage.waiting_share
     if waited >= _NOTABLE:
         text += f"; its clients spent {units.share(waited)} of it waiting for the slowest"

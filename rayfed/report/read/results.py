@@ -110,10 +110,22 @@ class RunRecord:
 
     @cached_property
     def client_names(self) -> dict[int, str]:
-        """The names of clients by id; empty if the data do not name them."""
-        if "name" not in self.clients:
+        """Names of clients by id, with the fault of faulty ones.
+
+        Honest ones have none if the data do not name them.
+        """
+        names: dict[int, str] = {}
+        if "name" in self.clients:
+            names = dict(zip(self.clients["client"].tolist(), self.clients["name"], strict=True))
+        return names | {i: f"{names.get(i, i)} ({fault})" for i, fault in self.faults.items()}
+
+    @cached_property
+    def faults(self) -> dict[int, str]:
+        """The faults of clients by id; known when the run has ended."""
+        if "fault" not in self.clients:
             return {}
-        return dict(zip(self.clients["client"].tolist(), self.clients["name"], strict=True))
+        faulty = self.clients[self.clients["fault"] != ""]
+        return dict(zip(faulty["client"].tolist(), faulty["fault"], strict=True))
 
     @cached_property
     def clients_by_speed(self) -> pd.DataFrame:

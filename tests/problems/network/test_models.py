@@ -10,19 +10,21 @@ from rayfed.core.errors import ScenarioError
 from rayfed.problems.network.models.charlstm import CharLSTM
 from rayfed.problems.network.models.cnn import CNN
 from rayfed.problems.network.models.dpcnn import DPCNN
+from rayfed.problems.network.models.dropoutcnn import DropoutCNN
 from rayfed.problems.network.models.lenet5 import LeNet5
 from rayfed.problems.network.models.resnet18 import ResNet18
 from rayfed.problems.network.models.vgg11 import VGG11
 
 DIGIT, COLOUR = (1, 28, 28), (3, 32, 32)
-IMAGES = [CNN, DPCNN, LeNet5, ResNet18, VGG11]
+IMAGES = [CNN, DPCNN, DropoutCNN, LeNet5, ResNet18, VGG11]
 
 
 def parameters(net):
     return sum(p.numel() for p in net.parameters())
 
 
-# The counts of McMahan et al., of Opacus' example, of LeNet-5 with all channels connected, of
+# The counts of McMahan et al., of Opacus' example, of PyTorch's example on MNIST (9 * 32 + 32,
+# 9 * 32 * 64 + 64, 9216 * 128 + 128 and 128 * 10 + 10), of LeNet-5 with all channels connected, of
 # ResNet-18 with an affine normalisation after every convolution (one grey channel saves 2 * 64 * 9
 # weights, 90 classes more take 513 numbers each), and of VGG-11 with two layers of 512 units.
 @pytest.mark.parametrize(
@@ -30,6 +32,7 @@ def parameters(net):
     [
         (CNN, DIGIT, 10, 1_663_370),
         (DPCNN, DIGIT, 10, 26_010),
+        (DropoutCNN, DIGIT, 10, 1_199_882),
         (LeNet5, DIGIT, 10, 61_706),
         (LeNet5, COLOUR, 10, 62_006),
         (ResNet18, COLOUR, 10, 11_173_962),
@@ -74,8 +77,9 @@ def test_scores_of_a_text_tell_characters_apart():
     assert not torch.equal(scores[0], scores[1])
 
 
-def test_vgg11_drops_in_training_only():
-    net, x = VGG11(COLOUR, 3), torch.rand(1, *COLOUR)
+@pytest.mark.parametrize("kind", [VGG11, DropoutCNN])
+def test_it_drops_in_training_only(kind):
+    net, x = kind(COLOUR, 3), torch.rand(1, *COLOUR)
     assert not torch.equal(net(x), net(x))
     net.eval()
     assert torch.equal(net(x), net(x))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.fairness import fairness, worst_tenth
+from rayfed.report.panels.fairness import fairness, honest_mean, worst_tenth
 from rayfed.report.read.results import Results
 
 
@@ -20,6 +20,26 @@ def test_the_curve_is_the_mean_of_sorted_clients(tmp_path, run_writer, rows):
     line = fairness(Results.read(tmp_path)).data[0]
     # Sorted 0.5, 0.7, 0.9 and 0.3, 0.5, 0.9; at 0, 50 and 100 % their means.
     assert line.y[[0, 100, 200]] == pytest.approx([0.4, 0.6, 0.9])
+
+
+def test_faulty_clients_are_crosses_where_they_stand(tmp_path, run_writer, rows):
+    """In each run by itself, as others are faulty there."""
+    faulty = [clients([0.9, 0.5, 0.7]), clients([0.3, 0.9, 0.4])]
+    for seed, fault in enumerate((["", "scale", ""], ["", "scale", ""])):
+        frame = faulty[seed].assign(fault=fault)
+        run_writer(tmp_path, "fedavg", seed, rows([2, 1]), None, frame)
+    run_writer(tmp_path, "krum", 0, rows([2, 1]), None, clients([0.6, 0.6, 0.6]))
+    results = Results.read(tmp_path)
+    crosses = [trace for trace in fairness(results).data if trace.meta["part"] == "faulty"]
+    assert [trace.meta["name"] for trace in crosses] == ["fedavg"]
+    assert list(zip(crosses[0].x, crosses[0].y, strict=True)) == [(0, 0.5), (100, 0.9)]
+    assert list(crosses[0].text) == ["client 1 (scale), seed 0", "client 1 (scale), seed 1"]
+    assert honest_mean(results, "fedavg", "accuracy") == pytest.approx((0.8 + 0.35) / 2)
+    assert np.isnan(honest_mean(results, "krum", "accuracy"))
+    losses = clients([np.nan] * 2, [0.1, 0.4]).assign(fault=["scale", ""])
+    run_writer(tmp_path / "loss", "fedavg", 0, rows([2, 1]), None, losses)
+    figure = fairness(Results.read(tmp_path / "loss"))
+    assert list(figure.data[1].x) == [100]  # the best served has the least loss
 
 
 def test_without_accuracy_the_losses_are_drawn_worst_first(tmp_path, run_writer, rows):

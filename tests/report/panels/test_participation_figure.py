@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.participation import participation, participation_over_rounds
+from rayfed.report.panels.participation import participation, participation_over_rounds, title
 from rayfed.report.read.results import Results
 
 
@@ -29,6 +29,29 @@ def results(tmp_path, run_writer, rows):
     ).assign(**base)
     run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events, clients)
     return Results.read(tmp_path)
+
+
+def test_faulty_clients_are_crosses_and_named(tmp_path, run_writer, rows):
+    clients = pd.DataFrame(
+        {"client": [5, 6, 7, 8], "samples": 10, "speed_s": [0.1, 0.2, 0.3, 0.4],
+         "selected": 2, "used": [2, 2, 1, 5], "fault": ["alie", "", "", "noise"]}
+    )  # fmt: skip
+    events = pd.DataFrame({"round": [1], "client": [5], "status": ["used"]}).assign(
+        ask=0, start_s=0.0, compute_s=1.0, end_s=1.0, loss=1.0, steps=1
+    )
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2]), events, clients)
+    run_writer(tmp_path, "honest", 0, rows([3, 2]), events, clients.drop(columns="fault"))
+    results = Results.read(tmp_path)
+    parts = {t.meta["part"]: t for t in participation(results, "fedavg", 0).data}
+    assert list(parts["others"].y) == [20, 10]
+    assert list(parts["slowest"].y) == []
+    assert list(parts["faulty"].y) == [20, 50]
+    assert [row[0] for row in parts["faulty"].customdata] == ["5 (alie)", "8 (noise)"]
+    assert parts["faulty"].marker.symbol not in ("circle", "circle-open")
+    said = title(results.run("fedavg", 0))
+    assert said.endswith("; 2 that are faulty gave 70 % of the updates")
+    assert "faulty" not in title(results.run("honest", 0))
+    assert results.run("fedavg", 0).called([5, 6]) == ["5 (alie)", 6]
 
 
 def test_dots_are_shares_of_data_and_of_updates(results):

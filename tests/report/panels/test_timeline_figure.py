@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.panels.timeline import timeline
+from rayfed.report.panels.timeline import timeline, title
 from rayfed.report.read.results import Results
 
 
@@ -137,3 +137,16 @@ def test_no_events_is_said_instead_of_drawn(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     empty = timeline(Results.read(tmp_path), "fedavg", 0)
     assert "No events" in empty.layout.meta["note"]
+
+
+def test_the_title_says_how_many_are_faulty(folder):
+    path = folder / "fedavg-seed0" / "clients.parquet"
+    clients = pd.read_parquet(path)
+    assert "faulty" not in title(Results.read(folder).run("fedavg", 0))
+    clients.assign(fault=["", "mimic"]).to_parquet(path, index=False)
+    run = Results.read(folder).run("fedavg", 0)
+    assert "; 1 of its clients is faulty (mimic)" in title(run)
+    assert list(timeline(Results.read(folder), "fedavg", 0).layout.yaxis.ticktext) == [
+        "7 (mimic)",
+        "3",
+    ]
