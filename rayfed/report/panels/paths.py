@@ -26,9 +26,9 @@ _DRAWN = 12  # rounds whose local work is drawn
 def paths(results: Results, name: str, seed: int) -> go.Figure:
     """Draw where a model of two numbers went, and where clients would have taken it.
 
-    Contours are those of F. They lie at equal steps of log(F - least F), so that they are as dense
-    where it is flat. Thin lines lead from the server's model to where the local work of a client
-    ends, in a dozen rounds; that they end at different places is the drift.
+    Contours are those of F, at equal steps of log(F - least F), so that they are dense where it is
+    flat, too. Thin lines lead from the server's model to where the local work of a client ends, in
+    a dozen rounds; that they end at different places is the drift.
 
     Parameters
     ----------
