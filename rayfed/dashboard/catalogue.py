@@ -223,9 +223,10 @@ class Catalogue:
         if before is None or self._stamps.get(place) != stamp:
             self._stamps[place], self._stills[place] = stamp, time.monotonic()
             info = _info(path)
-            read = {} if before is None else {"last": before.last, "bests": before.bests}
             state = str(info.get("status") or "unreadable")
-            before = RunLine(study, path.name, state, info, **read)
+            if before is None:
+                before = RunLine(study, path.name, state, info)
+            before = replace(before, status=state, info=info)
             fresh = False
         else:
             fresh = before.last is not None

@@ -58,9 +58,10 @@ def _written(process: psutil.Process, folders: set[Path]) -> list[str]:
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return process.children(recursive=True)
+        found: list[psutil.Process] = process.children(recursive=True)
     except _GONE:
         return []
+    return found
 
 
 def _named(process: psutil.Process) -> str:
@@ -70,5 +71,5 @@ def _named(process: psutil.Process) -> str:
     except _GONE:
         return ""
     if words and words[0].startswith("ray::"):
-        return words[0].split()[0].removeprefix("ray::")
-    return "worker" if any("spawn_main" in word for word in words) else process.name()
+        return str(words[0]).split()[0].removeprefix("ray::")
+    return "worker" if any("spawn_main" in word for word in words) else str(process.name())

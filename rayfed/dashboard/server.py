@@ -32,6 +32,7 @@ from rayfed.dashboard.views import (
     Chosen,
     frame_of,
     logs_of,
+    over_rounds,
     results_of,
     saved,
     shown,
@@ -183,7 +184,7 @@ class Dashboard:
             made = await run_in_threadpool(self._shown, name, chosen)
         except RayfedError as error:
             return HTMLResponse(self._trouble(name, str(error)), 404)
-        return HTMLResponse(self._page(f"{_template(name)}.html", name, query=chosen.query, **made))
+        return HTMLResponse(self._page(f"{_template(name)}.html", name, **made))
 
     async def view_json(self, request: Request) -> Response:
         """Send what a view shows now."""
@@ -240,13 +241,14 @@ class Dashboard:
 
     def _shown(self, name: str, chosen: Chosen) -> dict[str, Any]:
         found = chosen.found(self.catalogue)
-        about = {"studies": sorted(study.key for study, _ in found)}
+        about = {"studies": sorted(study.key for study, _ in found), "query": chosen.query}
         runs = [study.by_folder[run] for study, names in found for run in names]
         if name == LOG:
             made: dict[str, Any] = {"logs": logs_of(found), "payload": None, "colours": colours({})}
             return made | about | {"tab": titled(LOG, runs)}
         results = results_of(found)
         made = shown(name, results, self.kinds) | {"table": table_of(name, results, found)}
+        made |= {"columns": over_rounds(name, results)}
         return made | about | {"tab": titled(results.study, runs)}
 
     def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:

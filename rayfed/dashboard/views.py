@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
+from rayfed.measures.heterogeneity import Heterogeneity
+from rayfed.measures.skew import Skew
 from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.read.compared import differing, own_facts, scenario_facts
@@ -18,6 +20,7 @@ from rayfed.report.read.compared import shown as text
 from rayfed.report.read.files import replace
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results
+from rayfed.report.read.series import y_columns
 from rayfed.report.searched import Searched
 
 if TYPE_CHECKING:
@@ -145,6 +148,18 @@ def table_of(
         title, rows = processes.table_of(going)
         return {"title": title, "heads": processes.HEADS, "rows": rows}
     return {"rows": []}
+
+
+def over_rounds(view: str, results: Results) -> list[tuple[str, str]]:
+    """Return columns of rounds that belong to a view, with their titles; Compare draws them."""
+    if view != "heterogeneity":
+        return []
+    told = {column.name for kind in (Heterogeneity, Skew) for column in kind.columns}
+    return [
+        (name, results.column(name).title)
+        for name in y_columns(results)
+        if name in told or "staleness" in name
+    ]
 
 
 def saved(view: str, results: Results, kinds: Sequence[type[Panel]], opening: str) -> str:

@@ -60,6 +60,17 @@ def test_every_view_has_an_address_and_what_it_shows_now(client, view):
     assert now["data"] is None or now["data"]["live"]
 
 
+def test_heterogeneity_leads_to_the_columns_that_tell_of_it(client, folder):
+    evaluate = {"heterogeneity": True, "skew": True}
+    rayfed.run(mixed(evaluate=evaluate, rounds=3), out=folder / "unlike", page=False)
+    text = client.get("/heterogeneity?study=results/unlike").text
+    address = '<a href="/compare?study=results%2Funlike#y=client_drift">client drift</a>'
+    assert address in text
+    assert "#y=skew" in text
+    assert address in client.get("/heterogeneity.json?study=results/unlike").json()["main"]
+    assert "Over rounds" not in client.get("/heterogeneity?study=results/first").text
+
+
 def test_ticked_runs_of_several_studies_are_one_comparison(client):
     query = "run=results/first/fedavg-seed4&run=results/deep/second/fedavg-seed3"
     data = client.get(f"/compare.json?{query}").json()["data"]

@@ -17,7 +17,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
-from rayfed.report.panels.base import PageSource, Panel, Section, find
+from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results, Tell
 from rayfed.report.read.series import clocks
@@ -111,8 +111,8 @@ def content(
     Returns
     -------
     dict
-        The ``results``, the ``sections`` of the panels that apply, the ``payload`` of the scripts
-        and the ``colours`` as style sheet.
+        The ``results``, the ``chooser`` of runs where no panel has one, the ``sections`` of the
+        panels that apply, the ``payload`` of the scripts and the ``colours`` as style sheet.
     """
     shown = []
     for done, kind in enumerate(kinds):
@@ -121,12 +121,20 @@ def content(
         if (made := _shown(kind, source)) is not None:
             shown.append(made)
     _check_ids(shown)
+    panels = [panel for panel, _ in shown]
     return {
         "results": source.results,
+        "chooser": source if _lacks_choice(panels) and len(source.runs) > 1 else None,
         "colours": Markup(colours(source.styles)),
         "sections": sections(shown),
-        "payload": payload(source, [panel for panel, _ in shown]),
+        "payload": payload(source, panels),
     }
+
+
+def _lacks_choice(panels: Sequence[Panel]) -> bool:
+    """Return whether some show a chosen run, without the panel where the reader chooses it."""
+    named = any(panel.name == "timeline" for panel in panels)
+    return not named and any(isinstance(panel, RunPanel) for panel in panels)
 
 
 def _shown(kind: type[Panel], source: PageSource) -> Shown | None:

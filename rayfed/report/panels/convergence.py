@@ -183,12 +183,12 @@ def add_curve(
     marks.lines(
         figure, "band", np.r_[x, x[::-1]], np.r_[high, low[::-1]],
         {"width": 0, "color": style.light}, of=name, fill="toself", fillcolor=style.light,
-        opacity=0.16, **({"visible": False} if faded else {}),
+        opacity=0.16, visible=False if faded else None,
     )  # fmt: skip
     marks.lines(
         figure, "mean", x, mean, OTHERS if faded else line(style), of=name, name=name,
         hovertemplate="%{y:.3g}" if faded is None else SEED["hovertemplate"],
-        mode="markers" if len(x) == 1 else "lines", **({"zorder": -1} if faded else {}),
+        mode="markers" if len(x) == 1 else "lines", zorder=-1 if faded else None,
     )  # fmt: skip
 
 

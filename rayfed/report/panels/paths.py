@@ -26,9 +26,9 @@ _DRAWN = 12  # rounds whose local work is drawn
 def paths(results: Results, name: str, seed: int) -> go.Figure:
     """Draw where a model of two numbers went, and where clients would have taken it.
 
-    Contours are those of F. They lie at equal steps of log(F - least F), so that they are as dense
-    where it is flat. Thin lines lead from the server's model to where the local work of a client
-    ends, in a dozen rounds; that they end at different places is the drift.
+    Contours are those of F, at equal steps of log(F - least F), so that they are dense where it is
+    flat, too. Thin lines lead from the server's model to where the local work of a client ends, in
+    a dozen rounds; that they end at different places is the drift.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def paths(results: Results, name: str, seed: int) -> go.Figure:
         marks.lines(figure, "pull", x, y, thin, opacity=0.6)
         told = np.stack([np.full(len(drawn), client), pulls.rounds[drawn] + 1], axis=1)
         marks.dots(
-            figure, "end", *ends.T, {"color": LIGHT["muted"], "size": 5},
+            figure, "end", ends[:, 0], ends[:, 1], {"color": LIGHT["muted"], "size": 5},
             "client %{customdata[0]} in round %{customdata[1]}: %{x:.4~g}, %{y:.4~g}",
             customdata=told,
         )  # fmt: skip
@@ -80,7 +80,7 @@ def paths(results: Results, name: str, seed: int) -> go.Figure:
 def _contours(figure: go.Figure, pulls: Pulls) -> None:
     """Add the lines of equal F, labelled by F, at equal steps of the logarithm of its gap."""
     least, side = float(np.nanmin(pulls.map)), len(pulls.map)
-    across, up = (np.linspace(*pulls.box[:, k], side) for k in (0, 1))
+    across, up = (np.linspace(pulls.box[0, k], pulls.box[1, k], side) for k in (0, 1))
     gaps = pulls.map - least
     floor = float(np.quantile(gaps[gaps > 0], 0.01)) if (gaps > 0).any() else 1.0
     heights = np.log10(gaps + floor)

@@ -506,11 +506,6 @@ class TimelinePanel(RunPanel):
         return list(dict.fromkeys(run.name for run in self.source.runs))
 
     @property
-    def seeds(self) -> list[str]:
-        """The seeds to choose from."""
-        return list(dict.fromkeys(str(run.seed) for run in self.source.runs))
-
-    @property
     def first(self) -> RunRecord:
         """The run that is shown first."""
         return self.source.runs[self.source.first_run]

@@ -68,6 +68,21 @@ const page = (() => {
     return { draw, listen, changed: (what) => (moves(what) ? draw() : undefined) };
   }
 
+  // ---- the run that figures show ------------------------------------------------------------
+
+  function choose(name, seed) {
+    view.run = find(data.runs, name, seed);
+    press("name", data.runs[view.run].name);
+    press("seed", data.runs[view.run].seed);
+    return changed("run");
+  }
+
+  const chosen = {
+    case: (name) => ((view.case = data.cases.indexOf(name)), changed("case")),
+    name: (name) => choose(name, data.runs[view.run].seed),
+    seed: (seed) => choose(data.runs[view.run].name, Number(seed)),
+  };
+
   // ---- buttons ------------------------------------------------------------------------------
 
   function press(kind, value) {
@@ -153,7 +168,7 @@ const page = (() => {
       one.listen?.();
       listenChoices(one.choices ?? {});
     }
-    listenChoices({ case: (name) => ((view.case = data.cases.indexOf(name)), changed("case")) });
+    listenChoices(chosen);
     $$("button[data-hide]").forEach((button) =>
       button.addEventListener("click", () => toggle(button.dataset.hide)),
     );

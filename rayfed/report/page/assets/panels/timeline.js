@@ -1,4 +1,4 @@
-// The timeline of the chosen run; here the reader chooses the run, a span of it, and a client.
+// The timeline of the chosen run; here the reader chooses a span of it, and a client.
 page.add("timeline", (payload) => {
   const $ = (selector) => document.querySelector(selector);
   const { data, view } = page;
@@ -22,14 +22,6 @@ page.add("timeline", (payload) => {
   // A frame around the row of the client that is told of.
   const frame = (row, line) => ({ type: "rect", xref: "paper", x0: 0, x1: 1, y0: row - 0.48, y1: row + 0.48, line });
 
-  function choose(name, seed) {
-    view.run = page.find(data.runs, name, seed);
-    page.press("name", data.runs[view.run].name);
-    page.press("seed", data.runs[view.run].seed);
-    clientHistory.clear();
-    return page.changed("run");
-  }
-
   const plain = page.plain("timeline", payload);
 
   function listen() {
@@ -42,13 +34,16 @@ page.add("timeline", (payload) => {
   }
 
   const choices = {
-    name: (name) => choose(name, data.runs[view.run].seed),
-    seed: (seed) => choose(data.runs[view.run].name, Number(seed)),
     span: (value) => {
       whole = value === "whole";
       return draw();
     },
   };
 
-  return { draw, listen, choices, changed: (what) => (what === "run" || what === "client" ? draw() : undefined) };
+  function changed(what) {
+    if (what === "run") clientHistory.clear();
+    return what === "run" || what === "client" ? draw() : undefined;
+  }
+
+  return { draw, listen, choices, changed };
 });
