@@ -121,22 +121,9 @@ class Settings(_Made):
         return marked
 
     @classmethod
-    @cache
     def beside(cls) -> dict[str, str]:
         """Return the settings of parts of this part, and their places: ``{"mu": "local.mu"}``."""
-        places: dict[str, str] = {}
-        for name, field in cls.model_fields.items():
-            held = field.get_default(call_default_factory=False)
-            inner: Iterable[str] = ()
-            if isinstance(held, Settings):
-                inner = type(held).model_fields
-            elif dataclasses.is_dataclass(held) and not isinstance(held, type):
-                inner = settings_of(held)
-            elif isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-                inner = field.annotation.model_fields
-            for key in inner:
-                places.setdefault(key, f"{name}.{key}")
-        return places
+        return _beside(cls)
 
     def given(self) -> dict[str, Any]:
         """Return the keys as a scenario gives them, with plug-ins as values."""
@@ -462,6 +449,23 @@ def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
     if here in names:
         return f"it is '{here}' here"
     return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
+
+
+@cache
+def _beside(cls: type[Settings]) -> dict[str, str]:
+    places: dict[str, str] = {}
+    for name, field in cls.model_fields.items():
+        held = field.get_default(call_default_factory=False)
+        inner: Iterable[str] = ()
+        if isinstance(held, Settings):
+            inner = type(held).model_fields
+        elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+            inner = settings_of(held)
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
+            inner = field.annotation.model_fields
+        for key in inner:
+            places.setdefault(key, f"{name}.{key}")
+    return places
 
 
 def _class(kind: str, name: Any, *place: str) -> type[Any]:
