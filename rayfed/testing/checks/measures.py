@@ -68,4 +68,4 @@ def check_state(cls: type[Measure], folder: Path) -> None:
 
 def _plan(cls: type[Measure], folder: Path) -> Plan:
     measures = [example(cls, folder)]
-    return api.prepare(api.read(mixed(evaluate={"every": 2, "measures": measures})))
+    return api.prepare(api.read(mixed(rounds=8, evaluate={"every": 2, "measures": measures})))
