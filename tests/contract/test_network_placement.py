@@ -26,7 +26,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def problem(case):
     """Return a network of the benchmarks on a few rows; its modules lie beside the scenario."""
-    data = {"clients": 3, "samples": 8, "classes": case.classes, "symbols": case.symbols}
+    data = {"clients": 3, "samples": 4, "classes": case.classes, "symbols": case.symbols}
     return {
         "name": "network",
         "model": case.model.replace("benchmarks.", ""),
@@ -40,12 +40,13 @@ def problem(case):
 def study(tmp_path_factory):
     """Return a scenario file: of each network two of three clients take two steps a round.
 
-    Clients keep a control variate of the size of the model under SCAFFOLD.
+    Clients keep a control variate of the size of the model under SCAFFOLD. ResNet-18,
+    which takes most of the time, has two rounds of FedAvg.
     """
     folder = tmp_path_factory.mktemp("networks")
     shutil.copy(BENCHMARKS / "adapters.py", folder)
     shutil.copy(BENCHMARKS / "data.py", folder / "rows.py")
-    local = {"steps": 2, "batch": 4, "lr": 0.01}
+    local = {"steps": 2, "batch": 2, "lr": 0.01}
     made = {
         "name": "networks",
         "rounds": 4,
@@ -57,6 +58,7 @@ def study(tmp_path_factory):
         "algorithms": [{"name": name, "local": local} for name in ("fedavg", "scaffold")],
     }
     made["problem"] = made["cases"]["W4"]["problem"]
+    made["cases"]["resnet18"] |= {"rounds": 2, "algorithms": made["algorithms"][:1]}
     file = folder / "study.yaml"
     file.write_text(yaml.safe_dump(made))
     return file
@@ -72,8 +74,8 @@ def serial(study):
 def test_all_of_them_are_trained(serial):
     """What follows compares numbers that change."""
     losses = [pd.read_parquet(path)["loss"].dropna() for path in serial.glob("*/rounds.parquet")]
-    assert len(losses) == 2 * len(NETWORKS)
-    assert all(loss.nunique() == 3 for loss in losses)  # of rounds 0, 2 and 4
+    assert len(losses) == 2 * len(NETWORKS) - 1
+    assert all(loss.nunique() == len(loss) > 1 for loss in losses)
 
 
 @pytest.mark.ray

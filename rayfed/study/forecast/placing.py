@@ -74,12 +74,12 @@ def choose(
     except Exception:  # a client function may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
     whole = OneProcess.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
-    model_bytes = max(asked_bytes(run) for run in runs)
+    message_s = max(message_seconds(run) for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
-    for name in whole.order(model_bytes):
+    for name in whole.order(message_s):
         if name in able and _fits(_of(executor, name, "").executor, runs, tables, cpus):
-            return _of(executor, name, whole.told(model_bytes))
-    return _of(executor, "serial", whole.told(model_bytes))
+            return _of(executor, name, whole.told(message_s))
+    return _of(executor, "serial", whole.told(message_s))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class OneProcess:
         clients_s = sum(rounds * work.clients_s for rounds, work in runs)
         return cls(len(runs), cpus, seconds, clients_s, sum(n * work.asks for n, work in runs))
 
-    def order(self, model_bytes: int) -> list[Placement]:
+    def order(self, message_s: float) -> list[Placement]:
         """Return what is better than this process, the best first.
 
         Workers are, if there are several runs and the study takes 2.5 times as long as they take to
@@ -120,10 +120,9 @@ class OneProcess:
 
         Parameters
         ----------
-        model_bytes : int
-            Of the models in an Ask; see `asked_bytes`.
+        message_s : float
+            What the messages of an Ask take; see `message_seconds`.
         """
-        message_s = ASK_S + BYTE_S * model_bytes
         workers = self.runs > 1 and self.seconds >= STARTS * WORKERS_S
         actors = (
             self.seconds >= STARTS * RAY_S
@@ -137,26 +136,26 @@ class OneProcess:
             better.insert(0 if 2 * self.runs <= self.cpus else len(better), "ray")
         return better
 
-    def told(self, model_bytes: int) -> str:
+    def told(self, message_s: float) -> str:
         """Return the numbers that the order goes by."""
         runs = "1 run takes" if self.runs == 1 else f"{self.runs} runs take"
         return (
             f"{runs} {duration(self.seconds)} in one process, of which clients compute "
-            f"{duration(self.clients_s)} in {self.asks} Asks with {model_bytes / 1e3:.3g} kB of "
-            f"models each; {self.cpus} CPUs"
+            f"{duration(self.clients_s)} in {self.asks} Asks, whose messages take "
+            f"{1e3 * message_s:.2g} ms each; {self.cpus} CPUs"
         )
 
 
-def asked_bytes(run: Run) -> int:
-    """Return the bytes of the models in an Ask of a run, at most.
+def message_seconds(run: Run) -> float:
+    """Return what the messages of an Ask of a run take, at most.
 
     Those who reply to one update of an asynchronous algorithm may each have begun from another
-    version; all others begin from one.
+    version, and actors are sent their work twice: to begin ahead, and when it is due.
     """
-    algorithm, models = run.training.algorithm, 1
+    algorithm, times, models = run.training.algorithm, 1, 1
     if isinstance(algorithm, Asynchronous) and algorithm.redispatch == "arrival":
-        models = algorithm.takes
-    return models * run.training.x0.nbytes
+        times, models = 2, algorithm.takes
+    return times * (ASK_S + BYTE_S * models * run.training.x0.nbytes)
 
 
 def _of(executor: ExecutorSection, name: Placement, why: str) -> Choice:

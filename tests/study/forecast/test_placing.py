@@ -68,8 +68,8 @@ def test_short_runs_stay_in_this_process(takes, plan):
     choice = takes(1e-3, 1e-3)
     assert choice.executor.name == "serial"
     assert choice.why == (
-        "2 runs take 200 ms in one process, of which clients compute 200 ms in 400 Asks with "
-        "0.32 kB of models each; 2 CPUs"
+        "2 runs take 200 ms in one process, of which clients compute 200 ms in 400 Asks, "
+        "whose messages take 0.3 ms each; 2 CPUs"
     )
 
 
@@ -102,29 +102,32 @@ W, R = "workers", "ray"
     ],
 )
 def test_the_rule_by_hand(runs, cpus, seconds, clients_s, asks, order):
-    assert OneProcess(runs, cpus, seconds, clients_s, asks).order(1_000_000) == order
+    assert OneProcess(runs, cpus, seconds, clients_s, asks).order(0.9e-3) == order
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "models"),
+    ("algorithm", "times", "models"),
     [
-        ("fedavg", 1),
-        ({"name": "fedbuff", "buffer": 10}, 10),  # a reply may be of a version of its own
-        ("fedasync", 1),
-        ("fedat", 1),  # a tier begins together
+        ("fedavg", 1, 1),
+        ({"name": "fedbuff", "buffer": 10}, 2, 10),  # a reply may be of a version of its own
+        ("fedasync", 2, 1),
+        ("fedat", 1, 1),  # a tier begins together
     ],
 )
-def test_an_ask_holds_as_many_models_as_versions(algorithm, models):
+def test_an_ask_holds_as_many_models_as_versions(algorithm, times, models):
     run = api.prepare(api.read(SCENARIO | {"algorithms": [algorithm]})).runs[0]
-    assert placing.asked_bytes(run) == models * run.training.x0.nbytes
+    each = 0.3e-3 + 0.6e-9 * models * run.training.x0.nbytes
+    assert placing.message_seconds(run) == pytest.approx(times * each)
 
 
 def test_small_asynchronous_updates_stay_in_this_process():
-    """Ten models of 31.4 kB: 0.3 ms and 0.19 ms a message; five times that is 2.44 ms."""
+    """Twice ten models of 31.4 kB, 0.3 ms and 0.19 ms each: five times that is 4.9 ms."""
+    one, ten = 0.3e-3 + 0.6e-9 * 31_400, 2 * (0.3e-3 + 0.6e-9 * 314_000)
     few = OneProcess(1, 2, 20.0, 16.0, 8000)  # 2 ms of clients' computing an Ask
-    assert few.order(31_400) == ["ray"]
-    assert few.order(10 * 31_400) == []
-    assert OneProcess(1, 2, 20.0, 16.0, 6000).order(10 * 31_400) == ["ray"]
+    assert few.order(one) == ["ray"]
+    assert few.order(ten) == []
+    assert OneProcess(1, 2, 20.0, 16.0, 3300).order(ten) == []
+    assert OneProcess(1, 2, 20.0, 16.0, 3200).order(ten) == ["ray"]
 
 
 def test_what_does_not_fit_is_not_taken(takes, monkeypatch):
