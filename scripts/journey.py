@@ -80,12 +80,11 @@ for row in rayfed.iterate(study, page=False):
 ITEMS = {
     "starters": Item(
         (
-            "rayfed init",
-            *(f"rayfed init --{kind} my-{kind}" for kind in _KINDS),
+            "rayfed init " + " ".join(f"--{kind} my-{kind}" for kind in _KINDS),
             *(f"rayfed test my_{kind}:My{kind.capitalize()}" for kind in _KINDS),
             "rayfed run scenario.yaml --quiet",
         ),
-        page="results/study/report.html",
+        page="results/starters/report.html",
     ),
     "cases": Item(
         ("rayfed check cases.yaml", "rayfed run cases.yaml"),

@@ -30,7 +30,7 @@ def weights(name: str, extras: Collection[str] = ()) -> dict[str, int]:
 
 def _size(held: Distribution) -> int:
     paths = (held.locate_file(path) for path in held.files or () if path.suffix != ".pyc")
-    return sum(path.stat().st_size for path in paths if path.is_file())  # type: ignore[attr-defined]
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def _applies(requirement: Requirement, extras: Collection[str]) -> bool:
