@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +42,9 @@ class Crowd:
     Parameters
     ----------
     cohort : int
-        Clients that are asked at once.
+        Clients that are asked at once; that are expected, where nobody knows how many there are.
+    most : int
+        How many there are at most.
     weight : float
         Mean raw weight of all clients.
     count : int
@@ -49,6 +52,7 @@ class Crowd:
     """
 
     cohort: int
+    most: int
     weight: float
     count: int
 
@@ -239,6 +243,17 @@ class Uplink:
         return 0.0 if self.secure is None else self._unit * self._crowd.factor("raw")
 
     @property
+    def room(self) -> float:
+        """How large a number of all uploads may be so that no sum wraps around.
+
+        K numbers of C are rounded to at most K (C + unit), and K units of half the modulus are the
+        range: two units of each are left to rounding.
+        """
+        if self.secure is None:
+            return math.inf
+        return (self.secure.range - 2 * self._unit) * self._crowd.factor("raw")
+
+    @property
     def _crowd(self) -> Crowd:
         assert self.crowd is not None
         return self.crowd
@@ -246,7 +261,7 @@ class Uplink:
     @property
     def _unit(self) -> float:
         assert self.secure is not None
-        return self.secure.unit(self._crowd.cohort)
+        return self.secure.unit(self._crowd.most)
 
     # -- codecs ----------------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ class PrivateMean:
         Their number N.
     rounding : float
         By how much rounding in secure sums may lengthen a vector, and change a number.
+    room : float
+        The largest norm with which no secure sum can wrap around.
     key : Key
         Of the noise.
     dtype : dtype
@@ -50,6 +52,7 @@ class PrivateMean:
     cohort: int
     clients: int
     rounding: tuple[float, float]
+    room: float
     key: Key
     dtype: np.dtype[np.floating]
 
@@ -156,7 +159,8 @@ class PrivateMean:
             drawn = self.key.sub(INSIDE).normals([0], 1, round=round)[0, 0]
             told = float(means[INSIDE][0]) if INSIDE in means else 0.0
             share = told + 0.5 + self.counted_noise * drawn / self.cohort
-            now[_NORM] = np.array([adaptive.moved(self.norm(state), share)])
+            moved = adaptive.moved(self.norm(state), share)
+            now[_NORM] = np.array([min(moved, self.room)])
         if self.tree is not None:
             clients = np.concatenate([state[_CLIENTS], ids])
             rounds = np.concatenate([state[_ROUNDS], np.full(len(ids), round)])

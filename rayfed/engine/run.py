@@ -423,7 +423,8 @@ class Run:
             asked = mixer.together(asked)
         total = self.federation.views.training.shards.totals[1]
         weight = total / count if self.training.weights == "size" else 1.0
-        return Crowd(asked, weight, count)
+        asked = min(asked, count)
+        return Crowd(asked, count if self.participation.select.may_be_empty else asked, weight, count)
 
     def downlink(self) -> Downlink | None:
         """Return what downloads go through; None if nothing."""
@@ -451,11 +452,11 @@ class Run:
             return None
         clip = next(stage for stage in self.channel.uplink if isinstance(stage, Clip))
         uplink, ask = self.uplink(), self.first_ask()
-        one = 0.0 if uplink is None else uplink.rounding
+        one, room = (0.0, math.inf) if uplink is None else (uplink.rounding, uplink.room)
         numbers = 0 if ask is None else sum(ask.up.values())
         cohort = min(self.participation.cohort or clients, clients)
         return PrivateMean(
-            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one),
+            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one), room,
             Key(self.seed, "privacy"), self.training.dtype,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
+from rayfed.channel.base import Draws
 from rayfed.channel.privacy import epsilon
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
@@ -194,7 +195,7 @@ def test_an_adaptive_norm_is_downloaded_and_a_bit_is_uploaded():
 def test_rounding_in_a_secure_sum_widens_the_clip():
     masked = {"name": "secure-sum", "range": 16.0, "bits": 16}
     private = loop_of(uplink=[CLIP, masked]).run.private
-    unit = 16 * 2.0 ** (2 - 15)
+    unit = 16 * 2.0 ** (3 - 15)  # all eight clients may come
     assert private.rounding == (unit * np.sqrt(2), unit)
     assert private.deviation(2.0) == pytest.approx(0.5 * (2 + unit * np.sqrt(2)) / 4, rel=1e-12)
 
@@ -229,6 +230,20 @@ def test_it_is_said_what_a_client_spends_that_is_away_in_some_rounds():
     cycles = {"name": "cyclic", "groups": 3, "period_s": 2.0}
     assert "nobody" not in spent(loop_of(clients={"count": 8, "availability": cycles}).run)
     assert "nobody" not in spent(loop_of().run)
+
+
+@pytest.mark.parametrize("bits", [12, 16, 32])
+def test_what_has_room_never_wraps_around(bits):
+    """All eight clients, of whom four are expected, send the largest number that is let through."""
+    masked = {"name": "secure-sum", "range": 4.0, "bits": bits}
+    uplink = loop_of(uplink=[{"name": "clip", "norm": 0.5}, masked]).run.uplink()
+    for value, wraps in ((uplink.room, False), (-uplink.room, False), (4.0, True)):
+        draws = Draws(uplink.key, np.arange(8))
+        fixed = uplink.fixed("v", np.full((8, 200), value), np.ones(8), "raw", draws)
+        found, count = uplink.opened({"v": fixed.sum(axis=0)}, ())
+        assert (count > 0) == wraps
+        if not wraps:
+            np.testing.assert_allclose(found["v"], 8 * value, atol=8 * uplink.rounding)
 
 
 # -- trees -------------------------------------------------------------------------------------
@@ -326,8 +341,10 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
         (FEDAVG, {"uplink": [ADAPTIVE], "privacy": None}, "is for private runs; give a number"),
         (FEDAVG, {"uplink": [{"name": "clip", "norm": {"start": 1.0}}]},
          "spends more with noise 0.2; with noise 0.5 on all, give norm.noise above 0.25"),
-        (FEDAVG, {"uplink": [ADAPTIVE, {"name": "secure-sum", "range": 0.2}]},
-         "whether an upload was no longer than the norm is 1/2 or -1/2; give range: 0.5"),
+        (FEDAVG, {"uplink": [CLIP, {"name": "secure-sum", "range": 2.0}]},
+         "noise does not hide that a sum of numbers of 2 wraps around; give secure-sum a larger"),
+        (FEDAVG, {"uplink": [CLIP, {"name": "secure-sum", "range": 4.0, "bits": 8}],
+                  "clients": {"count": 40}}, "wraps around"),
         (FEDAVG, {"uplink": [{"name": "clip", "norm": {"start": 1.0, "quantile": 2}}]}, "quantile"),
         (FEDAVG, {"privacy": {**PRIVACY, "name": "three"}}, "found 'three'; give tree, or no name"),
         (FEDAVG, {"privacy": TREE}, "a tree is for cohorts that nobody draws"),

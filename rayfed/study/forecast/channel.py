@@ -104,7 +104,8 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     if not run.training.algorithm.takes_codecs:
         return f"what '{run.label}' uploads cannot be coded on its way; leave it out for it"
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
-    if _adapts(stages) and run.channel.privacy is None:
+    adapts = any(isinstance(stage, Clip) and stage.adaptive is not None for stage in stages)
+    if adapts and run.channel.privacy is None:
         return "a norm that follows a quantile is for private runs; give a number"
     if text := _order(stages) or _secure(run, stages, ask):
         return text
@@ -150,11 +151,7 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     algorithm, rule = run.training.algorithm, run.participation
     memories = [stage.memory for stage in stages if isinstance(stage, Codec)]
     scalars = [] if ask is None else [name for name, n in ask.up.items() if n == 1]
-    coarse = any(isinstance(stage, SecureSum) and stage.range < 0.5 for stage in stages)
     why = {
-        "whether an upload was no longer than the norm is 1/2 or -1/2; give range: 0.5 or more": (
-            coarse and _adapts(stages)
-        ),
         f"the server sees single vectors of '{run.label}'": algorithm.sees_vectors
         or any(memory is not None and memory.sees_vectors for memory in memories),
         "first vectors as they are cost as much as all others; give start: coded": any(
@@ -168,11 +165,6 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
         "its turns are not timed on a link that is shared": run.federation.server.limited,
     }
     return next((f"found 'secure-sum', but {text}" for text, holds in why.items() if holds), "")
-
-
-def _adapts(stages: Sequence[Stage]) -> bool:
-    """Whether uploads are clipped to a norm that changes."""
-    return any(isinstance(stage, Clip) and stage.adaptive is not None for stage in stages)
 
 
 def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:

@@ -5,6 +5,7 @@ import pytest
 
 from rayfed.report.panels.convergence import convergence
 from rayfed.report.read.results import Results
+from rayfed.report.read.series import clocks
 
 
 @pytest.fixture
@@ -60,6 +61,19 @@ def test_single_seeds_stand_in_place_of_their_mean(results):
     assert seeds["fedavg", 1].name == "fedavg seed 1"
     assert set(seeds) == {("fedavg", 0), ("fedavg", 1), ("centralised", 0)}
     assert {t.meta["part"] for t in figure.data} == {"seed", "crossing"}
+
+
+def test_epsilon_is_a_clock_of_private_runs_alone(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "private", 0, rows([8, 6, 4], "private", epsilon=[0, 1.5, 2]))
+    run_writer(tmp_path, "open", 0, rows([8, 2, 1], "open"))
+    found = Results.read(tmp_path)
+    assert "epsilon" in clocks(found)
+    figure = convergence(found, x="epsilon", target=4.0)
+    assert list(trace(figure, "private", "mean").x) == [0, 1.5, 2]
+    assert list(trace(figure, "private", "crossing").x) == [2]
+    assert len(trace(figure, "open", "mean").x) == 0
+    run_writer(tmp_path / "other", "open", 0, rows([8, 2, 1], "open"))
+    assert "epsilon" not in clocks(Results.read(tmp_path / "other"))
 
 
 def test_single_seeds_are_faint_where_they_are_few(results, tmp_path, run_writer, rows):
