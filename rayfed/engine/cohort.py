@@ -292,7 +292,8 @@ class RoundPolicy:
         """Return what becomes of works (W,); in secure sums that are lost nothing is used."""
         used = np.flatnonzero(status == USED)
         there = clients[used]
-        labels = None if asked.groups is None else (asked.groups[1], asked.labels(there))
+        mine = asked.labels(there)
+        labels = None if asked.groups is None or mine is None else (asked.groups[1], mine)
         status = status.copy()
         status[used[self.exchange.channel.lost(ids, there, labels)]] = LATE
         return status
