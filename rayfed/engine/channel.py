@@ -146,8 +146,9 @@ class ServerEnd:
         whole = [name for name, groups in parts.items() if groups[0] in sums]
         groups = {group: sums[group] for name in whole for group in parts[name]}
         found, count = uplink.opened(groups, ())
-        sums = {name: np.sum([found[group] for group in parts[name]], axis=0) for name in whole}
-        return {**found, **sums}, count
+        for name in whole:
+            found[name] = np.sum([found[group] for group in parts[name]], axis=0)
+        return found, count
 
     def lost(self, ids: Ints, used: Ints, labels: tuple[Ints, Ints] | None) -> Bools:
         """Return which replies (U,) enter a secure sum that too few have replied for.

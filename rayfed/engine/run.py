@@ -424,7 +424,9 @@ class Run:
         total = self.federation.views.training.shards.totals[1]
         weight = total / count if self.training.weights == "size" else 1.0
         asked = min(asked, count)
-        return Crowd(asked, count if self.participation.select.may_be_empty else asked, weight, count)
+        return Crowd(
+            asked, count if self.participation.select.may_be_empty else asked, weight, count
+        )
 
     def downlink(self) -> Downlink | None:
         """Return what downloads go through; None if nothing."""

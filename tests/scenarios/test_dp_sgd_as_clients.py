@@ -12,7 +12,7 @@ import yaml
 
 from rayfed import api
 from rayfed.core.rng import Key
-from rayfed.engine.rounds import RoundLoop
+from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 
 pytest.importorskip("dp_accounting")
@@ -25,7 +25,7 @@ def models_of(plan, rounds):
     """Yield the model after each round."""
     run, executor = plan.runs[0], SerialExecutor(plan.tables)
     executor.open(run.folder, run.setup())
-    loop = RoundLoop(run, executor)
+    loop = Loop(run, executor)
     state, _ = loop.start()
     for _ in range(rounds):
         state, _, _ = loop.step(state)
