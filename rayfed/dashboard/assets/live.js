@@ -220,7 +220,10 @@ const live = (() => {
       const now = standing();
       for (const [key, one] of now) {
         const before = seen.get(key);
-        if (VERBS[one.status] && before?.status !== one.status) told.push({ name: one.name, what: VERBS[one.status], at: Date.now() });
+        if (VERBS[one.status] && before?.status !== one.status) {
+          told = told.filter((earlier) => earlier.key !== key); // one that began and finished has finished
+          told.push({ key, name: one.name, what: VERBS[one.status], at: Date.now() });
+        }
         if (one.reached && before && !before.reached && before.target === one.target) told.push({ name: one.name, what: "passed the target", at: Date.now() });
       }
       seen = now;
