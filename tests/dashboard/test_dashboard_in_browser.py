@@ -125,6 +125,22 @@ def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
     assert sorted_keys == sorted(sorted_keys, key=lambda key: float(key or "inf"))
 
 
+def test_twenty_tabs_are_open_at_once_and_hear_of_changes(page, served, folder):
+    first = page.current_window_handle
+    for _ in range(19):
+        page.switch_to.new_window("tab")
+        page.get(served.address)
+    out = folder / "fourth"
+    rayfed.run(mixed(rounds=2), out=out, page=False)
+    for tab in page.window_handles[::-1]:
+        page.switch_to.window(tab)
+        wait(page, "document.querySelector('[data-run^=\"results/fourth/\"]')")
+        if tab != first:
+            page.close()
+    page.switch_to.window(first)
+    shutil.rmtree(out)
+
+
 def test_what_came_about_meanwhile_is_said(page, served, folder):
     hide = """Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});
               document.dispatchEvent(new Event('visibilitychange'));"""
