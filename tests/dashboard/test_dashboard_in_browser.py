@@ -237,7 +237,8 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     runs = "page.data.panels.convergence.parts[0].curves.runs"
     last = f"Math.max(...{runs}.flatMap((run) => run.data.round))"
     page.execute_script("window.same = true; window.scrollTo(0, 200);")
-    page.find_element(By.CSS_SELECTOR, "[data-y=accuracy]").click()
+    accuracy = "document.querySelector('[data-y=accuracy]')"  # once there is a row
+    wait(page, f"{accuracy} && ({accuracy}.click(), true)")
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")
     ActionChains(page).drag_and_drop_by_offset(place, 120, 40).perform()
     zoom = page.execute_script("return document.getElementById('convergence').layout.xaxis.range")
