@@ -126,7 +126,7 @@ def pictures(folder: Path, out: Path, views: dict[str, tuple[str, str]]) -> None
                     driver.get("about:blank")
                     driver.get(f"{served.address}{place}{query}{choices}")
                     if view not in ("overview", "log"):
-                        wait(driver, "document.body.dataset.ready === 'true'", seconds=60)
+                        wait(driver, "document.body.dataset.ready === 'true'", seconds=120)
                     for scheme in SCHEMES:
                         look(driver, width, height, scheme)
                         time.sleep(1.0)

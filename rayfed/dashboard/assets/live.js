@@ -62,14 +62,27 @@ const live = (() => {
 
   const say = (text) => (document.getElementById("news").textContent = text);
 
+  // A browser opens six connections to a server, for all tabs together: one tab listens and tells
+  // the others; where it is closed the next one does.
   function listen() {
-    const source = new EventSource("/events");
-    source.addEventListener("open", () => say(""));
-    source.addEventListener("error", () => say("The server does not answer; what is shown is what was last read"));
-    source.addEventListener("message", ({ data }) => {
-      const studies = mine();
-      if (!studies || JSON.parse(data).some((key) => studies.includes(key))) refresh();
-    });
+    const tabs = new BroadcastChannel("rayfed");
+    tabs.addEventListener("message", ({ data }) => hear(data));
+    const tell = (heard) => (tabs.postMessage(heard), hear(heard));
+    const follow = () => {
+      const source = new EventSource("/events");
+      source.addEventListener("open", () => tell({ said: "" }));
+      source.addEventListener("error", () => tell({ said: "The server does not answer; what is shown is what was last read" }));
+      source.addEventListener("message", ({ data }) => tell({ changed: JSON.parse(data) }));
+      window.addEventListener("pagehide", () => source.close());
+      return new Promise(() => {});
+    };
+    navigator.locks ? navigator.locks.request("rayfed", follow) : follow();
+  }
+
+  function hear({ said, changed }) {
+    if (said !== undefined) return void say(said);
+    const studies = mine();
+    if (!studies || changed.some((key) => studies.includes(key))) refresh();
   }
 
   // ---- the overview: filter, order, target and ticks, all in its address ---------------------
@@ -220,7 +233,10 @@ const live = (() => {
       const now = standing();
       for (const [key, one] of now) {
         const before = seen.get(key);
-        if (VERBS[one.status] && before?.status !== one.status) told.push({ name: one.name, what: VERBS[one.status], at: Date.now() });
+        if (VERBS[one.status] && before?.status !== one.status) {
+          told = told.filter((earlier) => earlier.key !== key); // one that began and finished has finished
+          told.push({ key, name: one.name, what: VERBS[one.status], at: Date.now() });
+        }
         if (one.reached && before && !before.reached && before.target === one.target) told.push({ name: one.name, what: "passed the target", at: Date.now() });
       }
       seen = now;

@@ -176,7 +176,10 @@ const page = (() => {
     figures.listenSaves();
   }
 
-  async function start() {
+  let begun = null; // rows that come meanwhile wait for it
+  const start = () => (begun = begin());
+
+  async function begin() {
     if (data.opening && !location.hash) history.replaceState(null, "", `#${data.opening}`);
     make();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
@@ -190,6 +193,7 @@ const page = (() => {
 
   // Draws other results in place of those that are shown; what the reader chose is in the address.
   async function renew(fresh) {
+    await begun;
     Object.assign(data, fresh);
     make();
     figures.forget();
