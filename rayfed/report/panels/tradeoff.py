@@ -14,7 +14,6 @@ from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, x_scales
 from rayfed.report.panels.base import FigurePanel, Section
-from rayfed.report.panels.finals import final_values
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import EPSILON, X_AXES, first_column, history
@@ -90,7 +89,7 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
 
 def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:
     """Return cost and value (2, seeds) of each setting by each cost, as far as costs differ."""
-    known = final_values(results, column)
+    known = [name for name in results.names if name not in results.failed]
     found: dict[str, dict[str, Floats]] = {}
     for cost in COSTS:
         points: dict[str, Floats] = {}
