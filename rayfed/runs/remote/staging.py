@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from rayfed.core.announced import PARTS
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import read_json
 from rayfed.runs.files import store
 from rayfed.runs.files.folder import LOCK
 from rayfed.runs.files.place import NOTE, read_note
@@ -202,9 +203,22 @@ def _fetch(staging: Staging, objects: Objects) -> bool:
         for path in (Path(home) / name for name in names):
             if path.relative_to(staging.folder).as_posix() not in versions and path.name != LOCK:
                 store.remove(path)
+    _delete_leftovers(staging.folder)
     store.append_text(staging.folder / LOCK, "")
     now = objects.list()
     return all(now.get(name) == versions[name] for name in lists)
+
+
+def _delete_leftovers(folder: Path) -> None:
+    """Delete parts of tables that runs which have ended do not list.
+
+    They were about to be deleted where they are remote when the machine died that replaced them.
+    """
+    for path in folder.glob(f"*/{RUN}"):
+        listed = read_json(path).get("files")
+        for part in path.parent.glob("*.parquet/part-*") if listed else ():
+            if part.relative_to(path.parent).as_posix() not in listed:
+                store.remove(part)
 
 
 def _is_here(path: Path, version: str, brought: tuple[str, Stamp] | None) -> bool:

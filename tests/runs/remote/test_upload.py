@@ -98,3 +98,21 @@ def test_what_is_uploaded_at_any_moment_of_a_run_is_sound(plan, tmp_path):
     assert len(newest) > 50
     assert newest == sorted(newest)
     assert newest[-1] == 3
+
+
+def test_parts_that_were_to_be_deleted_do_not_come_back(plan, tmp_path):
+    """The machine died after it had uploaded the record of an ended run."""
+    with bucket():
+        first = Machine(plan, tmp_path / "first")
+        by_rounds(first)
+        first.mirror.settled.clear()
+        first.mirror.upload()
+        left = f"{RUN}/rounds.parquet/part-000000000000.parquet"
+        assert left not in first.objects.list()
+        first.objects.put({left: next((first.folder / RUN).glob("rounds.parquet/part-*"))})
+        other = Machine(plan, tmp_path / "second")
+        other.fetch()
+        assert len(list((other.folder / RUN).glob("rounds.parquet/part-*"))) == 1
+        other.mirror.known |= other.staging.known(other.objects)
+        other.mirror.upload()
+        assert left not in other.objects.list()
