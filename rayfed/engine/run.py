@@ -442,8 +442,9 @@ class Run:
         uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
         whole = own if uplink is None else {**own, **uplink.initial}
         if self.faults and (ask := self.first_ask()) is not None:
+            up = ask.up if uplink is None else {**ask.up, **uplink.beside}
             for faulty in self.faults:
-                whole = {**whole, **faulty.initial(ask.up, self.training.dtype)}
+                whole = {**whole, **faulty.initial(up, self.training.dtype)}
         return whole
 
     @property

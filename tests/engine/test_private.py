@@ -169,6 +169,31 @@ def test_an_adaptive_norm_is_that_of_a_plain_loop(secure):
     assert loop.exchange.private.norm(state.channel) == pytest.approx(norm, rel=1e-9)
 
 
+def test_a_faulty_client_says_what_it_said_before():
+    """The last client sends its first upload again and again, and that this one was too long."""
+    clients = {"count": 8, "faults": [{"name": "replay", "ids": [7]}]}
+    adaptive = {"name": "clip", "norm": {"start": 12.0, "quantile": 1.0, "noise": 1.5, "lr": 1.0}}
+    everyone = {"cohort": 8, "select": "poisson"}
+    loop = loop_of(uplink=[adaptive], clients=clients, participation=everyone)
+    private, length = loop.run.private, 5 * np.arange(1.0, 9.0)
+    state, _ = loop.start()
+    norms = [12.0]
+    for round in range(1, 11):
+        state, row, _ = loop.step(state)
+        norm = norms[-1]
+        assert row["clip_norm"] == pytest.approx(norm, rel=1e-12)
+        sent = np.minimum(length, norm)
+        sent[7] = 12
+        noise = private.key.sub("v").normals([0], 2, round=round)[0]
+        noise *= private.multiplier * norm
+        expected = (sent.sum() * np.array([0.6, 0.8]) + noise) / 8
+        np.testing.assert_allclose(state.state["got"], expected, rtol=1e-12)
+        told = np.where(length[:7] <= norm, 0.5, -0.5).sum() - 0.5
+        told += 1.5 * private.key.sub("uplink.inside").normals([0], 1, round=round)[0, 0]
+        norms.append(norm * np.exp(1.0 - told / 8 - 0.5))
+    assert max(norms) > 40  # its own upload would no longer be clipped
+
+
 def test_a_count_and_vectors_spend_together_what_the_noise_says():
     """The multiplier of two queries in one is (z_1^-2 + z_2^-2)^-1/2; a count changes by 1/2."""
     private = loop_of(uplink=[ADAPTIVE]).run.private
