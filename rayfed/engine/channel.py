@@ -9,7 +9,7 @@ import numpy as np
 
 from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
-from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.errors import RunFailed
 from rayfed.engine.clock import Traffic
 from rayfed.engine.correction import Correction
@@ -63,7 +63,7 @@ class ServerEnd:
         """Return an Ask of the algorithm with what clients decode, and the state after it."""
         if self.downlink is None:
             return ask, state
-        kept = {k.removeprefix("down."): v for k, v in state.items() if k.startswith("down.")}
+        kept = under(state, "down.")
         send, now = self.downlink.sent(ask.send, kept, round, number)
         return replace(ask, send=send), {**state, **{f"down.{k}": v for k, v in now.items()}}
 

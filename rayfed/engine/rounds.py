@@ -265,8 +265,8 @@ class RoundPolicy:
         """Move the clock to the next change that the selection waits for; False if none comes.
 
         Where late replies are used, it also waits for the next client that is done. Clients that
-        privacy lets rest are not waited for. A change after
-        `latest_s` is none: the clock moves to `latest_s`.
+        privacy lets rest are not waited for. A change after `latest_s` is none: the clock moves to
+        `latest_s`.
 
         Raises
         ------
