@@ -74,7 +74,7 @@ def study(tmp_path_factory):
          "privacy": privacy, "participation": {"over_select": 1, "select": select}}
         for label, up, privacy, select in (
             ("private", [clip], by_rdp, "poisson"),
-            ("adaptive", [follows, {"name": "secure-sum", "range": 8.0}], by_rdp, "poisson"),
+            ("adaptive", [follows, {"name": "secure-sum", "range": 8.0, "threshold": 0.05}], by_rdp, "poisson"),
             ("tree", [clip], tree, "uniform"),
         )
     ]  # fmt: skip

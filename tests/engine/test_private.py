@@ -339,6 +339,8 @@ def test_the_noise_of_a_tree_is_solved_for():
     assert private.cohort == 8
 
 
+MASKED = [CLIP, {"name": "secure-sum", "range": 4.0}]
+HOURS = {"name": "cyclic", "groups": 2, "period_s": 20.0}
 POWER = {"cohort": 2, "select": {"name": "power-of-d", "d": 4}}
 FEDAVG = {"name": "fedavg", "weights": "uniform"}
 
@@ -384,6 +386,17 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "clients with 'ipm' know what others send"),
         (FEDAVG, {"server": {"uploads_mbps": 1.0}, "participation": {**POISSON, "deadline_s": 9.0}},
          "clients share a link, so one makes another late"),
+        (FEDAVG, {"uplink": MASKED, "participation": {**POISSON, "deadline_s": 9.0}},
+         "one client decides whether a secure sum of all others is lost; let no reply fail, or "
+         "give secure-sum a threshold of at most 0.12"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "crash": {"probability": 0.1}}},
+         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "network": {"loss": 0.1}}},
+         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "availability": HOURS}},
+         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "faults": [
+            {"name": "silent", "ids": [3]}]}}, "one client decides whether"),
     ],
 )  # fmt: skip
 def test_what_would_make_epsilon_untrue_is_one_line(algorithm, changes, message):
@@ -392,6 +405,22 @@ def test_what_would_make_epsilon_untrue_is_one_line(algorithm, changes, message)
         api.prepare(api.read(toy_scenario(algorithm, **settings)))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "changes"),
+    [
+        (0.7, {}),  # no reply fails
+        (0.7, {"clients": {"count": 8, "availability": {"name": "bernoulli", "p": 0.5}}}),
+        (0.125, {"participation": {**POISSON, "deadline_s": 9.0}}),  # one is enough
+        (0.7, {"privacy": TREE, "participation": {"deadline_s": 9.0}}),  # an upload may be zeros
+    ],
+)
+def test_secure_sums_that_no_single_client_loses_are_private(threshold, changes):
+    masked = {"name": "secure-sum", "range": 4.0, "threshold": threshold}
+    settings = {"uplink": [CLIP, masked], "privacy": PRIVACY, "participation": POISSON, **changes}
+    (run,) = api.prepare(api.read(toy_scenario(FEDAVG, **settings))).runs
+    assert run.private is not None
 
 
 def test_availability_that_depends_on_data_is_refused():
