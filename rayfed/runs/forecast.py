@@ -34,8 +34,6 @@ WHY_EMPTY = (
     "or participation.deadline_s"
 )
 """Why rounds use no reply, and what to change."""
-WHY_THIN = "few are there at a time; "
-"""Why few clients are asked."""
 _FEW_ASKED = 0.5  # of a cohort
 _FEW_REACHED = 0.25  # of those that as many draws from all clients would reach
 _LONGEST_S = 2.0
@@ -132,15 +130,15 @@ def thin(run: Run, rounds: int, asked: Ints) -> str:
     if not few and distinct >= _FEW_REACHED * reached:
         return ""
     clients = "" if mean_of else " clients"
-    asked_in_all = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
-    return f"{asked_in_all}: {WHY_THIN}{_remedy(run)}"
+    told = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
+    return f"{told}: few are there at a time; {_remedy(run)}"
 
 
 def _remedy(run: Run) -> str:
-    """Return what to change where few clients are there: only what the run may have."""
+    """Return what to change where few clients are there: nothing that the run may not have."""
     change = "change clients.availability or participation.cohort"
     if run.private is not None or run.training.algorithm.asynchronous:
-        return change  # there are no rounds that wait, or nobody may wait for others
+        return change  # nobody may wait for others, or there are no rounds that wait
     return f"participation.minimum makes rounds wait for more of them, or {change}"
 
 
