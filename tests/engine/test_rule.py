@@ -293,6 +293,9 @@ KRUM = {"name": "krum", "f": 2}
          "aggregate: 'median' needs vectors, which 'secure-sum' hides; give before: buckets"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "participation": {"cohort": 5}},
          "aggregate: of 5 clients one is in a bucket of its own; give another size or cohort"),
+        (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "clients": {"count": 20},
+                  "participation": {"cohort": 10, "over_select": 1.1}},  # 11.000000000000002
+         "aggregate: of 11 clients one is in a bucket of its own; give another size or cohort"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE],
                   "participation": {"cohort": 4, "retries": 1, "retry": "other"}},
          "aggregate: buckets of secure sums are known before anybody fails; give retry: same"),
