@@ -49,11 +49,10 @@ class Faulty:
         return f"{PREFIX}{self.number}.{name}"
 
     def initial(self, up: Mapping[str, int], dtype: np.dtype[np.floating]) -> dict[str, Array]:
-        """Return the first rows of what clients keep for their vectors: NaN."""
+        """Return the first rows of what clients keep for what they upload: NaN."""
         if not isinstance(self.fault, UploadFault) or not self.fault.keeps:
             return {}
-        vectors = {name: n for name, n in up.items() if n > 1}
-        return {self.kept_name(name): np.full(n, np.nan, dtype) for name, n in vectors.items()}
+        return {self.kept_name(name): np.full(n, np.nan, dtype) for name, n in up.items()}
 
 
 def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...]:

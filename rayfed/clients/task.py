@@ -271,7 +271,8 @@ class Task:
         for name, rows in values.items():
             if rows.ndim > 1:
                 _scatter(stacked, name, rows, count, members)
-            if rows.ndim == 1 or (self.request.vectors and name != LEFT):
+            told = self.request.vectors and (name != LEFT or not self.request.sums)
+            if rows.ndim == 1 or told:
                 _scatter(self.each, name, rows, len(self.request.ids), index)
 
 

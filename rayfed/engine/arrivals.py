@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.channel.uplink import LEFT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.exchange import Exchange
@@ -213,7 +214,7 @@ class ArrivalPolicy:
             each = {name: np.asarray(row)[None] for name, row in rows[0].items()}
         else:
             each = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-        sums = {}
+        sums = {LEFT: each.pop(LEFT).sum(axis=0)} if LEFT in each else {}
         for name, stack in each.items():
             if stack.ndim > 1:
                 sums[name] = (stack * weights.astype(stack.dtype)[:, None]).sum(axis=0)

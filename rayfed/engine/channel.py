@@ -9,7 +9,7 @@ import numpy as np
 
 from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
-from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.errors import RunFailed
 from rayfed.engine.clock import Traffic
 from rayfed.engine.correction import Correction
@@ -49,6 +49,7 @@ class ServerEnd:
         self.itemsize = run.training.dtype.itemsize
         self.memory = None if self.uplink is None else self.uplink.memory
         self.secure = None if self.uplink is None else self.uplink.secure
+        self.fewest = FEWEST if run.private is None else 1  # noise hides one client, too
         down = self.downlink is not None and self.downlink.codec.memory is not None
         self.whole_first = self.memory is not None and self.memory.whole_first
         self.knows_clients = down or self.whole_first
@@ -63,7 +64,7 @@ class ServerEnd:
         """Return an Ask of the algorithm with what clients decode, and the state after it."""
         if self.downlink is None:
             return ask, state
-        kept = {k.removeprefix("down."): v for k, v in state.items() if k.startswith("down.")}
+        kept = under(state, "down.")
         send, now = self.downlink.sent(ask.send, kept, round, number)
         return replace(ask, send=send), {**state, **{f"down.{k}": v for k, v in now.items()}}
 
@@ -160,15 +161,14 @@ class ServerEnd:
         used : (U,) array of int
             Whose replies are there.
         labels : pair of (K,) and (U,) arrays of int, optional
-            The groups of these clients, where each group has a sum of its own: of two at least.
+            The groups of these clients, where each group has a sum of its own.
         """
         assert self.secure is not None
-        if labels is None:
-            return np.full(len(used), len(used) < self.secure.threshold * len(ids))
-        asked = np.bincount(labels[0])
-        there = np.bincount(labels[1], minlength=len(asked))
-        few = there < np.maximum(self.secure.threshold * asked, FEWEST)
-        return np.asarray(few[labels[1]])
+        of_all, of_used = (np.zeros_like(ids), np.zeros_like(used)) if labels is None else labels
+        asked = np.bincount(of_all)
+        there = np.bincount(of_used, minlength=len(asked))
+        few = there < np.maximum(self.secure.threshold * asked, self.fewest)
+        return np.asarray(few[of_used])
 
     def received(
         self, reply: Reply, answers: Sequence[WorkAnswer], state: State, newest: int

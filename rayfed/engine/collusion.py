@@ -17,7 +17,7 @@ from rayfed.channel.faults.base import Collusion, Knowledge
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.uplink import total_name
 from rayfed.clients.request import Request, group_name
-from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.rng import Key
 from rayfed.core.tree import add
 from rayfed.engine.run import Run
@@ -88,7 +88,7 @@ class Colluders:
             vectors = told.each[name].reshape(len(first), -1) if name in told.each else None
             known = Knowledge(mean, square, len(first), len(at), vectors, request.ids[first])
             mine = f"fault.{faulty.number}.{request.work}.{name}."
-            kept = {k.removeprefix(mine): v for k, v in state.items() if k.startswith(mine)}
+            kept = under(state, mine)
             key = self.key.sub(f"{faulty.number}/{request.work}/{name}")
             first_state = kept or fault.init(mean.size, key.uniforms([0], mean.size)[0])
             vector, after = fault.sent(known, first_state)

@@ -145,12 +145,9 @@ class PrivateMean:
             raise RunFailed(text)
         means = {} if reply is None else reply.mean
         private = {name: self._noised(name, n, means, round, state) for name, n in ask.up.items()}
-        empty = Reply(
-            _NONE, _NONE.astype(np.float64), private, {}, _NONE, self.clients, round=round
-        )
         ids = _NONE if reply is None else reply.ids
-        now = self._after(state, means, ids, round)
-        return (empty if reply is None else replace(empty, growth=reply.growth)), now
+        told = Reply(_NONE, _NONE.astype(np.float64), private, {}, _NONE, self.clients, round=round)
+        return told, self._after(state, means, ids, round)
 
     def _after(self, state: State, means: Mapping[str, Array], ids: Ints, round: int) -> State:
         """Return the state after a round in which clients (K,) took part."""

@@ -29,7 +29,6 @@ Result = TypeVar("Result")
 MOST_CHANGES = 100_000
 """Changes of availability that a selection waits for in one round."""
 _FIRST_LOOK = 64  # clients
-_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 
 
 class RoundPolicy:
@@ -191,14 +190,11 @@ class RoundPolicy:
         """Return what the selection sees of a round."""
         participation, federation = self.run.participation, self.run.federation
         population, round_number = federation.population, stats.round
-        wanted = population.count
-        if participation.cohort is not None:
-            wanted = math.ceil(participation.cohort * participation.over_select - _SLACK)
         return SelectionView(
             count=population.count,
             round=round_number,
             time_s=stats.time_s,
-            wanted=min(wanted, population.count),
+            wanted=participation.asked(population.count),
             available=lambda ids: self._free(ids, stats),
             mass=self.exchange.shards.mass,
             x=x,
@@ -265,8 +261,8 @@ class RoundPolicy:
         """Move the clock to the next change that the selection waits for; False if none comes.
 
         Where late replies are used, it also waits for the next client that is done. Clients that
-        privacy lets rest are not waited for. A change after
-        `latest_s` is none: the clock moves to `latest_s`.
+        privacy lets rest are not waited for. A change after `latest_s` is none: the clock moves to
+        `latest_s`.
 
         Raises
         ------

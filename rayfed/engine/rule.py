@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rayfed.clients.request import group_name
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Ints, under
 from rayfed.core.rng import Key
 from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
@@ -77,7 +77,7 @@ class ServerRule:
         flat = [rows.reshape(len(rows), -1) for rows in parts.values()]
         vectors = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         mine = f"rule.{ask.work}."
-        kept = {k.removeprefix(mine): v for k, v in state.items() if k.startswith(mine)}
+        kept = under(state, mine)
         outcome, now = self.rule.robust(vectors, weights, kept or self.rule.init(vectors.shape[1]))
         pieces = np.split(outcome, np.cumsum([rows.shape[1] for rows in flat])[:-1])
         means = {

@@ -55,6 +55,7 @@ Retry: TypeAlias = Literal["same", "other"]
 Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
 MOST_RETRIES = 100
+_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 """Attempts of one client in a round, after the first; each is timed and recorded."""
 
 
@@ -175,6 +176,12 @@ class Participation:
     if_fewer: IfFewer = "wait"
     patience_s: Annotated[float, Gt(0)] | None = None
     correct: Corrected | None = None
+
+    def asked(self, count: int) -> int:
+        """Return how many of so many clients a round asks: the cohort, and those beside it."""
+        if self.cohort is None:
+            return count
+        return min(math.ceil(self.cohort * self.over_select - _SLACK), count)
 
     @property
     def asks_again(self) -> bool:
@@ -412,7 +419,7 @@ class Run:
         count, rule = self.federation.population.count, self.participation
         if isinstance(self.training.algorithm, Asynchronous):
             return min(self.training.algorithm.takes, count)
-        return min(math.ceil((rule.cohort or count) * rule.over_select), count)
+        return rule.asked(count)
 
     @property
     def _crowd(self) -> Crowd:
@@ -442,8 +449,9 @@ class Run:
         uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
         whole = own if uplink is None else {**own, **uplink.initial}
         if self.faults and (ask := self.first_ask()) is not None:
+            up = ask.up if uplink is None else {**ask.up, **uplink.beside}
             for faulty in self.faults:
-                whole = {**whole, **faulty.initial(ask.up, self.training.dtype)}
+                whole = {**whole, **faulty.initial(up, self.training.dtype)}
         return whole
 
     @property

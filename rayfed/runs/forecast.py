@@ -34,11 +34,6 @@ WHY_EMPTY = (
     "or participation.deadline_s"
 )
 """Why rounds use no reply, and what to change."""
-WHY_THIN = (
-    "few are there at a time; participation.minimum makes rounds wait for more of them, or change "
-    "clients.availability or participation.cohort"
-)
-"""Why few clients are asked, and what to change."""
 _FEW_ASKED = 0.5  # of a cohort
 _FEW_REACHED = 0.25  # of those that as many draws from all clients would reach
 _LONGEST_S = 2.0
@@ -80,9 +75,9 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     rounds : int
         At most so many; fewer if the run has fewer, or if they take seconds.
     """
-    quiet = replace(run.measuring, every=_NEVER, every_s=None, measures={})
+    quiet = replace(run.measuring, every=_NEVER, every_s=None, measures={}, left_out=False)
     endless = Ending(ENDLESS, Stop())  # a last row would be evaluated
-    loop = Loop(replace(run, measuring=quiet, ending=endless), _Hollow())
+    loop = Loop(replace(run, measuring=quiet, ending=endless), _Hollow(run.secure))
     end = time.monotonic() + _LONGEST_S
     counts: list[int] = []
     asked: list[Ints] = []
@@ -135,7 +130,16 @@ def thin(run: Run, rounds: int, asked: Ints) -> str:
     if not few and distinct >= _FEW_REACHED * reached:
         return ""
     clients = "" if mean_of else " clients"
-    return f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all: {WHY_THIN}"
+    told = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
+    return f"{told}: few are there at a time; {_remedy(run)}"
+
+
+def _remedy(run: Run) -> str:
+    """Return what to change where few clients are there: nothing that the run may not have."""
+    change = "change clients.availability or participation.cohort"
+    if run.private is not None or run.training.algorithm.asynchronous:
+        return change  # nobody may wait for others, or there are no rounds that wait
+    return f"participation.minimum makes rounds wait for more of them, or {change}"
 
 
 def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
@@ -188,20 +192,32 @@ def duration(seconds: float) -> str:
 
 
 class _Hollow(Executor):
-    """An executor whose clients compute nothing: whatever they upload is zero."""
+    """An executor whose clients compute nothing: whatever they upload is zero.
+
+    Parameters
+    ----------
+    secure : bool
+        Whether what goes through the channel is added up as integers.
+    """
+
+    def __init__(self, secure: bool) -> None:
+        self.secure = secure
 
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Nothing has to begin."""
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Return zeros of the sizes that the Ask declares."""
-        sums = {name: np.zeros(size) for name, size in request.up.items()}
+        coded = self.secure and request.owner == "algorithm"
+        kind = np.int64 if coded else np.float64
+        sums: dict[str, Array] = {name: np.zeros(size, kind) for name, size in request.up.items()}
         sums |= {total_name(name): total for name, total in sums.items()}
-        each = {name: np.zeros(len(request.ids)) for name in (*request.up, "loss")}
+        scalars = [name for name, size in request.up.items() if size == 1]
+        each = {name: np.zeros(len(request.ids)) for name in (*scalars, "loss")}
         if request.vectors:
             each |= {name: np.zeros((len(request.ids), size)) for name, size in request.up.items()}
         for label in () if request.labels is None else np.unique(request.labels).tolist():
-            sums |= {group_name(name, label): np.zeros(n) for name, n in request.up.items()}
+            sums |= {group_name(name, label): np.zeros(n, kind) for name, n in request.up.items()}
         return Gathered(sums, each)
 
     def snapshot(self, key: str) -> Iterator[StateRows]:

@@ -299,6 +299,20 @@ def test_rows_tell_what_memories_left_out(mixed, memory, masked):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_rows_tell_what_memories_left_out_where_vectors_are_seen(mixed):
+    """Sums and single vectors tell the same; the model does not move, whatever the rule makes."""
+    found = []
+    algorithm = {"name": "fedbuff", "buffer": 3, "weights": "uniform", "local": LOCAL}
+    algorithm |= {"server_lr": 1e-300}
+    for changes in ({}, {"aggregate": "median"}):
+        uplink = [TOP | {"memory": "error-feedback"}]
+        made = scenario(mixed, algorithm | changes, uplink=uplink, evaluate={"left_out": True})
+        made["participation"] = {"cohort": 4}
+        found.append([row["left_out"] for row in rows_of(made)[0]])
+    assert min(found[0]) > 0
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
 def test_rows_tell_nothing_of_memories_that_are_not_there(mixed):
     made = scenario(mixed, uplink=[TOP], evaluate={"left_out": True})
     assert "left_out" not in rows_of(made)[0][0]

@@ -171,6 +171,7 @@ REFUSED = [
     ([{"name": "top-k", "k": 2, "memory": "ef21"}, SECURE], {}, "give start: coded"),
     ([SECURE], {"participation": {"cohort": 3, "deadline_s": 9, "late": "stale"}}, "late: stale"),
     ([SECURE], {"participation": {"cohort": 2, "select": "oort"}}, "'oort' learns from losses"),
+    ([SECURE], {"participation": {"cohort": 1}}, "an update of a single reply is no sum"),
 ]  # fmt: skip
 
 

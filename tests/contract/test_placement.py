@@ -68,13 +68,14 @@ def study(tmp_path_factory):
     ]
     clip, by_rdp = {"name": "clip", "norm": 0.5}, {"noise": 1.0, "delta": 1e-5, "accountant": "rdp"}
     follows = {"name": "clip", "norm": {"start": 0.5, "noise": 2.0}}
+    kept = {"name": "secure-sum", "range": 8.0, "threshold": 0.05}
     tree = {"name": "tree", "noise": 1.0, "delta": 1e-5, "separation": 3, "restart": 2}
     found += [
         {"name": "fedavg", "label": label, "local": LOCAL, "weights": "uniform", "uplink": up,
          "privacy": privacy, "participation": {"over_select": 1, "select": select}}
         for label, up, privacy, select in (
             ("private", [clip], by_rdp, "poisson"),
-            ("adaptive", [follows, {"name": "secure-sum", "range": 8.0}], by_rdp, "poisson"),
+            ("adaptive", [follows, kept], by_rdp, "poisson"),
             ("tree", [clip], tree, "uniform"),
         )
     ]  # fmt: skip

@@ -100,9 +100,11 @@ def test_the_noise_has_the_stated_deviation():
     assert abs(drawn.mean()) < 0.01
     other = many.reply(ask, None, 8, 0, {})[0].mean["v"]
     assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.04
-    ones = Reply([], [], {"v": np.ones(10_000)}, {}, [])
-    again = many.reply(ask, ones, 7, 0, {})[0].mean["v"]
-    np.testing.assert_allclose(again, drawn + 1, rtol=1e-12)
+    ones = Reply([3], [1.0], {"v": np.ones(10_000)}, {"loss": [0.1]}, [5], growth=0.7)
+    again = many.reply(ask, ones, 7, 0, {})[0]
+    np.testing.assert_allclose(again.mean["v"], drawn + 1, rtol=1e-12)
+    rest = (len(again.ids), len(again.weights), len(again.steps), again.each, again.growth)
+    assert rest == (0, 0, 0, {}, 1.0)  # rows that clients have by now are theirs to tell
 
 
 def test_a_second_ask_is_not_counted_and_so_refused():
@@ -167,6 +169,31 @@ def test_an_adaptive_norm_is_that_of_a_plain_loop(secure):
         norm *= np.exp(-0.4 * (told / 4 + 0.5 - 0.6))
     assert min(norms[20:]) > 15  # it left its start for the quantile, between 20 and 25
     assert loop.exchange.private.norm(state.channel) == pytest.approx(norm, rel=1e-9)
+
+
+def test_a_faulty_client_says_what_it_said_before():
+    """The last client sends its first upload again and again, and that this one was too long."""
+    clients = {"count": 8, "faults": [{"name": "replay", "ids": [7]}]}
+    adaptive = {"name": "clip", "norm": {"start": 12.0, "quantile": 1.0, "noise": 1.5, "lr": 1.0}}
+    everyone = {"cohort": 8, "select": "poisson"}
+    loop = loop_of(uplink=[adaptive], clients=clients, participation=everyone)
+    private, length = loop.run.private, 5 * np.arange(1.0, 9.0)
+    state, _ = loop.start()
+    norms = [12.0]
+    for round in range(1, 11):
+        state, row, _ = loop.step(state)
+        norm = norms[-1]
+        assert row["clip_norm"] == pytest.approx(norm, rel=1e-12)
+        sent = np.minimum(length, norm)
+        sent[7] = 12
+        noise = private.key.sub("v").normals([0], 2, round=round)[0]
+        noise *= private.multiplier * norm
+        expected = (sent.sum() * np.array([0.6, 0.8]) + noise) / 8
+        np.testing.assert_allclose(state.state["got"], expected, rtol=1e-12)
+        told = np.where(length[:7] <= norm, 0.5, -0.5).sum() - 0.5
+        told += 1.5 * private.key.sub("uplink.inside").normals([0], 1, round=round)[0, 0]
+        norms.append(norm * np.exp(1.0 - told / 8 - 0.5))
+    assert max(norms) > 40  # its own upload would no longer be clipped
 
 
 def test_a_count_and_vectors_spend_together_what_the_noise_says():
@@ -314,6 +341,8 @@ def test_the_noise_of_a_tree_is_solved_for():
     assert private.cohort == 8
 
 
+MASKED = [CLIP, {"name": "secure-sum", "range": 4.0}]
+HOURS = {"name": "cyclic", "groups": 2, "period_s": 20.0}
 POWER = {"cohort": 2, "select": {"name": "power-of-d", "d": 4}}
 FEDAVG = {"name": "fedavg", "weights": "uniform"}
 
@@ -359,6 +388,17 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "clients with 'ipm' know what others send"),
         (FEDAVG, {"server": {"uploads_mbps": 1.0}, "participation": {**POISSON, "deadline_s": 9.0}},
          "clients share a link, so one makes another late"),
+        (FEDAVG, {"uplink": MASKED, "participation": {**POISSON, "deadline_s": 9.0}},
+         "one client decides whether a secure sum of all others is lost; let no reply fail, or "
+         "give secure-sum a threshold of at most 0.12"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "crash": {"probability": 0.1}}},
+         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "network": {"loss": 0.1}}},
+         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "availability": HOURS}},
+         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "faults": [
+            {"name": "silent", "ids": [3]}]}}, "one client decides whether"),
     ],
 )  # fmt: skip
 def test_what_would_make_epsilon_untrue_is_one_line(algorithm, changes, message):
@@ -367,6 +407,22 @@ def test_what_would_make_epsilon_untrue_is_one_line(algorithm, changes, message)
         api.prepare(api.read(toy_scenario(algorithm, **settings)))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "changes"),
+    [
+        (0.7, {}),  # no reply fails
+        (0.7, {"clients": {"count": 8, "availability": {"name": "bernoulli", "p": 0.5}}}),
+        (0.125, {"participation": {**POISSON, "deadline_s": 9.0}}),  # one is enough
+        (0.7, {"privacy": TREE, "participation": {"deadline_s": 9.0}}),  # an upload may be zeros
+    ],
+)
+def test_secure_sums_that_no_single_client_loses_are_private(threshold, changes):
+    masked = {"name": "secure-sum", "range": 4.0, "threshold": threshold}
+    settings = {"uplink": [CLIP, masked], "privacy": PRIVACY, "participation": POISSON, **changes}
+    (run,) = api.prepare(api.read(toy_scenario(FEDAVG, **settings))).runs
+    assert run.private is not None
 
 
 def test_availability_that_depends_on_data_is_refused():

@@ -210,6 +210,14 @@ def test_buckets_of_which_too_few_survive_are_not_opened(size):
     assert row["late"] == 8 - row["participants"]
 
 
+def test_a_sum_of_one_survivor_is_a_vector_and_never_opened():
+    few = {**LATE["clients"]["groups"][0], "ids": [0, 1, 2, 3, 4, 5]}
+    for late, participants in ((few, 2), ({**few, "ids": [0, 1, 2, 3, 4, 5, 6]}, 0)):
+        changes = {**LATE, "clients": {**LATE["clients"], "groups": [late]}}
+        row, _ = last(uplink=[SECURE | {"threshold": 0.1}], **changes)
+        assert (row["participants"], row["late"]) == (participants, 8 - participants)
+
+
 def test_a_bucket_of_one_survivor_is_a_vector_and_never_opened():
     rule = {"name": "mean", "before": {"name": "buckets", "size": 2}}
     low = [SECURE | {"threshold": 0.1}]
@@ -293,6 +301,9 @@ KRUM = {"name": "krum", "f": 2}
          "aggregate: 'median' needs vectors, which 'secure-sum' hides; give before: buckets"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "participation": {"cohort": 5}},
          "aggregate: of 5 clients one is in a bucket of its own; give another size or cohort"),
+        (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "clients": {"count": 20},
+                  "participation": {"cohort": 10, "over_select": 1.1}},  # 11.000000000000002
+         "aggregate: of 11 clients one is in a bucket of its own; give another size or cohort"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE],
                   "participation": {"cohort": 4, "retries": 1, "retry": "other"}},
          "aggregate: buckets of secure sums are known before anybody fails; give retry: same"),

@@ -9,9 +9,12 @@ from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.fedbuff import FedBuff
 from rayfed.algorithms.pfedme import PFedMe
+from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.runs.forecast import forecast, probe, thin
+from rayfed.testing import tiny_run
 from rayfed.testing.studies import mixed, mixed_for
+from rayfed.testing.toy import toy_scenario
 
 
 @pytest.mark.parametrize("algorithm", [FedAvg, PFedMe, FedBuff])
@@ -26,6 +29,40 @@ def test_replies_and_times_are_those_of_the_run(algorithm, tmp_path, monkeypatch
     assert told.participants == rows.participants.mean()
     assert told.empty == (rows.participants == 0).sum()
     assert told.time_s == rows.time_s.iloc[-1] / length
+
+
+MASKED = {"name": "secure-sum", "range": 16.0}
+TOP = {"name": "top-k", "k": 1, "memory": "error-feedback"}
+POISSON = {"cohort": 4, "select": "poisson"}
+PRIVACY = {"noise": 1.0, "delta": 1e-5, "accountant": "rdp"}
+BUCKETS = {"name": "median", "before": {"name": "buckets", "size": 2}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uplink": [MASKED]},
+        {"uplink": [MASKED], "aggregate": BUCKETS},
+        {"uplink": [TOP], "evaluate": {"left_out": True}},
+        {"uplink": [{"name": "clip", "norm": 1.0}], "privacy": PRIVACY, "participation": POISSON},
+        {
+            "uplink": [{"name": "clip", "norm": {"start": 1.0, "noise": 2.0}}, MASKED],
+            "privacy": PRIVACY,
+            "participation": POISSON,
+        },
+    ],
+    ids=["secure", "buckets", "left out", "private", "adaptive"],
+)
+def test_a_channel_does_not_hide_who_takes_part(changes, tmp_path):
+    if "privacy" in changes:
+        pytest.importorskip("dp_accounting")
+    phones = {"count": 8, "availability": {"name": "bernoulli", "p": 0.7}}
+    made = {"clients": phones, "rounds": 20, **changes}
+    algorithm = {"name": "fedavg", "weights": "uniform"}
+    (run,) = api.prepare(api.read(toy_scenario(algorithm, **made))).runs
+    told, rows = forecast(run), tiny_run(tmp_path, algorithm, **made).rounds.query("round > 0")
+    assert (told.rounds, told.participants) == (20, rows.participants.mean())
+    assert told.time_s == pytest.approx(rows.time_s.iloc[-1] / 20, rel=1e-12)
 
 
 def test_rounds_without_any_reply_are_counted():
@@ -72,6 +109,22 @@ def test_a_study_that_asks_the_same_client_again_and_again_says_so(tmp_path):
     assert line.startswith("40 rounds asked 1 of the 5 clients of a cohort on average, and 1 of 20")
     assert "participation.minimum" in line
     assert line in rayfed.run(study, out=tmp_path / "out", page=False).warnings
+
+
+@pytest.mark.parametrize("kind", ["private", "asynchronous"])
+def test_what_a_run_may_not_have_is_not_advised(kind):
+    private = {"uplink": [{"name": "clip", "norm": 1.0}], "privacy": PRIVACY}
+    if kind == "private":
+        pytest.importorskip("dp_accounting")
+        algorithm = {"name": "fedavg", "weights": "uniform"}
+        made = toy_scenario(algorithm, participation=POISSON, **private)
+    else:
+        made = toy_scenario({"name": "fedbuff", "buffer": 2}, participation={"cohort": 4})
+    (run,) = api.prepare(api.read(made)).runs
+    line = thin(run, 20, np.zeros(20, np.int64))
+    assert line.endswith("; change clients.availability or participation.cohort")
+    with pytest.raises(ScenarioError, match="minimum"):
+        api.prepare(api.read({**made, "participation": {**made["participation"], "minimum": 2}}))
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,7 @@ def _secure(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
         f"'{run.label}' uploads scalars, which leave in the clear ({', '.join(scalars)})": scalars,
         f"'{rule.select.name}' learns from losses, which leave in the clear": rule.select.listens,
         "late: stale opens sums of single clients; give another late": rule.late == "stale",
-        "an update of a single reply is no sum": isinstance(algorithm, Asynchronous)
-        and algorithm.takes < FEWEST,
+        "an update of a single reply is no sum": run.asked < FEWEST and run.channel.privacy is None,
         "its turns are not timed on a link that is shared": run.federation.server.limited,
     }
     return next((f"found 'secure-sum', but {text}" for text, holds in why.items() if holds), "")

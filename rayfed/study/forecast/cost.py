@@ -226,7 +226,7 @@ class _RunCost:
         x0 = training.x0
         model = max(1, x0.nbytes)
         wanted = run.participation.cohort or count
-        asked, flight = min(count, int(wanted * run.participation.over_select)), 0
+        asked, flight = run.participation.asked(count), 0
         if isinstance(training.algorithm, Asynchronous):
             asked = wanted = training.algorithm.takes
             ways = 2 if training.algorithm.overlap else 1  # at work, and sending

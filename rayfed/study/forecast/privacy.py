@@ -142,12 +142,32 @@ def _untrue(run: Run) -> str:
         "clients share a link, so one makes another late; leave the deadline or the link out": (
             waits and run.federation.server.limited
         ),
+        "one client decides whether a secure sum of all others is lost; let no reply fail, or give "
+        f"secure-sum a threshold of at most {1 / run.federation.clients.count:.2g}": (
+            drawn and _may_lose(run)
+        ),
         "availability depends on the clients' data; give one that does not": bool(
             run.federation.clients.needs
         ),
         "the number of rounds is not known; give rounds": run.ending.rounds == ENDLESS,
     }
     return next((text for text, holds in why.items() if holds), "")
+
+
+def _may_lose(run: Run) -> bool:
+    """Whether a secure sum that has a reply may be lost, since too many have failed."""
+    clients, rule, uplink = run.federation.clients, run.participation, run.uplink()
+    secure = None if uplink is None else uplink.secure
+    if secure is None or secure.threshold * clients.count <= 1:
+        return False
+    return (
+        rule.deadline_s is not None
+        or rule.timeout_s is not None
+        or clients.lossy
+        or clients.crashing
+        or any(each.fault.silent for each in run.faults)
+        or bool(np.isfinite(clients.next_change(np.arange(clients.count), 0.0)).any())
+    )
 
 
 def _uncounted(run: Run, ask: Ask | None) -> str:

@@ -262,16 +262,14 @@ class Study(Settings):
                 raise ScenarioError(place, f"{text}, which visits nobody; give select: walk")
 
     def _check_selection(self, part: Participation, count: int) -> None:
-        select, cohort, wanted = part.select, part.cohort, count
+        select, cohort = part.select, part.cohort
         if select.needs_graphs and self.topology is None:
             text = f"found '{select.name}' and no topology; say who is linked with whom"
             raise ScenarioError("participation.select", f"{text}, for example topology: ring")
-        if cohort is not None:
-            wanted = min(math.ceil(cohort * part.over_select), count)
         if cohort is None and not select.own_cohort:
             return
         try:
-            select.check(wanted, count)
+            select.check(part.asked(count), count)
         except ScenarioError as error:
             raise error.under("participation.select") from error
         if cohort is not None and select.own_cohort:

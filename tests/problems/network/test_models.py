@@ -85,6 +85,13 @@ def test_it_drops_in_training_only(kind):
     assert torch.equal(net(x), net(x))
 
 
+@pytest.mark.parametrize(("net", "least"), [(DPCNN, 14), (DropoutCNN, 6), (ResNet18, 8)])
+def test_the_smallest_images_fit_and_smaller_ones_are_refused(net, least):
+    assert net((1, least, least), 3)(torch.rand(2, 1, least, least)).shape == (2, 3)
+    with pytest.raises(ScenarioError, match=f"images of {least} x {least} or more"):
+        net((1, least, least - 1), 3)
+
+
 def test_larger_images_fit():
     for net in (LeNet5, VGG11):
         assert net((1, 64, 40), 2)(torch.rand(1, 1, 64, 40)).shape == (1, 2)

@@ -30,7 +30,7 @@ class DPCNN(nn.Module):
 
     def __init__(self, inputs: tuple[int, ...], outputs: int) -> None:
         super().__init__()
-        channels, height, width = image(self.name, inputs, least=12)
+        channels, height, width = image(self.name, inputs, least=14)
         self.features = nn.Sequential(
             nn.Conv2d(channels, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1),
             nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1),

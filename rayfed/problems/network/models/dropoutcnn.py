@@ -13,10 +13,12 @@ from rayfed.problems.network.models.base import image
 class DropoutCNN(nn.Module):
     """Two convolutions, max pooling and a hidden layer, with dropout before both linear layers.
 
-    The network of PyTorch's example on MNIST, which papers on robust aggregation use: 3 x 3
-    convolutions of 32 and 64 channels without a margin, 2 x 2 max pooling, 128 units. A quarter of
-    the channels is dropped in training, and half of the units. 1,199,882 parameters for images of
-    28 x 28 grey values and ten classes.
+    The network of PyTorch's example on MNIST
+    (https://github.com/pytorch/examples/blob/main/mnist/main.py), which papers on robust
+    aggregation use: 3 x 3 convolutions of 32 and 64 channels without a margin, 2 x 2 max pooling,
+    128 units. A quarter of the channels is dropped in training, as the example first had it (later
+    a quarter of their values), and half of the units. 1,199,882 parameters for images of 28 x 28
+    grey values and ten classes.
 
     Parameters
     ----------
