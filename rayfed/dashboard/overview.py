@@ -170,9 +170,11 @@ class Overview:
         """What there is, in a sentence."""
         if not self.studies:
             return "There is no study here yet"
-        many = len(self.studies)
+        runs, studies = len(self.runs), len(self.studies)
+        where = f"{studies} {'study' if studies == 1 else 'studies'}"
         return (
-            f"{many} {'study' if many == 1 else 'studies'}: {_counted([r.run for r in self.runs])}"
+            f"{runs} {'run' if runs == 1 else 'runs'} in {where}: "
+            f"{_counted([row.run for row in self.runs])}"
         )
 
     @property

@@ -18,7 +18,7 @@ def test_a_result_serves_its_own_dashboard(folder):
         assert served.address.startswith("http://127.0.0.1:")
         assert f'src="{served.address}"' in served._repr_html_()
         with urllib.request.urlopen(served.address) as answer:
-            assert "1 study: 2 finished" in answer.read().decode()
+            assert "2 runs in 1 study: 2 finished" in answer.read().decode()
     finally:
         served.close()
     with pytest.raises(OSError, match="refused"):
