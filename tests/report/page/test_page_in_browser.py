@@ -753,6 +753,22 @@ def test_final_values_follow_the_column(page, results):
     assert title(page, "finals").startswith("The final accuracy of FedExP")
 
 
+def test_what_ends_cost_follows_the_column(elsewhere, tmp_path, run_writer, rows):
+    for label, size, ends in (("a", 100, (1, 0.6)), ("b", 10, (5, 0.9))):
+        frame = rows([8, ends[0]], label=label, accuracy=[0.1, ends[1]]).assign(bytes_up=size)
+        run_writer(tmp_path, label, 0, frame)
+    page = elsewhere(tmp_path)
+    assert title(page, "tradeoff").startswith("From b, which costs least, to a, which ends best")
+    press(page, "[data-y=accuracy]")
+    wait(page, "document.getElementById('tradeoff').layout.yaxis.title.text === 'final accuracy'")
+    same_parts = DRAWN.replace(".map(", ".filter((t) => t.meta.part === 'mean').map(")
+    drawn = page.execute_script(same_parts, "tradeoff")
+    assert {meta["name"]: ys for meta, _, ys in drawn} == {"a": [0.6], "b": [0.9]}
+    assert title(page, "tradeoff").startswith("b ends best and costs least: accuracy")
+    press(page, "[data-y=bytes_up]")  # which nobody wins
+    wait(page, "document.getElementById('tradeoff').layout.yaxis.title.text === 'final loss'")
+
+
 SHOWN_VIEW = """return [page.view.x, page.view.y, page.view.log, page.view.target,
     page.view.smooth, page.view.seeds, [...page.view.hidden],
     page.data.runs[page.view.run].name, page.data.runs[page.view.run].seed]
