@@ -195,6 +195,18 @@ def test_smoothed_lines_and_single_seeds_are_those_of_the_figure_function(page, 
     assert ("lines=seeds" in page.current_url) == (lines == "seeds")
 
 
+def test_the_scale_of_single_seeds_on_the_page_is_that_of_their_mean(
+    elsewhere, tmp_path, run_writer, rows
+):
+    for seed, last in ((0, 0.5), (1, 1.5)):
+        run_writer(tmp_path, "a", seed, rows([8, last]))
+    page = elsewhere(tmp_path)
+    press(page, "[data-lines=seeds]")
+    wait(page, "page.view.seeds")
+    draws_the_same(page, convergence(Results.read(tmp_path), seeds=True))
+    assert layout(page)["yaxis"]["type"] == "linear"
+
+
 def reading(driver):
     text = driver.execute_script("return document.getElementById('reading').textContent")
     return text.replace("\u00a0", " ")
