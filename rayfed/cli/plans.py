@@ -63,14 +63,20 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
         from rayfed import api
 
         cost = plan.cost(sum(nodes) or api.cpus(), nodes)
-        actors = f"{cost.actors} client actors" + " and the driver" * plan.executor.hosting_driver
+        actors = _many(cost.actors, "client actor")
+        actors += " and the driver" * plan.executor.hosting_driver
         placed = f"{actors} (about {in_words(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     seeds = {run.seed for run in plan.runs}
     return (
-        f"{clipped(study.name, 80)}: {len(plan.runs)} runs ({len(algorithms)} algorithms, "
-        f"{len(seeds)} seeds), {plan.clients} clients, {_rounds(plan)}; {placed}"
+        f"{clipped(study.name, 80)}: {_many(len(plan.runs), 'run')} "
+        f"({_many(len(algorithms), 'algorithm')}, {_many(len(seeds), 'seed')}), "
+        f"{_many(plan.clients, 'client')}, {_rounds(plan)}; {placed}"
     )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _rounds(plan: Any) -> str:
@@ -80,7 +86,7 @@ def _rounds(plan: Any) -> str:
     last = {run.ending.rounds for run in plan.runs}
     if max(last) >= ENDLESS:
         return "rounds until a rule under stop is met"
-    return f"{'-'.join(str(n) for n in sorted({min(last), max(last)}))} rounds"
+    return _many(max(last), "round") if len(last) == 1 else f"{min(last)}-{max(last)} rounds"
 
 
 def estimates(plan: Any) -> str:
@@ -99,7 +105,7 @@ def swept(plan: Any) -> str:
         f"{label} {count}" for label, count in zip(study.labels, search.trials, strict=True)
     )
     return (
-        f"{clipped(study.name, 80)}: {search.runs} runs (trials: {clipped(trials, 200)}; "
-        f"{len(study.seeds)} seeds), {study.sweep.sampler} in batches of {search.batch}, "
+        f"{clipped(study.name, 80)}: {_many(search.runs, 'run')} (trials: {clipped(trials, 200)}; "
+        f"{_many(len(study.seeds), 'seed')}), {study.sweep.sampler} in batches of {search.batch}, "
         f"by {SweepGoal.of(study).column}; {plan.executor.name}"
     )

@@ -24,11 +24,11 @@ _MARGIN = 0.25  # of what the path takes up, on each side of it
 
 @dataclass(frozen=True, kw_only=True)
 class Path(Measure):
-    """The first two numbers of the model; of models that have no more, the picture of drift.
+    """The first two numbers of the model; of a model of two numbers also how its clients drift.
 
-    That is where the local work of the coming round would take each of some clients, and F on a
-    square around all of it: a map of `SIDE` by `SIDE` values, made anew where the path leaves it.
-    Both are kept in ``model.npz``, and the page draws them.
+    Of such a model it keeps where the local work of the coming round would take each of some
+    clients, and F on a square around all of it: a map of `SIDE` by `SIDE` values, made anew where
+    the path leaves it. Both are in ``model.npz``, and the page draws them.
 
     Parameters
     ----------

@@ -279,7 +279,7 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
     free = any(value == 0 for value in values)  # nobody wins by a target that is there at the start
-    best = _best(frame, values, spreads, None if free else "lower")
+    best = _best(frame, values, spreads, None if free else "lower", shown)
     return TextColumn(title, tuple(shown), values, best, COSTS.get(name, KEPT))
 
 
@@ -289,7 +289,7 @@ def _final(frame: pd.DataFrame, column: columns.Column) -> TextColumn:
     spreads = tuple(frame.get(f"{column.name}_sd", none))
     texts = _finals(frame, means, spreads)
     several = np.isfinite(np.asarray(means, float)[~frame["baseline"].to_numpy(bool)]).sum() > 1
-    best = _best(frame, means, spreads, column.better if several else None)
+    best = _best(frame, means, spreads, column.better if several else None, texts)
     return TextColumn(f"final {column.title}", texts, means, best)
 
 
@@ -329,10 +329,17 @@ def _best(
     values: Sequence[float],
     spreads: Sequence[float],
     better: columns.Better | None,
+    texts: Sequence[str],
 ) -> tuple[bool, ...]:
-    """Return which value is better than those of all other rivals by more than noise."""
-    level = level_with_best(~frame["baseline"].to_numpy(bool), values, spreads, better)
-    return tuple(level) if sum(level) == 1 else (False,) * len(frame)
+    """Return which value is better than those of all other rivals by more than noise, and shows it.
+
+    Of two values that read alike neither is.
+    """
+    rivals = ~frame["baseline"].to_numpy(bool)
+    level = level_with_best(rivals, values, spreads, better)
+    first = [text for text, one in zip(texts, level, strict=True) if one]
+    told = [text for text, rival in zip(texts, rivals, strict=True) if rival and text in first]
+    return tuple(level) if len(first) == len(told) == 1 else (False,) * len(frame)
 
 
 def level_with_best(

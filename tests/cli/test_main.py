@@ -72,7 +72,7 @@ class TestRun:
         changes = ["--set", "seeds=[7]", "--set", "algorithms=[fedavg]", "--set", "rounds=1"]
         status, out, _ = shell("run", "small.yaml", "--out", "out", *changes)
         assert status == 0
-        assert "1 runs (1 algorithms, 1 seeds), 6 clients, 1 rounds" in out
+        assert "1 run (1 algorithm, 1 seed), 6 clients, 1 round;" in out
         assert (tmp_path / "out" / "fedavg-seed7" / "model.npz").is_file()
 
     def test_resume_and_report_of_what_is_finished(self, shell, tmp_path):
@@ -214,7 +214,7 @@ class TestSweep:
         assert (status, err) == (0, "")
         lines = out.splitlines()
         assert lines[0] == (
-            "small [bold]: 4 runs (trials: fedavg [x] 1, fedexp 3; 1 seeds), random in batches of "
+            "small [bold]: 4 runs (trials: fedavg [x] 1, fedexp 3; 1 seed), random in batches of "
             "3, by loss; serial"
         )
         assert re.match(r"fedavg \[x\] +1 +\S+ +1 *$", lines[2])
@@ -287,7 +287,7 @@ class TestBest:
         assert (status, err) == (2, "rayfed: --by: unknown score 'lose'; did you mean 'loss'?\n")
         status, out, _ = shell("run", "out/best.yaml", "--out", "again", "--no-page")
         assert status == 0
-        assert out.startswith("small [bold]-best: 2 runs (1 algorithms, 2 seeds)")
+        assert out.startswith("small [bold]-best: 2 runs (1 algorithm, 2 seeds)")
         first, again = (tmp_path / path for path in ("out", "again"))
         before = rayfed.load(first).rounds
         after = rayfed.load(again).rounds

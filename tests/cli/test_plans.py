@@ -19,7 +19,7 @@ STUDY = {
     ("executor", "nodes", "placed"),
     [
         ("serial", (), "; serial"),
-        ({"name": "ray", "address": "head:6379"}, [2], "; 1 client actors and the driver (about "),
+        ({"name": "ray", "address": "head:6379"}, [2], "; 1 client actor and the driver (about "),
         ({"name": "ray", "clients_per_actor": 1}, [1, 1], "; 4 client actors (about "),
         (
             {"name": "ray", "address": "head:6379"},
@@ -30,5 +30,5 @@ STUDY = {
 )
 def test_numbers_of_a_cluster_are_told_where_its_cpus_are_known(executor, nodes, placed):
     line = headline(api.prepare(api.read(STUDY | {"executor": executor})), nodes)
-    assert line.startswith("four: 1 runs (1 algorithms, 1 seeds), 4 clients, 3 rounds; ")
+    assert line.startswith("four: 1 run (1 algorithm, 1 seed), 4 clients, 3 rounds; ")
     assert placed in line

@@ -150,6 +150,16 @@ def test_the_only_final_value_of_a_column_is_not_marked(tmp_path, run_writer, ro
     assert (found["final loss"], found["final accuracy"]) == ((True, False), (False, False))
 
 
+@pytest.mark.parametrize(("other", "best"), [(52_004, (False, False)), (53_000, (True, False))])
+def test_of_two_costs_that_read_alike_neither_is_marked(tmp_path, run_writer, rows, other, best):
+    """A scalar of 4 bytes beside 52,000 is no difference that the table shows."""
+    for name, size in (("a", 52_000), ("b", other)):
+        run_writer(tmp_path, name, 0, rows([3, 1], label=name).assign(bytes_up=[0, size]))
+    results = Results.read(tmp_path)
+    table = {c.title: c for c in text_columns(results, summary(results, target=2.0))}
+    assert table["uploaded"].best == best
+
+
 def test_nobody_wins_by_what_is_there_at_the_start(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([1, 0.5]))
     run_writer(tmp_path, "b", 0, rows([3, 0.7]))

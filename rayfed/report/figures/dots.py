@@ -23,7 +23,7 @@ def dots(results: Results, values: pd.DataFrame, number: str) -> go.Figure:
         marker = {"color": styles[name].light, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 9}
         marks.dots(
             figure, "dots", values[name].to_numpy(), names, marker, of=name, name=plain(name),
-            cliponaxis=None, hovertemplate=number,
+            hovertemplate=number,
         )  # fmt: skip
     legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom"}
     figure.update_layout(showlegend=len(values.columns) > 1, legend=legend)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 
 from rayfed.core.columns import Column
@@ -14,6 +15,8 @@ from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import leaders, points
 from rayfed.report.read.settings import planned
+
+_LEVEL = 1.05  # times within this factor are one
 
 
 def headline(results: Results, frame: pd.DataFrame) -> str:
@@ -47,7 +50,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         return f"{_nobody(results, others, aim, column)}{_progress(results)}."
     shown = _after_time(kept, aim) if results.asynchronous else _in_rounds(kept, aim)
     texts = [shown, *_of_others(results, others, column)]
-    texts += [] if results.asynchronous else [_in_time(kept)]
+    texts += _sooner(kept) if results.asynchronous else [_in_time(kept)]
     return f"{'; '.join(texts)}{_progress(results)}."
 
 
@@ -215,17 +218,41 @@ def _in_time(kept: pd.DataFrame) -> str:
         return f"it took {units.duration(taken)} of simulated time"
     ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
     second = quoted(order["name"].iloc[1])
-    if ratio < 1.05:
+    if ratio < _LEVEL:
         return "in simulated time they are level"
     sooner = f"{units.number(ratio, 2)} times sooner"
     alone = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
     same = alone and winner == str(kept["name"].iloc[0])
     than = f" than {second}" if len(order) > 2 else ""
-    return (
-        f"in simulated time {sooner}{than}"
-        if same
-        else f"in simulated time {quoted(winner)} was {sooner}{than}"
+    who = "" if same else f"{quoted(winner)} was "
+    return f"in simulated time {who}{sooner}{than}{_noise(order)}"
+
+
+def _sooner(kept: pd.DataFrame) -> list[str]:
+    """Return a clause on by how much the fastest was first, if there is a second one to beat."""
+    order = kept.sort_values("time_to_keep_s", kind="stable")
+    times = order["time_to_keep_s"].to_numpy(float)
+    if len(order) == 1 or times[0] <= 0 or times[1] / times[0] < _LEVEL:
+        return []
+    first, second = (quoted(name) for name in order["name"].iloc[:2])
+    ratio = units.number(times[1] / times[0], 2)
+    return [f"{first} was {ratio} times sooner than {second}{_noise(order)}"]
+
+
+def _noise(order: pd.DataFrame) -> str:
+    """Return whether the first two are further apart in time than noise; empty for one seed.
+
+    Noise is the sum of their deviations, or what lies between two evaluations if that is more.
+    """
+    times, deviations, within = (
+        order[name].iloc[:2].to_numpy(float)
+        for name in ("time_to_keep_s", "time_to_keep_s_sd", "time_to_target_within_s")
     )
+    if not np.isfinite(deviations).all():
+        return ""
+    apart = within[order["rounds_to_target_within"].iloc[:2].to_numpy(float) > 1].max(initial=0.0)
+    beyond = times[1] - times[0] > max(deviations.sum(), apart)
+    return f", {'beyond' if beyond else 'within'} noise"
 
 
 def _without_target(rivals: pd.DataFrame) -> str:

@@ -222,7 +222,8 @@ class Panel:
     `FigurePanel` or a `RunPanel`; another one makes its HTML in `render`. By default that is the
     template ``templates/panels/<name>.html``, or ``templates/figure.html`` if there is none, which
     reads the panel as ``panel``. A script ``assets/panels/<name>.js`` gets `payload`; without one
-    the page draws the payload's ``figure``, or that of the chosen one of its ``runs``.
+    the page draws the payload's ``figure``, or that of the chosen one of its ``runs``, or of the
+    column that is shown if this is among its ``columns``.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def convergence(
     y : str
         Any numeric column of the rounds.
     log : bool, optional
-        Logarithmic y axis. If None: where all values are positive and span a factor of 10.
+        Logarithmic y axis. If None: where all means are positive and span a factor of 10.
     target : float, optional
         Where the target line lies. If None: `series.default_target`.
     smooth : float
@@ -126,13 +126,13 @@ def convergence(
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
     # An algorithm of which every run failed has left any scale, so it sets none.
-    lines = {name: singles.get(name, [c]) if seeds else [c] for name, c in drawn.items()}
-    sound = [held for name, held in lines.items() if name not in results.failed]
-    scaled = [c for held in sound or lines.values() for c in held]
+    sound = [name for name in drawn if name not in results.failed] or list(drawn)
+    apart = singles if seeds else {}
+    scaled = [c for name in sound for c in apart.get(name, [drawn[name]])]
     if log is None and "accuracy" in y:  # which is read between 0 and 1
         log = False
     spread = [part for c in scaled for part in (c.low, c.high)]
-    log = spans_decades([c.mean for c in scaled]) if log is None else log
+    log = spans_decades([drawn[name].mean for name in sound]) if log is None else log
     figure.update_xaxes(title_text=worth["title"], range=[0, end], showgrid=False)
     if worth["title"] == X_AXES["round"].title and end <= _FEW_ROUNDS:
         figure.update_xaxes(dtick=1)

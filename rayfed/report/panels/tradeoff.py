@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +14,11 @@ from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, x_scales
-from rayfed.report.panels.base import FigurePanel, Section
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import FigurePanel, Section, figure_json
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import EPSILON, X_AXES, first_column, history
+from rayfed.report.read.series import EPSILON, X_AXES, first_column, history, y_columns
 
 COSTS = ("bytes_up", "time_s", EPSILON)
 _ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
@@ -180,3 +182,14 @@ class TradeoffPanel(FigurePanel):
     def figure(self) -> go.Figure:
         """Return `figures.tradeoff`."""
         return tradeoff(self.results, self.source.y)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """Title and figure of the first column, and of each other one that can be won."""
+        columns = [c for c in y_columns(self.results) if self.results.column(c).better]
+        shown = {c: self._of(c) for c in columns if c != self.source.y and _ends(self.results, c)}
+        return super().content | {"columns": shown}
+
+    def _of(self, column: str) -> dict[str, Any]:
+        figure = figure_json(tradeoff(self.results, column))
+        return {"title": keep_units(title(self.results, column)), "figure": figure}

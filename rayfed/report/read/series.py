@@ -145,10 +145,10 @@ class Curve:
 def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Curve:
     """Average runs over a clock.
 
-    Between two evaluations, and after its end, a run holds its last value: that is the model
-    that the server has at that moment. The band is the sample standard deviation over runs, but
-    goes no further than the runs themselves: of two or three it would reach beyond them, on a log
-    axis far below.
+    Between two evaluations a run lies on the straight line that is drawn of it alone, so that the
+    mean lies among the runs wherever it is drawn; after its end it holds its last value. The band
+    is the sample standard deviation over runs, but goes no further than the runs themselves: of two
+    or three it would reach beyond them, on a log axis far below.
 
     Parameters
     ----------
@@ -164,12 +164,18 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
         return Curve(*(np.empty(0) for _ in range(4)))
     grid = np.unique(np.concatenate([xs for xs, _ in pairs]))
     grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
-    held = np.stack([ys[np.searchsorted(xs, grid, side="right") - 1] for xs, ys in pairs])
+    held = np.stack([_between(grid, *pair) for pair in pairs])
     mean = held.mean(axis=0)
     with np.errstate(over="ignore"):  # diverged runs may overflow
         spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
     low = np.maximum(mean - spread, held.min(axis=0))
     return Curve(grid, mean, low, np.minimum(mean + spread, held.max(axis=0)))
+
+
+def _between(grid: Floats, x: Floats, y: Floats) -> Floats:
+    """Return a run's values at points of a clock; where that stands still the last value counts."""
+    last = np.r_[x[1:] > x[:-1], True]
+    return np.interp(grid, x[last], y[last])
 
 
 def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Floats, Floats]]:

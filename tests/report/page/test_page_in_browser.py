@@ -195,6 +195,18 @@ def test_smoothed_lines_and_single_seeds_are_those_of_the_figure_function(page, 
     assert ("lines=seeds" in page.current_url) == (lines == "seeds")
 
 
+def test_the_scale_of_single_seeds_on_the_page_is_that_of_their_mean(
+    elsewhere, tmp_path, run_writer, rows
+):
+    for seed, last in ((0, 0.5), (1, 1.5)):
+        run_writer(tmp_path, "a", seed, rows([8, last]))
+    page = elsewhere(tmp_path)
+    press(page, "[data-lines=seeds]")
+    wait(page, "page.view.seeds")
+    draws_the_same(page, convergence(Results.read(tmp_path), seeds=True))
+    assert layout(page)["yaxis"]["type"] == "linear"
+
+
 def reading(driver):
     text = driver.execute_script("return document.getElementById('reading').textContent")
     return text.replace("\u00a0", " ")
@@ -751,6 +763,22 @@ def test_final_values_follow_the_column(page, results):
     same_traces(page, "finals", expected)
     assert layout(page, "finals")["xaxis"]["range"] == pytest.approx(expected.layout.xaxis.range)
     assert title(page, "finals").startswith("The final accuracy of FedExP")
+
+
+def test_what_ends_cost_follows_the_column(elsewhere, tmp_path, run_writer, rows):
+    for label, size, ends in (("a", 100, (1, 0.6)), ("b", 10, (5, 0.9))):
+        frame = rows([8, ends[0]], label=label, accuracy=[0.1, ends[1]]).assign(bytes_up=size)
+        run_writer(tmp_path, label, 0, frame)
+    page = elsewhere(tmp_path)
+    assert title(page, "tradeoff").startswith("From b, which costs least, to a, which ends best")
+    press(page, "[data-y=accuracy]")
+    wait(page, "document.getElementById('tradeoff').layout.yaxis.title.text === 'final accuracy'")
+    same_parts = DRAWN.replace(".map(", ".filter((t) => t.meta.part === 'mean').map(")
+    drawn = page.execute_script(same_parts, "tradeoff")
+    assert {meta["name"]: ys for meta, _, ys in drawn} == {"a": [0.6], "b": [0.9]}
+    assert title(page, "tradeoff").startswith("b ends best and costs least: accuracy")
+    press(page, "[data-y=bytes_up]")  # which nobody wins
+    wait(page, "document.getElementById('tradeoff').layout.yaxis.title.text === 'final loss'")
 
 
 SHOWN_VIEW = """return [page.view.x, page.view.y, page.view.log, page.view.target,

@@ -93,7 +93,41 @@ def test_updates_of_a_model_are_no_rounds(tmp_path, run_writer, rows):
     arrivals["in_flight"] = 3.0
     run_writer(tmp_path, "fedbuff", 0, arrivals)
     assert answer(tmp_path, 2.0) == (
-        "fedbuff reached loss 2 after 20 s of simulated time, fedavg after 1 min 40 s."
+        "fedbuff reached loss 2 after 20 s of simulated time, fedavg after 1 min 40 s; "
+        "fedbuff was 5 times sooner than fedavg."
+    )
+
+
+# -- noise ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("slower", "noise"), [((50.0, 70.0), "beyond"), ((30.0, 40.0), "within")])
+def test_a_lead_is_noise_unless_it_is_more_than_both_deviations(
+    tmp_path, run_writer, rows, slower, noise
+):
+    """The first takes 20 and 40 s, mean 30, deviation 14.1; the lead is 30 or 5 s."""
+    for seed, (fast, slow) in enumerate(zip((20.0, 40.0), slower, strict=True)):
+        run_writer(tmp_path, "a", seed, rows([8, 2], time_s=[0.0, fast], in_flight=3.0))
+        run_writer(tmp_path, "b", seed, rows([8, 2], time_s=[0.0, slow]))
+    assert answer(tmp_path, 2.0).endswith(f"times sooner than b, {noise} noise.")
+
+
+def test_a_lead_is_noise_if_it_is_less_than_evaluations_are_apart(tmp_path, run_writer, rows):
+    """Both seeds are evaluated every second round, 20 s apart; a leads by 15 s in each."""
+    nan = np.nan
+    for seed in (0, 1):
+        run_writer(tmp_path, "a", seed, rows([8, nan, 2], time_s=[0.0, 10.0, 20.0]))
+        run_writer(tmp_path, "b", seed, rows([8, nan, 2], time_s=[0.0, 10.0, 35.0]))
+        run_writer(tmp_path, "c", seed, rows([8, nan, 5, nan, 2], time_s=[0.0, 9, 18, 27, 90]))
+    assert answer(tmp_path, 2.0).endswith("a was 1.8 times sooner than b, within noise.")
+
+
+def test_evaluations_that_are_close_leave_a_lead_to_the_seeds(tmp_path, run_writer, rows):
+    for seed in (0, 1):
+        run_writer(tmp_path, "a", seed, rows([8, 4, 2]))
+        run_writer(tmp_path, "b", seed, rows([8, 5, 4, 2]))
+    assert answer(tmp_path, 2.0) == (
+        "a reached loss 2 in 2 rounds, b in 3; in simulated time 1.5 times sooner, beyond noise."
     )
 
 
@@ -158,7 +192,7 @@ def test_an_asynchronous_target_that_was_lost(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([8, 2], time_s=[0.0, 20.0]))
     assert answer(tmp_path, 2.0) == (
         "fedavg reached and kept loss 2 after 20 s of simulated time, "
-        "fedbuff after 30 s (first there after 10 s)."
+        "fedbuff after 30 s (first there after 10 s); fedavg was 1.5 times sooner than fedbuff."
     )
 
 

@@ -63,6 +63,17 @@ def test_single_seeds_stand_in_place_of_their_mean(results):
     assert {t.meta["part"] for t in figure.data} == {"seed", "crossing"}
 
 
+def test_the_scale_of_single_seeds_is_that_of_their_mean(tmp_path, run_writer, rows):
+    """The means fall from 8 to 1, a factor of 8; one seed falls to 0.5, a factor of 16."""
+    for seed, last in ((0, 0.5), (1, 1.5)):
+        run_writer(tmp_path, "a", seed, rows([8, last]))
+    found = Results.read(tmp_path)
+    assert convergence(found).layout.yaxis.type == "linear"
+    figure = convergence(found, seeds=True)
+    assert figure.layout.yaxis.type == "linear"
+    assert figure.layout.yaxis.range[0] < 0.5
+
+
 def test_epsilon_is_a_clock_of_private_runs_alone(tmp_path, run_writer, rows):
     run_writer(tmp_path, "private", 0, rows([8, 6, 4], "private", epsilon=[0, 1.5, 2]))
     run_writer(tmp_path, "open", 0, rows([8, 2, 1], "open"))

@@ -48,10 +48,18 @@ def test_communications_are_those_recorded_or_one_a_round(tmp_path, run_writer, 
     assert found == {"fedavg": [0, 1, 1, 2], "disco": [0, 5, 8]}
 
 
-def test_between_evaluations_a_run_holds_its_last_value():
-    found = curve([frame([0, 2, 4], [8, 4, 2]), frame([0, 3], [6, 2])], "time_s", "loss")
-    assert list(found.x) == [0, 2, 3, 4]
-    assert list(found.mean) == [7, 5, 3, 2]
+def test_between_evaluations_a_run_lies_on_its_own_line_and_then_holds_its_last_value():
+    """At 3 the first run is at 3, at 1 the second at 4; the second ends at 3."""
+    found = curve([frame([0, 1, 4], [8, 5, 2]), frame([0, 3], [6, 0])], "time_s", "loss")
+    assert list(found.x) == [0, 1, 3, 4]
+    assert list(found.mean) == [7, 4.5, 1.5, 1]
+
+
+def test_where_the_clock_stands_still_the_last_value_counts():
+    """The first run is drawn from (0, 8) to (2, 2); what it had at 2 before counts for nothing."""
+    found = curve([frame([0, 2, 2], [8, 6, 2]), frame([0, 1], [4, 1])], "time_s", "loss")
+    assert list(found.x) == [0, 1, 2]
+    assert list(found.mean) == [6, 3, 1.5]
 
 
 def test_the_band_is_the_sample_deviation():

@@ -195,27 +195,31 @@ const curves = (() => {
   }
 
   // The lines that set the scales of a case: an algorithm of which every run failed has left any.
+  // Whether the axis is logarithmic goes by the means, also where single seeds are drawn.
   function scaling({ curves: data, names }, view) {
     const visible = names.filter((about) => !view.hidden.has(about.name));
     const singles = alone(data, view).map(({ run: { name }, line }) => ({ name, ...line, low: line.mean, high: line.mean }));
     const own = (name) => singles.filter((one) => one.name === name);
     const lines = (some) => some.flatMap(({ name }) => (own(name).length ? own(name) : [mean(data, view, name)])).filter((c) => c.x.length);
     const drawn = lines(visible);
-    const sound = lines(visible.filter((about) => !about.failed));
-    return { drawn, scaled: sound.length ? sound : drawn };
+    const sound = visible.filter((about) => !about.failed);
+    const counted = lines(sound).length ? sound : visible;
+    const means = counted.map(({ name }) => mean(data, view, name)).filter((c) => c.x.length);
+    return { drawn, scaled: lines(counted), means };
   }
 
   // The axes that all cases have in common: range and scale of y, the end of x.
   function common(parts, view) {
     const found = parts.map((part) => scaling(part, view));
     const scaled = found.flatMap((one) => one.scaled);
+    const means = found.flatMap((one) => one.means);
     const ends = found.flatMap((one) => one.drawn.map((c) => c.x.at(-1)));
     // An accuracy is read between 0 and 1.
-    const helps = !view.y.includes("accuracy") && spansDecades(scaled);
-    const log = positive(scaled) && (view.log ?? helps);
+    const helps = !view.y.includes("accuracy") && spansDecades(means);
+    const log = positive(means) && (view.log ?? helps);
     const range = extent(scaled, log);
     const end = Math.max(...ends, 0) / parts[0].curves.clocks[view.x].worth || 1;
-    return { log, range: range ?? [0, 1], known: Boolean(range), end, canLog: positive(scaled) };
+    return { log, range: range ?? [0, 1], known: Boolean(range), end, canLog: positive(means) };
   }
 
   // The figure for a view {x, y, log, target, hidden}: a copy of `figure` with new numbers.

@@ -43,7 +43,8 @@ const page = (() => {
   // ---- panels without a script: one figure, or one of the chosen run ------------------------
 
   function plain(name, payload) {
-    const shown = () => payload.runs?.[view.run] ?? ofCase(payload) ?? {};
+    const part = () => payload?.runs?.[view.run] ?? ofCase(payload) ?? {};
+    const shown = () => part().columns?.[view.y] ?? part();
     const follows = payload?.runs ? "run" : payload?.keyed ? "hidden" : null;
 
     function draw() {
@@ -64,7 +65,8 @@ const page = (() => {
       });
     }
 
-    const moves = (what) => what === follows || (what === "case" && payload?.cases);
+    const moves = (what) =>
+      what === follows || (what === "case" && payload?.cases) || (what === "view" && part().columns);
     return { draw, listen, changed: (what) => (moves(what) ? draw() : undefined) };
   }
 

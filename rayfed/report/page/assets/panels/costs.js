@@ -83,12 +83,14 @@ page.add("costs", () => {
     return text.startsWith(" ") ? [" ", made] : [made];
   }
 
-  // The cost that is less than all others by more than noise, as rayfed/report/tables.py has it.
+  // The cost that is less than all others by more than noise, and reads so, as rayfed/report/tables.py has it.
   function winner(costs, free) {
     const known = costs.filter(({ value }) => !Number.isNaN(value));
     if (free || costs.length < 2 || !known.length) return null;
     const first = known.reduce((one, other) => (other.value < one.value ? other : one));
-    const clear = (other) => other === first || other.value - first.value > other.spread + first.spread;
+    const beyond = (other) => other.value - first.value > other.spread + first.spread;
+    const alike = (other) => other.texts.join("") === first.texts.join("");
+    const clear = (other) => other === first || (beyond(other) && !alike(other));
     return known.every(clear) ? first : null;
   }
 
