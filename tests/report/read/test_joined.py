@@ -121,6 +121,6 @@ def test_the_page_shows_all_runs_and_what_differs(folder, tmp_path):
     assert "<h1>hand-made: a and b</h1>" in text
     assert "The runs of 2 result folders: a and b." in text
     assert "2 settings differ between the folders" in text
-    assert "<td>problem.l2</td><td>0</td><td>0.1</td>" in text
+    assert "<td>problem.<wbr>l2</td><td>0</td><td>0.1</td>" in text
     assert text.count("These folders do not minimise the same function") == 1
     assert "claims of the source" not in text
