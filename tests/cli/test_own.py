@@ -82,7 +82,7 @@ def test_a_sound_algorithm_passes(tested):
     status, states, _, last = tested(SIGN)
     assert status == 0
     assert last.endswith(":SignAvg: all checks passed")
-    assert states["stacks"] == states["resume"] == states["learns"] == states["state"] == "ok"
+    assert states["bits"] == states["learns"] == states["state"] == "ok"
     assert states["paper"] == "advice"  # it names none
 
 
@@ -90,7 +90,7 @@ def test_a_sound_algorithm_passes(tested):
 @pytest.mark.parametrize(
     ("body", "failing", "told"),
     [
-        (STACKED, "stacks", "are different"),
+        (STACKED, "bits", "are different"),
         (IN_PLACE, "state", "read-only"),
         (MORE, "learns", "but sends .*'again'"),
     ],

@@ -219,7 +219,7 @@ def going(folder):
     command = [sys.executable, "-m", "rayfed", "run", str(path), "--out", str(out), "--no-page"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     end = time.monotonic() + 60
-    while not (out / "fedavg-seed3" / "parts.jsonl").exists():
+    while not any(out.glob("fedavg-seed3/rounds.parquet/part-*")):
         assert time.monotonic() < end
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)

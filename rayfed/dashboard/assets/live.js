@@ -46,6 +46,7 @@ const live = (() => {
     const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
     if (answer?.ok) {
       const { main, data, colours, title } = await answer.json();
+      if (data && typeof page === "undefined") return void location.reload(); // nothing could be shown until now
       replace(main);
       if (title) document.title = title;
       if (colours) document.getElementById("colours").textContent = colours;
