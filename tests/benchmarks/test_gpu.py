@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch")
 from benchmarks import gpu
 
 

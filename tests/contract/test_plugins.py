@@ -2,6 +2,7 @@
 
 import pytest
 
+from rayfed.core.errors import LibraryMissing
 from rayfed.core.plugins import KINDS, find
 from rayfed.testing.checks import Skipped, checks
 
@@ -17,7 +18,7 @@ ALL = [
 def test_plugin(cls, check, tmp_path):
     try:
         check(cls, tmp_path)
-    except Skipped as reason:
+    except (Skipped, LibraryMissing) as reason:
         pytest.skip(str(reason))
 
 

@@ -46,6 +46,15 @@ class _Pickler(pickle.Pickler):
         return str(id(obj))
 
 
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, known: Mapping[str, Stored]) -> None:
+        super().__init__(file)
+        self.known = known
+
+    def persistent_load(self, name: str) -> Stored:
+        return self.known[name]
+
+
 def _copied(value: Any) -> tuple[Any, int]:
     """Return a value as another process gets it, and its bytes on the way."""
     known: dict[str, Stored] = {}
@@ -53,9 +62,7 @@ def _copied(value: Any) -> tuple[Any, int]:
     _Pickler(file, known).dump(value)
     size = file.tell()
     file.seek(0)
-    loader = pickle.Unpickler(file)
-    loader.persistent_load = known.__getitem__  # type: ignore[method-assign]
-    return loader.load(), size
+    return _Unpickler(file, known).load(), size
 
 
 class Handle:
