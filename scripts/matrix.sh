@@ -27,7 +27,7 @@ for entry in "$@"; do
     continue
   fi
   install --resolution "$how" --editable ".[images,optuna]" \
-    && install pytest pytest-xdist hypothesis array-api-strict nbformat nbclient myst-parser \
+    && install pytest pytest-xdist hypothesis nbformat nbclient myst-parser \
     && "$place/bin/python" -m pytest --quick -q -n "${JOBS:-2}" -p no:cacheprovider \
       $without $TESTS \
     || { failed=1; echo "$entry: failed"; continue; }

@@ -88,7 +88,8 @@ def _shortest(positions: Floats, components: Components) -> Ints:
     one, other = np.sort(components.labels[links], axis=1).T
     first = np.unique(one * components.count + other, return_index=True)[1]  # of each pair
     size = (components.count, components.count)
-    tree = minimum_spanning_tree(coo_array((1.0 + first, (one[first], other[first])), shape=size))
+    ends = one[first].astype(np.int32), other[first].astype(np.int32)  # as SciPy 1.15 takes them
+    tree = minimum_spanning_tree(coo_array((1.0 + first, ends), shape=size))
     return links[tree.data.astype(np.int64) - 1]
 
 

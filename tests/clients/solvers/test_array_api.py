@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import array_api_strict as strict
 import numpy as np
 import pytest
 
@@ -11,6 +10,7 @@ from rayfed.clients.solvers.adagrad import Adagrad
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.arrays import like, namespace, to_numpy
 
+strict = pytest.importorskip("array_api_strict")
 SHARED = {"mu": 0.1, "weight_decay": 0.01}
 SOLVERS = [SGD(momentum=0.9, **SHARED), Adam(**SHARED), Adagrad(**SHARED)]
 TARGET = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, 4.0]])
