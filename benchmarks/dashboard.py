@@ -3,10 +3,9 @@
 ``views``: a study of 1,000 runs is made of one that was run. Printed are the seconds to the first
 view of the overview and to a change of what is compared. ``looks``: the memory of a process before
 and after twelve hours of looks, one a second, simulated. ``slowed``: what an open dashboard costs a
-study of 40 runs on two workers, with and without it in turn. ``page``: the seconds that the static
-page of 910 runs takes, of the clock and of a processor. ``events``: a run of 1,000 clients with ten
-million rows of events is made of one that was run; printed are the seconds to views of it and the
-memory of the server. Without a part all are measured.
+study of 40 runs on two workers, with and without it in turn. ``events``: a run of 1,000 clients
+with ten million rows of events is made of one that was run; printed are the seconds to views of it
+and the memory of the server. Without a part all are measured.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time, sleep
+from time import perf_counter, sleep
 from typing import Any
 
 import psutil
@@ -36,11 +35,10 @@ from rayfed.core.entries import Entry, sealed
 from rayfed.core.parquet import read
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.views import VIEWS
-from rayfed.report.page import report
 from rayfed.runs.files import summaries
 
 _LOOKS = 12 * 3600
-PAGE_RUNS, EVENTS = 910, 10_000_000
+EVENTS = 10_000_000
 SCENARIO = {
     "name": "many",
     "rounds": 60,
@@ -164,16 +162,6 @@ def _listening(address: str) -> Iterator[None]:
     ended.set()
 
 
-def page(folder: Path) -> None:
-    """Print how long the static page of many runs takes."""
-    study = many(folder, PAGE_RUNS)
-    began, spent = perf_counter(), process_time()
-    size = report.write(study).stat().st_size
-    clock, spent = perf_counter() - began, process_time() - spent
-    text = f"{clock:.0f} s, {spent:.0f} s of a processor, {size / 1e6:.0f} MB"
-    print(f"the page of {PAGE_RUNS} runs: {text}")
-
-
 def events(folder: Path) -> None:
     """Print how long views of a run with ten million rows of events take."""
     clients = {"count": 1000, "delay": {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5}}
@@ -229,7 +217,7 @@ def _later(table: pa.Table, rounds: int, seconds: float) -> pa.Table:
 def main() -> None:
     """Print what is asked for, or all of it."""
     parser = argparse.ArgumentParser(description="What the dashboard takes over many runs.")
-    parts = ("views", "looks", "slowed", "page", "events")
+    parts = ("views", "looks", "slowed", "events")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--pairs", type=int, default=3)
@@ -238,7 +226,6 @@ def main() -> None:
         "views": lambda folder: views(many(folder, given.runs), given.runs),
         "looks": looks,
         "slowed": lambda folder: slowed(folder, given.pairs),
-        "page": page,
         "events": events,
     }
     for part in given.parts or asked:

@@ -1,9 +1,9 @@
-"""The page of a large study: ``python -m benchmarks.page``.
+"""The page of a large study: ``python -m benchmarks.page [--settings 152]``.
 
 Of six runs (two algorithms, three seeds; 20 clients, 60 rounds) a study of 50 settings is made,
 which share their files. The page of these 300 runs is written by ``rayfed report`` in a process of
 its own. Printed is what that process took; the exit status is 1 if it was more than 15 s of a
-processor.
+processor, of more than 300 runs 30 s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 import rayfed
 from benchmarks.dashboard import SCENARIO, copied
 
-_MOST_S = 15.0
 _ALGORITHMS = [
     {"name": name, "local": {"steps": 20, "batch": 32, "lr": 0.1}} for name in ("fedavg", "fedexp")
 ]
@@ -49,7 +48,7 @@ def main() -> int:
         seconds = taken(folder)
         size = (folder / "report.html").stat().st_size
     print(f"page of {6 * given.settings} runs: {seconds:.1f} s of a processor, {size / 1e6:.1f} MB")
-    return int(seconds > _MOST_S)
+    return int(seconds > (15.0 if given.settings <= 50 else 30.0))
 
 
 if __name__ == "__main__":
