@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.algorithms.compressed import Compressed
 from rayfed.core import parquet
 from rayfed.core.errors import RayfedError
 from rayfed.engine.run import Run
@@ -68,7 +69,8 @@ class Ended:
     @cached_property
     def coded(self) -> bool:
         """Whether other bytes travel than those of the arrays that are sent."""
-        return self.run.uplink() is not None or self.run.downlink() is not None
+        own = isinstance(self.run.training.algorithm, Compressed)
+        return own or self.run.uplink() is not None or self.run.downlink() is not None
 
     @property
     def stays(self) -> bool:

@@ -178,7 +178,8 @@ def check_there(ended: Ended) -> None:
                 now = event.start_s + point * length
                 there = population.available(one, now, begun)[0]
                 require(there, f"client {event.client} works at {now} s, but is away: {event}")
-        sure = not (population.lossy or population.crashing)
+        silent = any(faulty.fault.silent for faulty in ended.run.faults)
+        sure = not (population.lossy or population.crashing or silent)
         if event.status == "dropped" and length > 0 and sure:
             before = population.available(one, event.start_s, begun)[0]
             after = population.available(one, event.end_s, begun)[0]
