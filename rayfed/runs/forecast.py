@@ -26,6 +26,8 @@ from rayfed.engine.works import Works
 from rayfed.executors.base import Executor, Gathered
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.files.run_json import one_line
+from rayfed.runs.logger import logger
 
 ROUNDS = 100
 """Rounds that are gone through, at most."""
@@ -90,7 +92,8 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
                 asked.append(np.unique(Works.joined([each.works for each in ended]).client))
                 if time.monotonic() > end:
                     break
-    except Exception:  # an algorithm may do anything with zeros
+    except Exception as error:  # an algorithm may do anything with zeros
+        logger.debug("%s: no forecast of its rounds: %s", run.folder, one_line(error))
         return None
     if not counts:
         return None

@@ -74,12 +74,14 @@ def test_rounds_without_any_reply_are_counted():
     assert told.empty >= 20
 
 
-def test_nothing_is_forecast_where_it_depends_on_what_is_computed():
+def test_nothing_is_forecast_where_it_depends_on_what_is_computed(caplog):
+    caplog.set_level("DEBUG", "rayfed")
     scenario = mixed(
         algorithms=[{"name": "clusterfedvarp", "clusters": {"by": "updates", "number": 2}}]
     )
     (run,) = api.prepare(api.read(scenario)).runs
     assert forecast(run) is None
+    assert f"{run.folder}: no forecast of its rounds: " in caplog.text
 
 
 def test_a_probed_round_takes_time_and_one_thread_and_changes_nothing(monkeypatch):
