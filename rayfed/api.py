@@ -352,8 +352,8 @@ def searched(study: Study) -> Study:
     if study.executor.name != "auto":
         return study
     given = study.given()
-    held = given.get("executor")
-    executor = {**(held if isinstance(held, Mapping) else {}), "name": "workers"}
+    section = given.get("executor")
+    executor = {**(section if isinstance(section, Mapping) else {}), "name": "workers"}
     return Study.parse(given | {"executor": executor})
 
 
@@ -591,8 +591,8 @@ def _display(
     """Return what displays the progress of so many runs to who calls from Python."""
     if watch is not None and not isinstance(watch, bool):
         return watch
-    seen = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if not (watch and seen) or debug:  # bars would hide the prompt of a debugger
+    visible = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not (watch and visible) or debug:  # bars would hide the prompt of a debugger
         return Silent()
     from rayfed.runs.progress import display  # here: it imports rich
 

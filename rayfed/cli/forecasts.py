@@ -9,7 +9,7 @@ from typing import Any
 from rayfed.core.errors import listed
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
-from rayfed.study.forecast.channel import said, seen
+from rayfed.study.forecast.channel import server_sees, traffic
 from rayfed.study.forecast.privacy import spent
 
 
@@ -61,11 +61,11 @@ def aims(plan: Any) -> list[str]:
 def coded(plan: Any) -> list[str]:
     """Return what clients send where that is coded, what privacy they spend, what servers see."""
     runs = [run for run in _one_each(plan) if not run.training.algorithm.centralised]
-    sees: dict[str, list[str]] = {}
+    labels_by: dict[str, list[str]] = {}
     for run in runs:
-        sees.setdefault(seen(run), []).append(run.label)
-    told = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in sees.items()]
-    return [*filter(None, map(said, runs)), *filter(None, map(spent, runs)), *told]
+        labels_by.setdefault(server_sees(run), []).append(run.label)
+    sees = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in labels_by.items()]
+    return [*filter(None, map(traffic, runs)), *filter(None, map(spent, runs)), *sees]
 
 
 def timed(plan: Any) -> str:

@@ -89,12 +89,12 @@ class RunRow:
         """The cells below `Overview.HEADS`."""
         run = self.run
         names = (run.label, run.setting, str(run.info.get("seed", "")), run.study)
-        told = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
+        first = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
         bests = [run.bests[name].last if name in run.bests else math.nan for name in HIGHER]
         values = [Cell(units.number(v), v) if math.isfinite(v) else _NONE for v in bests]
         whole = (run.last or {}).get("time_s", math.nan)
         times = [_time(seconds) for seconds in (self.seconds, whole)]
-        return (*told, Cell(self.state, run.status), *values, *times)
+        return (*first, Cell(self.state, run.status), *values, *times)
 
     @property
     def state(self) -> str:
@@ -106,8 +106,8 @@ class RunRow:
             return run.status
         rounds = float(run.info.get("rounds") or math.inf)
         of = f" of {units.count(rounds)}" if rounds < ENDLESS else ""
-        left = run.seconds_left(self.now)
-        pace = f", about {units.duration(left)} left" if math.isfinite(left) else ""
+        seconds = run.seconds_left(self.now)
+        pace = f", about {units.duration(seconds)} left" if math.isfinite(seconds) else ""
         return f"{run.status}, round {units.count(run.last['round'])}{of}{pace}"
 
 

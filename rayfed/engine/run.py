@@ -398,11 +398,11 @@ class Run:
         crowd = self._crowd if self.secure else None
         return Uplink(
             self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd,
-            self.remembers,
+            self.left_out,
         )  # fmt: skip
 
     @property
-    def remembers(self) -> bool:
+    def left_out(self) -> bool:
         """Whether rows tell what memories of uploads have left out."""
         codecs = [stage for stage in self.channel.uplink if isinstance(stage, Codec)]
         memory = any(codec.memory is not None for codec in codecs)
@@ -462,11 +462,11 @@ class Run:
             return None
         clip = next(stage for stage in self.channel.uplink if isinstance(stage, Clip))
         uplink, ask = self.uplink(), self.first_ask()
-        one, room = (0.0, math.inf) if uplink is None else (uplink.rounding, uplink.room)
+        one, largest = (0.0, math.inf) if uplink is None else (uplink.rounding, uplink.largest)
         numbers = 0 if ask is None else sum(ask.up.values())
         cohort = min(self.participation.cohort or clients, clients)
         return PrivateMean(
-            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one), room,
+            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one), largest,
             Key(self.seed, "privacy"), self.training.dtype,
         )  # fmt: skip
 

@@ -133,8 +133,8 @@ def thin(run: Run, rounds: int, asked: Ints) -> str:
     if not few and distinct >= _FEW_REACHED * reached:
         return ""
     clients = "" if mean_of else " clients"
-    told = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
-    return f"{told}: few are there at a time; {_remedy(run)}"
+    text = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
+    return f"{text}: few are there at a time; {_remedy(run)}"
 
 
 def _remedy(run: Run) -> str:

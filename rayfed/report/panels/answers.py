@@ -94,7 +94,7 @@ def _when(results: Results, row: pd.Series) -> str:
 def _running(results: Results, rows: pd.DataFrame) -> list[str]:
     """Return the algorithms of which a run goes on: what they have not reached, they may yet."""
     states = {name: [run.status for run in results.of(name)] for name in rows["name"]}
-    return [name for name, held in states.items() if "running" in held]
+    return [name for name, found in states.items() if "running" in found]
 
 
 def _ended_worse(results: Results, names: Iterable[str], column: str) -> list[str]:

@@ -83,14 +83,15 @@ def _draw(
     styles, means = algorithm_styles(results), _means(points)
     steps = np.array([means[name] for name in _front(means, results.column(column).better)])
     grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
-    marks.lines(figure, "front", *steps.T, grey, **axes)
+    marks.lines(figure, "front", steps[:, 0], steps[:, 1], grey, **axes)
     for name, (costs, values) in points.items():
         hover = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}"
         dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
         small = dot | {"size": 5, "opacity": 0.45}
         marks.dots(figure, "seeds", costs, values, small, of=name, **axes)
         rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
-        marks.dots(figure, "mean", *means[name][:, None], dot | rim, hover, of=name, **axes)
+        x, y = means[name][:, None]
+        marks.dots(figure, "mean", x, y, dot | rim, hover, of=name, **axes)
 
 
 def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:

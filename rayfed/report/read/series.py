@@ -164,12 +164,12 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
         return Curve(*(np.empty(0) for _ in range(4)))
     grid = np.unique(np.concatenate([xs for xs, _ in pairs]))
     grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
-    held = np.stack([_between(grid, *pair) for pair in pairs])
-    mean = held.mean(axis=0)
+    values = np.stack([_between(grid, *pair) for pair in pairs])
+    mean = values.mean(axis=0)
     with np.errstate(over="ignore"):  # diverged runs may overflow
-        spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
-    low = np.maximum(mean - spread, held.min(axis=0))
-    return Curve(grid, mean, low, np.minimum(mean + spread, held.max(axis=0)))
+        spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
+    low = np.maximum(mean - spread, values.min(axis=0))
+    return Curve(grid, mean, low, np.minimum(mean + spread, values.max(axis=0)))
 
 
 def _between(grid: Floats, x: Floats, y: Floats) -> Floats:
@@ -297,9 +297,9 @@ def default_target(results: Results, y: str = "loss") -> float | None:
 
 def targets(results: Results, y: str) -> dict[str, float | None]:
     """Return the `default_target` of each name: where a study has cases, that of its case."""
-    held = {case: default_target(part, y) for case, part in results.cases.items()}
-    whole = None if held else default_target(results, y)
-    return {n: held[results.case_of[n]] if held else whole for n in results.names}
+    by_case = {case: default_target(part, y) for case, part in results.cases.items()}
+    whole = None if by_case else default_target(results, y)
+    return {n: by_case[results.case_of[n]] if by_case else whole for n in results.names}
 
 
 def leaders(results: Results, y: str) -> tuple[str, ...]:
