@@ -15,7 +15,7 @@ from warnings import warn
 
 from rayfed.core.announced import run_folders
 from rayfed.core.arrays import Floats
-from rayfed.core.errors import RayfedError, ScenarioError, listed, unknown
+from rayfed.core.errors import RayfedError, ScenarioError, listed, many, unknown
 from rayfed.core.files import reading
 from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
@@ -580,7 +580,7 @@ def with_failures_said(result: Result) -> Result:
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     if failed:
         why = f"{failed[0]}: {reason(result.folder / failed[0])}"
-        text = f"{len(failed)} of {len(result.outcome)} runs failed, the first {why}"
+        text = f"{len(failed)} of {many(len(result.outcome), 'run')} failed, the first {why}"
         warn(text, RuntimeWarning, stacklevel=3)
     return result
 

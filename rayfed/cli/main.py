@@ -42,7 +42,7 @@ from rayfed.cli.arguments import (
 from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import estimates, headline, prepared, swept
-from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, many, unknown
 from rayfed.core.machine import in_words
 from rayfed.core.plugins import KINDS, find, raised, users_frames
 from rayfed.runs.files.outcome import damaged
@@ -119,8 +119,9 @@ def check(
         out.print(tables.cases(plan.study.cases))
     cost = plan.cost(cpus, nodes)
     say(
-        f"{cost.actors} client actors{tables.on_nodes(nodes, cost.combiners)}, {cost.drivers} "
-        f"driver actors{', which host clients, too' * plan.executor.hosting_driver}; about "
+        f"{many(cost.actors, 'client actor')}{tables.on_nodes(nodes, cost.combiners)}, "
+        f"{many(cost.drivers, 'driver actor')}"
+        f"{', which host clients, too' * plan.executor.hosting_driver}; about "
         f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
         f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
         f"{in_words(cost.processes)})"

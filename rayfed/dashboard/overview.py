@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayfed.core.errors import many
 from rayfed.dashboard.catalogue import HIGHER, Catalogue, RunLine, StudyLine
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read import units
@@ -172,10 +173,7 @@ class Overview:
             return "There is no study here yet"
         runs, studies = len(self.runs), len(self.studies)
         where = f"{studies} {'study' if studies == 1 else 'studies'}"
-        return (
-            f"{runs} {'run' if runs == 1 else 'runs'} in {where}: "
-            f"{_counted([row.run for row in self.runs])}"
-        )
+        return f"{many(runs, 'run')} in {where}: {_counted([row.run for row in self.runs])}"
 
     @property
     def tab(self) -> str:

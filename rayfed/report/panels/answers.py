@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.columns import Column
+from rayfed.core.errors import many
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
 from rayfed.report.panels.verdicts import verdict
 from rayfed.report.read import units
@@ -267,4 +268,4 @@ def _without_target(rivals: pd.DataFrame) -> str:
 def _progress(results: Results) -> str:
     ended = sum(run.status != "running" for run in results.runs_found)
     total = max(planned(results.scenario), len(results.runs_found))
-    return f" (so far: {ended} of {total} runs have ended)" if ended < total else ""
+    return f" (so far: {ended} of {many(total, 'run')} ended)" if ended < total else ""

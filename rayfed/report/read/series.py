@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from rayfed.core.arrays import Bools, Floats
-from rayfed.core.columns import Column
+from rayfed.core.columns import Better, Column
 from rayfed.report.read.parts import LAYER_DRIFT
 from rayfed.report.read.results import COMMUNICATIONS, Results, RunRecord
 
@@ -212,6 +212,27 @@ def smoothed(values: Floats, weight: float) -> Floats:
         mean = weight * mean + (1 - weight) * value
         made[place] = mean / (1 - weight ** (place + 1))
     return made
+
+
+def level_with_best(
+    compete: Sequence[bool] | Bools,
+    values: npt.ArrayLike,
+    spreads: npt.ArrayLike,
+    better: Better | None,
+) -> list[bool]:
+    """Return which of the values that compete is the best one, or within noise of it.
+
+    Noise is the sum of the two deviations; one seed has none. Where neither end is best, or fewer
+    than two compete, no value is.
+    """
+    sign = -1.0 if better == "higher" else 1.0
+    rivals = np.where(np.asarray(compete, bool), sign * np.asarray(values, float), np.nan)
+    if better is None or np.sum(compete) < 2 or not np.isfinite(rivals).any():
+        return [False] * len(rivals)
+    first = int(np.nanargmin(rivals))
+    noise = np.nan_to_num(np.asarray(spreads, float))
+    lead = rivals - rivals[first]
+    return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
 
 
 def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
