@@ -298,16 +298,14 @@ def _info(run: Path) -> dict[str, Any]:
 
 def _rows(run: Path, info: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Bests]]:
     """Return the last round and time of a run and its bests; round 0 where none can be read."""
+    names = ("round", "time_s", *HIGHER)
     try:
-        table = read_table(run, "rounds", info, ("round", "time_s", *HIGHER))
+        table = read_table(run, "rounds", info, names)
     except _UNREADABLE:
         table = None
     if table is None or not len(table):
         return {"round": 0.0}, {}
-    rows = {
-        name: np.asarray(table[name].to_numpy(), np.float64)
-        for name in ("round", "time_s", *HIGHER)
-    }
+    rows = {name: np.asarray(table[name].to_numpy(), np.float64) for name in names}
     last = {name: float(rows[name][-1]) for name in ("round", "time_s")}
     bests = {name: Bests.of(rows["time_s"], rows[name], more) for name, more in HIGHER.items()}
     return last, {name: found for name, found in bests.items() if len(found.values)}

@@ -10,14 +10,12 @@ import pandas as pd
 
 from rayfed.core.columns import Column
 from rayfed.core.errors import many
-from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
+from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, goal, joined, quoted
 from rayfed.report.panels.verdicts import verdict
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import leaders, points
 from rayfed.report.read.settings import planned
-
-_LEVEL = 1.05  # times within this factor are one
 
 
 def headline(results: Results, frame: pd.DataFrame) -> str:
@@ -219,7 +217,7 @@ def _in_time(kept: pd.DataFrame) -> str:
         return f"it took {units.duration(taken)} of simulated time"
     ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
     second = quoted(order["name"].iloc[1])
-    if ratio < _LEVEL:
+    if ratio < ALIKE:
         return "in simulated time they are level"
     sooner = f"{units.number(ratio, 2)} times sooner"
     alone = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
@@ -233,7 +231,7 @@ def _sooner(kept: pd.DataFrame) -> list[str]:
     """Return a clause on by how much the fastest was first, if there is a second one to beat."""
     order = kept.sort_values("time_to_keep_s", kind="stable")
     times = order["time_to_keep_s"].to_numpy(float)
-    if len(order) == 1 or times[0] <= 0 or times[1] / times[0] < _LEVEL:
+    if len(order) == 1 or times[0] <= 0 or times[1] / times[0] < ALIKE:
         return []
     first, second = (quoted(name) for name in order["name"].iloc[:2])
     ratio = units.number(times[1] / times[0], 2)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rayfed.core.errors import ScenarioError, many
-from rayfed.core.leases import LOCK as LOCK
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 

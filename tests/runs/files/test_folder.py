@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import folder as folders
 from rayfed.runs.files import store
-from rayfed.runs.files.folder import LOCK, create, locked, writing
+from rayfed.runs.files.folder import create, locked, writing
 
 DRIVER = """
 import sys, time
