@@ -1,16 +1,35 @@
-"""Forecasts of `check` before any round is run: who takes part, and how long rounds take."""
+"""What `check` says of a plan before any round is run: what it takes, who takes part, how long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from rayfed.core.errors import listed
+from rayfed.cli.tables import on_nodes
+from rayfed.core.errors import listed, many
+from rayfed.core.machine import in_words
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
 from rayfed.study.forecast.channel import server_sees, traffic
 from rayfed.study.forecast.privacy import spent
+
+
+def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
+    """Return what a plan takes of machines, of disks, and of the simulated network."""
+    per = "in all" if cost.rounds_known else "a round of each run"
+    return [
+        f"{many(cost.actors, 'client actor')}{on_nodes(nodes, cost.combiners)}, "
+        f"{many(cost.drivers, 'driver actor')}"
+        f"{', which host clients, too' * plan.executor.hosting_driver}; about "
+        f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
+        f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
+        f"{in_words(cost.processes)})",
+        f"disk: results about {in_words(cost.results)}, checkpoints up to "
+        f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}",
+        f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
+        f"{in_words(cost.up)} up {per}",
+    ]
 
 
 def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:

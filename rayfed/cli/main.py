@@ -42,8 +42,7 @@ from rayfed.cli.arguments import (
 from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import estimates, headline, prepared, swept
-from rayfed.core.errors import RayfedError, ScenarioError, clipped, many, unknown
-from rayfed.core.machine import in_words
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.plugins import KINDS, find, raised, users_frames
 from rayfed.runs.files.outcome import damaged
 from rayfed.runs.ray.listening import expected
@@ -118,24 +117,8 @@ def check(
     if plan.study.cases:
         out.print(tables.cases(plan.study.cases))
     cost = plan.cost(cpus, nodes)
-    say(
-        f"{many(cost.actors, 'client actor')}{tables.on_nodes(nodes, cost.combiners)}, "
-        f"{many(cost.drivers, 'driver actor')}"
-        f"{', which host clients, too' * plan.executor.hosting_driver}; about "
-        f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
-        f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
-        f"{in_words(cost.processes)})"
-    )
-    say(
-        f"disk: results about {in_words(cost.results)}, checkpoints up to "
-        f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}"
-    )
-    per = "in all" if cost.rounds_known else "a round of each run"
-    say(
-        f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
-        f"{in_words(cost.up)} up {per}"
-    )
-    for each in (*forecasts.coded(plan), *filter(None, [estimates(plan)])):
+    coded = forecasts.coded(plan)
+    for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
         say(each)
     cost.check_disk(api.default_folder(plan.study))
     for each in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
