@@ -52,7 +52,7 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
             f"first {first.rounds} rounds ({who}): {first.participants:.3g} replies used and "
             f"{first.time_s:.3g} s simulated each"
         )
-        warnings = [f"the first {first.thin} ({who})"] * bool(first.thin)
+        warnings = [f"the first {first.few_asked} ({who})"] * bool(first.few_asked)
         if first.empty:
             empty = f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty"
             warnings = [f"{empty}: {WHY_EMPTY}", *warnings]

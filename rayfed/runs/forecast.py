@@ -57,15 +57,15 @@ class Forecast:
         Replies that are used in a round, on average.
     time_s : float
         Simulated seconds of a round, on average.
-    thin : str
-        What `thin` says of who is asked.
+    few_asked : str
+        What `few_asked` says of who is asked.
     """
 
     rounds: int
     empty: int
     participants: float
     time_s: float
-    thin: str
+    few_asked: str
 
 
 def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
@@ -99,11 +99,11 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
         return None
     used = np.array(counts)
     mean = float(used.mean())
-    warning = thin(run, len(used), np.concatenate(asked))
+    warning = few_asked(run, len(used), np.concatenate(asked))
     return Forecast(len(used), int((used == 0).sum()), mean, state.time_s / len(used), warning)
 
 
-def thin(run: Run, rounds: int, asked: Ints) -> str:
+def few_asked(run: Run, rounds: int, asked: Ints) -> str:
     """Return a warning where far fewer clients are asked than the scenario wants, else nothing.
 
     That is so if a round asks less than half its cohort on average; or if the run asks fewer
