@@ -89,7 +89,7 @@ def _draw(
         small = dot | {"size": 5, "opacity": 0.45}
         marks.dots(figure, "seeds", costs, values, small, of=name, **axes)
         rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
-        x, y = means[name][:, None]
+        x, y = means[name][:, None].tolist()
         marks.dots(figure, "mean", x, y, dot | rim, hover, of=name, **axes)
 
 
