@@ -37,7 +37,7 @@ class PrivateMean:
         The expected cohort, which sums are divided by whoever came.
     clients : int
         Their number N.
-    rounding : float
+    rounding : (float, float)
         By how much rounding in secure sums may lengthen a vector, and change a number.
     largest : float
         The largest norm with which no secure sum can wrap around.
