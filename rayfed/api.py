@@ -15,7 +15,7 @@ from warnings import warn
 
 from rayfed.core.announced import run_folders
 from rayfed.core.arrays import Floats
-from rayfed.core.errors import RayfedError, ScenarioError, listed, unknown
+from rayfed.core.errors import RayfedError, ScenarioError, listed, many, unknown
 from rayfed.core.files import reading
 from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
@@ -352,8 +352,8 @@ def searched(study: Study) -> Study:
     if study.executor.name != "auto":
         return study
     given = study.given()
-    held = given.get("executor")
-    executor = {**(held if isinstance(held, Mapping) else {}), "name": "workers"}
+    section = given.get("executor")
+    executor = {**(section if isinstance(section, Mapping) else {}), "name": "workers"}
     return Study.parse(given | {"executor": executor})
 
 
@@ -580,7 +580,7 @@ def with_failures_said(result: Result) -> Result:
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     if failed:
         why = f"{failed[0]}: {reason(result.folder / failed[0])}"
-        text = f"{len(failed)} of {len(result.outcome)} runs failed, the first {why}"
+        text = f"{len(failed)} of {many(len(result.outcome), 'run')} failed, the first {why}"
         warn(text, RuntimeWarning, stacklevel=3)
     return result
 
@@ -591,8 +591,8 @@ def _display(
     """Return what displays the progress of so many runs to who calls from Python."""
     if watch is not None and not isinstance(watch, bool):
         return watch
-    seen = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if not (watch and seen) or debug:  # bars would hide the prompt of a debugger
+    visible = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not (watch and visible) or debug:  # bars would hide the prompt of a debugger
         return Silent()
     from rayfed.runs.progress import display  # here: it imports rich
 

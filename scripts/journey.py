@@ -207,7 +207,7 @@ def walk(name: str, item: Item, commands: Path, place: Path, out: Path) -> None:
         (folder / file).write_text(text)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     kept |= {"PATH": f"{commands}{os.pathsep}{kept['PATH']}", "COLUMNS": "80"}
-    told = []
+    texts = []
     for line in item.commands:
         words = shlex.split(line)
         done = subprocess.run(
@@ -215,8 +215,8 @@ def walk(name: str, item: Item, commands: Path, place: Path, out: Path) -> None:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         status = f"[status {done.returncode}]\n" if done.returncode else ""
-        told.append(f"$ {line}\n{done.stdout}{status}")
-    (out / f"{name}.txt").write_text("\n".join(told))
+        texts.append(f"$ {line}\n{done.stdout}{status}")
+    (out / f"{name}.txt").write_text("\n".join(texts))
     if item.page:
         photograph(folder / item.page, out / name, place / f"profile-{name}")
 

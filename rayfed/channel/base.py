@@ -160,7 +160,7 @@ class Memory:
         """
         raise NotImplementedError
 
-    def left(self, v: Array, sent: Array, kept: Array) -> Array:
+    def left_out(self, v: Array, sent: Array, kept: Array) -> Array:
         """Return what is left out of vectors (K, p) that were sent, with what was kept before."""
         return v - kept - sent
 

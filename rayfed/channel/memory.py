@@ -34,7 +34,7 @@ class ErrorFeedback(Memory):
         sent = code(whole)
         return sent, whole - sent
 
-    def left(self, v: Array, sent: Array, kept: Array) -> Array:
+    def left_out(self, v: Array, sent: Array, kept: Array) -> Array:
         """Return e + v - C(e + v)."""
         return kept + v - sent
 

@@ -26,7 +26,7 @@ NORM = f"{PREFIX}norm"
 """What clients download that clip to a norm that changes."""
 INSIDE = f"{PREFIX}inside"
 """What they upload then: 1/2 if the upload was no longer than the norm, and else -1/2."""
-LEFT = f"{PREFIX}left"
+LEFT_OUT = f"{PREFIX}left"
 """The squared norm of what memories have not sent yet, which the simulator alone sees."""
 
 
@@ -79,7 +79,7 @@ class Uplink:
         Of its draws.
     crowd : Crowd, optional
         Who is added up, where sums are secure.
-    tells : bool
+    left_out : bool
         Whether hosts add up what memories have left out.
     """
 
@@ -89,7 +89,7 @@ class Uplink:
     dtype: np.dtype[np.floating]
     key: Key
     crowd: Crowd | None = None
-    tells: bool = False
+    left_out: bool = False
 
     @cached_property
     def secure(self) -> SecureSum | None:
@@ -191,16 +191,16 @@ class Uplink:
         """
         out = dict(values)
         now: dict[str, Array] = {}
-        left = np.zeros(len(first))
+        squares = np.zeros(len(first))
         for name, rows in values.items():
             if rows.ndim > 1 and rows[0].size > 1 and name not in plain and self.codec is not None:
                 v = rows.reshape(len(rows), -1)
                 sent, new = self._coded(name, v, kept, draw.sub(name), first)
                 out[name] = sent.reshape(rows.shape)
                 now |= new
-                if self.tells and self.memory is not None:
-                    rest = self.memory.left(v, sent, kept[f"{PREFIX}{name}"])
-                    left += np.square(rest, dtype=np.float64).sum(axis=1)
+                if self.left_out and self.memory is not None:
+                    rest = self.memory.left_out(v, sent, kept[f"{PREFIX}{name}"])
+                    squares += np.square(rest, dtype=np.float64).sum(axis=1)
         for stage in self.stages:
             vectors = {name: rows for name, rows in out.items() if rows.ndim > 1}
             if isinstance(stage, Clip) and norm is not None:
@@ -209,7 +209,7 @@ class Uplink:
                 out |= {**clipped, INSIDE: inside[:, None]}
             else:
                 out |= stage.applied(vectors)
-        return (out | {LEFT: left[:, None]} if self.tells else out), now
+        return (out | {LEFT_OUT: squares[:, None]} if self.left_out else out), now
 
     # -- secure sums -----------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Uplink:
         assert self.secure is not None
         out, wrapped = dict(sums), 0
         for name, total in sums.items():
-            if name == LEFT:
+            if name == LEFT_OUT:
                 continue
             kind: WeightKind = "plain" if name in plain else "raw"
             unit = self._unit * self._crowd.factor("shares" if name.endswith("#") else kind)
@@ -243,7 +243,7 @@ class Uplink:
         return 0.0 if self.secure is None else self._unit * self._crowd.factor("raw")
 
     @property
-    def room(self) -> float:
+    def largest(self) -> float:
         """How large a number of all uploads may be so that no sum wraps around.
 
         K numbers of C are rounded to at most K (C + unit), and K units of half the modulus are the

@@ -11,7 +11,7 @@ import typer
 from rayfed.cli import tables
 from rayfed.cli.arguments import Folder, returned
 from rayfed.cli.console import err, out, say
-from rayfed.core.errors import listed
+from rayfed.core.errors import listed, many
 from rayfed.runs.files.outcome import damaged
 from rayfed.runs.files.place import shown
 
@@ -53,9 +53,7 @@ def best(
     missing = [run for run in missing if not damaged(folder, [run])]  # those have their own line
     if missing:
         again = f"rayfed resume {shlex.quote(shown(folder))}"
-        text = (
-            f"{len(missing)} runs have not ended ({listed(missing)}); go on with them by: {again}"
-        )
+        text = f"{many(len(missing), 'run')} not ended ({listed(missing)}); go on by: {again}"
         say(f"warning: this study is unfinished: {text}", err, style="yellow")
     with returned(folder):
         choice = print_best(folder, by, at, target)

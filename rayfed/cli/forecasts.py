@@ -1,16 +1,35 @@
-"""Forecasts of `check` before any round is run: who takes part, and how long rounds take."""
+"""What `check` says of a plan before any round is run: what it takes, who takes part, how long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from rayfed.core.errors import listed
+from rayfed.cli.tables import on_nodes
+from rayfed.core.errors import listed, many
+from rayfed.core.machine import in_words
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
-from rayfed.study.forecast.channel import said, seen
+from rayfed.study.forecast.channel import server_sees, traffic
 from rayfed.study.forecast.privacy import spent
+
+
+def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
+    """Return what a plan takes of machines, of disks, and of the simulated network."""
+    per = "in all" if cost.rounds_known else "a round of each run"
+    return [
+        f"{many(cost.actors, 'client actor')}{on_nodes(nodes, cost.combiners)}, "
+        f"{many(cost.drivers, 'driver actor')}"
+        f"{', which host clients, too' * plan.executor.hosting_driver}; about "
+        f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
+        f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
+        f"{in_words(cost.processes)})",
+        f"disk: results about {in_words(cost.results)}, checkpoints up to "
+        f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}",
+        f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
+        f"{in_words(cost.up)} up {per}",
+    ]
 
 
 def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
@@ -33,7 +52,7 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
             f"first {first.rounds} rounds ({who}): {first.participants:.3g} replies used and "
             f"{first.time_s:.3g} s simulated each"
         )
-        warnings = [f"the first {first.thin} ({who})"] * bool(first.thin)
+        warnings = [f"the first {first.few_asked} ({who})"] * bool(first.few_asked)
         if first.empty:
             empty = f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty"
             warnings = [f"{empty}: {WHY_EMPTY}", *warnings]
@@ -61,11 +80,11 @@ def aims(plan: Any) -> list[str]:
 def coded(plan: Any) -> list[str]:
     """Return what clients send where that is coded, what privacy they spend, what servers see."""
     runs = [run for run in _one_each(plan) if not run.training.algorithm.centralised]
-    sees: dict[str, list[str]] = {}
+    labels_by: dict[str, list[str]] = {}
     for run in runs:
-        sees.setdefault(seen(run), []).append(run.label)
-    told = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in sees.items()]
-    return [*filter(None, map(said, runs)), *filter(None, map(spent, runs)), *told]
+        labels_by.setdefault(server_sees(run), []).append(run.label)
+    sees = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in labels_by.items()]
+    return [*filter(None, map(traffic, runs)), *filter(None, map(spent, runs)), *sees]
 
 
 def timed(plan: Any) -> str:

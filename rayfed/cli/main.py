@@ -43,7 +43,6 @@ from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.cli.plans import estimates, headline, prepared, swept
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
-from rayfed.core.machine import in_words
 from rayfed.core.plugins import KINDS, find, raised, users_frames
 from rayfed.runs.files.outcome import damaged
 from rayfed.runs.ray.listening import expected
@@ -118,31 +117,16 @@ def check(
     if plan.study.cases:
         out.print(tables.cases(plan.study.cases))
     cost = plan.cost(cpus, nodes)
-    say(
-        f"{cost.actors} client actors{tables.on_nodes(nodes, cost.combiners)}, {cost.drivers} "
-        f"driver actors{', which host clients, too' * plan.executor.hosting_driver}; about "
-        f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
-        f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
-        f"{in_words(cost.processes)})"
-    )
-    say(
-        f"disk: results about {in_words(cost.results)}, checkpoints up to "
-        f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}"
-    )
-    per = "in all" if cost.rounds_known else "a round of each run"
-    say(
-        f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
-        f"{in_words(cost.up)} up {per}"
-    )
-    for told in (*forecasts.coded(plan), *filter(None, [estimates(plan)])):
-        say(told)
+    coded = forecasts.coded(plan)
+    for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
+        say(each)
     cost.check_disk(api.default_folder(plan.study))
-    for told in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
-        say(f"warning: {told}", err, style="yellow")
+    for each in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
+        say(f"warning: {each}", err, style="yellow")
     for text, warnings in forecasts.expected(plan):
         say(text)
-        for told in warnings:
-            say(f"warning: {told}", err, style="yellow")
+        for each in warnings:
+            say(f"warning: {each}", err, style="yellow")
     say(forecasts.timed(plan) if time_ else "with --time a round of each algorithm is timed")
     if plan.executor.name == "ray":
         say(expected(plan.executor.address))
@@ -225,12 +209,12 @@ def list_(
         out.print(kinds())
         return
     if kind not in LISTED and name is None:  # the name of a plug-in does as well
-        held = [each for each in KINDS if kind in find(each)]
-        if len(held) > 1:
-            text = f"is among {' and '.join(held)}; write rayfed list {held[0]} {kind}"
+        kinds_of = [each for each in KINDS if kind in find(each)]
+        if len(kinds_of) > 1:
+            text = f"is among {' and '.join(kinds_of)}; write rayfed list {kinds_of[0]} {kind}"
             raise ScenarioError(kind, text)
-        if held:
-            kind, name = held[0], kind
+        if kinds_of:
+            kind, name = kinds_of[0], kind
     if kind not in LISTED:
         every = (*LISTED, *(each for home in KINDS for each in find(home)))
         near = unknown("kind", kind, every)

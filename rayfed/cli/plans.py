@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from rayfed.cli.console import err, say
-from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.errors import ScenarioError, clipped, many
 from rayfed.core.machine import in_words
 from rayfed.core.plugins import raised
 from rayfed.core.shipped import locate
@@ -63,20 +63,16 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
         from rayfed import api
 
         cost = plan.cost(sum(nodes) or api.cpus(), nodes)
-        actors = _many(cost.actors, "client actor")
+        actors = many(cost.actors, "client actor")
         actors += " and the driver" * plan.executor.hosting_driver
         placed = f"{actors} (about {in_words(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}
     seeds = {run.seed for run in plan.runs}
     return (
-        f"{clipped(study.name, 80)}: {_many(len(plan.runs), 'run')} "
-        f"({_many(len(algorithms), 'algorithm')}, {_many(len(seeds), 'seed')}), "
-        f"{_many(plan.clients, 'client')}, {_rounds(plan)}; {placed}"
+        f"{clipped(study.name, 80)}: {many(len(plan.runs), 'run')} "
+        f"({many(len(algorithms), 'algorithm')}, {many(len(seeds), 'seed')}), "
+        f"{many(plan.clients, 'client')}, {_rounds(plan)}; {placed}"
     )
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _rounds(plan: Any) -> str:
@@ -86,7 +82,7 @@ def _rounds(plan: Any) -> str:
     last = {run.ending.rounds for run in plan.runs}
     if max(last) >= ENDLESS:
         return "rounds until a rule under stop is met"
-    return _many(max(last), "round") if len(last) == 1 else f"{min(last)}-{max(last)} rounds"
+    return many(max(last), "round") if len(last) == 1 else f"{min(last)}-{max(last)} rounds"
 
 
 def estimates(plan: Any) -> str:
@@ -105,7 +101,7 @@ def swept(plan: Any) -> str:
         f"{label} {count}" for label, count in zip(study.labels, search.trials, strict=True)
     )
     return (
-        f"{clipped(study.name, 80)}: {_many(search.runs, 'run')} (trials: {clipped(trials, 200)}; "
-        f"{_many(len(study.seeds), 'seed')}), {study.sweep.sampler} in batches of {search.batch}, "
+        f"{clipped(study.name, 80)}: {many(search.runs, 'run')} (trials: {clipped(trials, 200)}; "
+        f"{many(len(study.seeds), 'seed')}), {study.sweep.sampler} in batches of {search.batch}, "
         f"by {SweepGoal.of(study).column}; {plan.executor.name}"
     )

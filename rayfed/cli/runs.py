@@ -30,7 +30,7 @@ from rayfed.cli.dashboard import watched
 from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.announced import run_folders
-from rayfed.core.errors import clipped
+from rayfed.core.errors import clipped, many
 from rayfed.runs.files.outcome import damaged, differences, reason, trace
 from rayfed.runs.files.place import read_note, shown
 
@@ -205,7 +205,7 @@ def _resumed(
         say(swept(plan))
         return _end_sweep(folder, partial(go, watch=volume.watch(plan.search.runs)))
     waiting = len(runs) - len(api.kept(plan, folder, failed=how["failed"]))
-    say(f"{clipped(plan.study.name, 80)}: {waiting} of {len(plan.runs)} runs to go on with")
+    say(f"{clipped(plan.study.name, 80)}: {waiting} of {many(len(plan.runs), 'run')} to go on with")
     display = volume.watch(waiting, bars=not debug)
     return _end(folder, partial(go, watch=display), debug, page, volume)
 
@@ -240,7 +240,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     stopped = [name for name, status in result.outcome.items() if status == STOPPED]
     if stopped:
         again = f"rayfed resume {shlex.quote(shown(folder))}"
-        say(f"{len(stopped)} runs were stopped; go on with them by: {again}", err)
+        say(f"stopped: {many(len(stopped), 'run')}; go on by: {again}", err)
     if page:
         say(f"page: {result.folder / 'report.html'}")
     else:
@@ -256,7 +256,8 @@ def _end_sweep(folder: Path, go: Callable[[], Any]) -> int:
         choice = print_best(folder)
     if failed:
         why = f"{failed[0]}: {reason(folder / failed[0])}"
-        say(f"{len(failed)} of {len(result.outcome)} runs failed, the first {why}", err, "yellow")
+        text = f"{len(failed)} of {many(len(result.outcome), 'run')} failed, the first {why}"
+        say(text, err, "yellow")
     say(f"trials: {folder / 'trials.csv'}")
     say(f"page: {folder / 'report.html'}")
     return 1 if any(winner.best.failed for winner in choice.winners) else 0

@@ -12,7 +12,7 @@ from rayfed.cli.arguments import Folder, NoPage, Overrides, Trust, local
 from rayfed.cli.console import say
 from rayfed.cli.runs import resume
 from rayfed.cli.volume import Quiet, Verbose
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, many
 
 
 def stop(
@@ -30,7 +30,7 @@ def stop(
     from rayfed import api
 
     asked = api.stop(folder, runs or ())
-    what = ", ".join(asked) if runs else f"all {len(asked)} runs that go on"
+    what = ", ".join(asked) if runs else f"what goes on, {many(len(asked), 'run')}"
     say(f"asked to stop: {what}; go on by: rayfed resume {shlex.quote(str(folder))}")
 
 

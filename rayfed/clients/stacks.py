@@ -71,6 +71,8 @@ class Stacks:
     ----------
     kept : Recent
         The stacks.
+    asked : OrderedDict
+        The keys that were asked for last, of which those that recur are kept.
     grams : Grams
         Gram matrices of the rows of single clients, which have a limit of their own.
     arranged : dict of str to (key, Arrangement)
@@ -81,19 +83,19 @@ class Stacks:
         self.kept: Recent[Batch] = Recent(limit)
         self.grams = Grams()
         self.arranged: Arranged = {}
-        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.asked: OrderedDict[Hashable, None] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
         """Return the batch under a key, made when it is not kept."""
         if key in self.kept:
             return self.kept[key]
         batch = make()
-        if key in self.seen:
+        if key in self.asked:
             self.kept.keep(key, batch, _size(batch))
         else:
-            self.seen[key] = None
-            if len(self.seen) > _REMEMBERED:
-                self.seen.popitem(last=False)
+            self.asked[key] = None
+            if len(self.asked) > _REMEMBERED:
+                self.asked.popitem(last=False)
         return batch
 
 

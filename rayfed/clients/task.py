@@ -12,7 +12,7 @@ import numpy as np
 from rayfed.channel import faulty
 from rayfed.channel.base import Draws
 from rayfed.channel.faulty import PREFIX as FAULTS
-from rayfed.channel.uplink import LEFT, NORM, PREFIX, Uplink, WeightKind, total_name
+from rayfed.channel.uplink import LEFT_OUT, NORM, PREFIX, Uplink, WeightKind, total_name
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
@@ -118,11 +118,11 @@ class Task:
                 stacked = {name: rows[index] for name, rows in stacked.items()}
         if not self.request.sums:
             return {}
-        left = stacked.get(LEFT)
-        stacked = {name: rows for name, rows in stacked.items() if name != LEFT}
+        unsent = stacked.get(LEFT_OUT)
+        stacked = {name: rows for name, rows in stacked.items() if name != LEFT_OUT}
         sums = self._sums(ids, index, stacked, slice(None))
-        if left is not None:
-            sums[LEFT] = tree_sum(ids, left)
+        if unsent is not None:
+            sums[LEFT_OUT] = tree_sum(ids, unsent)
         if self.request.squares:
             squares = {f"{name}^2": rows * rows for name, rows in stacked.items()}
             sums |= self._sums(ids, index, squares, slice(None))
@@ -199,11 +199,11 @@ class Task:
         clients = self._clients(index)
         upload = self.function.call(clients, index)
         values, state = dict(upload.values), upload.state
-        left: dict[str, Array] = {}
+        left_out: dict[str, Array] = {}
         if self.uplink is not None:
             values, kept = self._through(self.uplink, values, clients.ids, index)
             state = {**state, **kept}
-            left = {LEFT: values.pop(LEFT)} if self.uplink.tells else {}
+            left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
         if state:
             self.run.store.put(clients.ids, state)
         if self.faults:
@@ -212,7 +212,7 @@ class Task:
             values[GROUP] = upload.group
         if upload.loss is not None:
             values.setdefault("loss", upload.loss)
-        return values | left
+        return values | left_out
 
     def _through(
         self, uplink: Uplink, values: Mapping[str, Array], ids: Ints, index: Ints
@@ -271,8 +271,8 @@ class Task:
         for name, rows in values.items():
             if rows.ndim > 1:
                 _scatter(stacked, name, rows, count, members)
-            told = self.request.vectors and (name != LEFT or not self.request.sums)
-            if rows.ndim == 1 or told:
+            by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)
+            if rows.ndim == 1 or by_client:
                 _scatter(self.each, name, rows, len(self.request.ids), index)
 
 

@@ -129,3 +129,14 @@ def listed(names: Iterable[str], limit: int = _KNOWN) -> str:
             more = len(items) - count
             return clipped(text, limit) + (f" and {more} more" if more else "")
     return ""
+
+
+def many(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> many(1, "run"), many(2, "run")
+    ('1 run', '2 runs')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"

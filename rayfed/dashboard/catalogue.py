@@ -209,12 +209,12 @@ class Catalogue:
     def _study(
         self, key: str, folder: Path, before: StudyLine | None, deadline: float
     ) -> StudyLine:
-        held = before.by_folder if before is not None else {}
+        known = before.by_folder if before is not None else {}
         try:
             paths = run_folders(folder)
         except OSError as error:
             return StudyLine(key, folder, (), clipped(error, 120))
-        runs = [self._run(key, path, held.get(path.name), deadline) for path in paths]
+        runs = [self._run(key, path, known.get(path.name), deadline) for path in paths]
         return StudyLine(key, folder, tuple(runs))
 
     def _run(self, study: str, path: Path, before: RunLine | None, deadline: float) -> RunLine:
@@ -298,16 +298,14 @@ def _info(run: Path) -> dict[str, Any]:
 
 def _rows(run: Path, info: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Bests]]:
     """Return the last round and time of a run and its bests; round 0 where none can be read."""
+    names = ("round", "time_s", *HIGHER)
     try:
-        table = read_table(run, "rounds", info, ("round", "time_s", *HIGHER))
+        table = read_table(run, "rounds", info, names)
     except _UNREADABLE:
         table = None
     if table is None or not len(table):
         return {"round": 0.0}, {}
-    held = {
-        name: np.asarray(table[name].to_numpy(), np.float64)
-        for name in ("round", "time_s", *HIGHER)
-    }
-    last = {name: float(held[name][-1]) for name in ("round", "time_s")}
-    bests = {name: Bests.of(held["time_s"], held[name], more) for name, more in HIGHER.items()}
+    rows = {name: np.asarray(table[name].to_numpy(), np.float64) for name in names}
+    last = {name: float(rows[name][-1]) for name in ("round", "time_s")}
+    bests = {name: Bests.of(rows["time_s"], rows[name], more) for name, more in HIGHER.items()}
     return last, {name: found for name, found in bests.items() if len(found.values)}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, many
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.runs.files.stops import ask
 
@@ -49,7 +49,7 @@ class Control:
         if what == "stop":
             run = given.get("run")
             stopped = ask(folder, [] if run is None else [str(run)])
-            return f"{len(stopped)} runs of {key} stop after their rounds"
+            return f"{many(len(stopped), 'run')} of {key} will stop after the round"
         if what == "resume":
             return self._begin(key, ["resume", str(folder)])
         if what == "extend":

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayfed.core.errors import many
 from rayfed.dashboard.catalogue import HIGHER, Catalogue, RunLine, StudyLine
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read import units
@@ -89,12 +90,12 @@ class RunRow:
         """The cells below `Overview.HEADS`."""
         run = self.run
         names = (run.label, run.setting, str(run.info.get("seed", "")), run.study)
-        told = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
+        first = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
         bests = [run.bests[name].last if name in run.bests else math.nan for name in HIGHER]
         values = [Cell(units.number(v), v) if math.isfinite(v) else _NONE for v in bests]
         whole = (run.last or {}).get("time_s", math.nan)
         times = [_time(seconds) for seconds in (self.seconds, whole)]
-        return (*told, Cell(self.state, run.status), *values, *times)
+        return (*first, Cell(self.state, run.status), *values, *times)
 
     @property
     def state(self) -> str:
@@ -106,8 +107,8 @@ class RunRow:
             return run.status
         rounds = float(run.info.get("rounds") or math.inf)
         of = f" of {units.count(rounds)}" if rounds < ENDLESS else ""
-        left = run.seconds_left(self.now)
-        pace = f", about {units.duration(left)} left" if math.isfinite(left) else ""
+        seconds = run.seconds_left(self.now)
+        pace = f", about {units.duration(seconds)} left" if math.isfinite(seconds) else ""
         return f"{run.status}, round {units.count(run.last['round'])}{of}{pace}"
 
 
@@ -172,10 +173,7 @@ class Overview:
             return "There is no study here yet"
         runs, studies = len(self.runs), len(self.studies)
         where = f"{studies} {'study' if studies == 1 else 'studies'}"
-        return (
-            f"{runs} {'run' if runs == 1 else 'runs'} in {where}: "
-            f"{_counted([row.run for row in self.runs])}"
-        )
+        return f"{many(runs, 'run')} in {where}: {_counted([row.run for row in self.runs])}"
 
     @property
     def tab(self) -> str:

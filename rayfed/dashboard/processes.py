@@ -23,25 +23,25 @@ def table_of(folders: Sequence[Path]) -> tuple[str, list[list[str]]]:
     for process, what in _processes({folder.resolve() for folder in folders}):
         try:
             with process.oneshot():
-                held, times = process.memory_info().rss, process.cpu_times()
+                resident, times = process.memory_info().rss, process.cpu_times()
         except _GONE:
             continue
-        memory += held
+        memory += resident
         spent = units.duration(times.user + times.system)
-        rows.append([str(process.pid), what, units.size(held), spent])
+        rows.append([str(process.pid), what, units.size(resident), spent])
     many = f"{len(rows)} process{'es' if len(rows) != 1 else ''}"
     return f"{many} on this machine, {units.size(memory)} of memory", rows
 
 
 def _processes(folders: set[Path]) -> Iterator[tuple[psutil.Process, str]]:
     """Yield the processes that hold locks of folders, and their children, each once."""
-    seen: set[int] = set()
+    yielded: set[int] = set()
     for process in psutil.process_iter():
         for what in _written(process, folders):
-            held = [(process, what), *((child, _named(child)) for child in _children(process))]
-            for each, name in held:
-                if each.pid not in seen:
-                    seen.add(each.pid)
+            family = [(process, what), *((child, _named(child)) for child in _children(process))]
+            for each, name in family:
+                if each.pid not in yielded:
+                    yielded.add(each.pid)
                     yield each, name
 
 

@@ -197,8 +197,8 @@ class Dashboard:
         except RayfedError as error:
             return JSONResponse({"error": str(error)}, 404)
         main = templates().get_template(f"{_template(name)}_main.html").render(view=name, **made)
-        told = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
-        return JSONResponse(told | {"title": made["tab"]})
+        parts = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
+        return JSONResponse(parts | {"title": made["tab"]})
 
     async def save(self, request: Request) -> Response:
         """Send a view as a page in one file."""
@@ -252,14 +252,14 @@ class Dashboard:
         return made | about | {"tab": titled(results.study, runs)}
 
     def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:
-        held: dict[str, Any] = {"view": view, "query": query} | made
-        held["colours"] = Markup(held.get("colours", colours({})))
+        values: dict[str, Any] = {"view": view, "query": query} | made
+        values["colours"] = Markup(values.get("colours", colours({})))
         return templates().get_template(template).render(
             views=_VIEWS,
             css=Markup(asset("page.css") + own_asset("dashboard.css")),
             scripts=Markup(scripts()),
             live=Markup(own_asset("live.js")),
-            **held,
+            **values,
         )  # fmt: skip
 
     def _trouble(self, view: str, text: str) -> str:
@@ -270,10 +270,10 @@ class Dashboard:
         assert self.control is not None
         try:
             given = await request.json()
-            told = await run_in_threadpool(self.control.do, request.path_params["what"], given)
+            line = await run_in_threadpool(self.control.do, request.path_params["what"], given)
         except (RayfedError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)
-        return JSONResponse({"told": told})
+        return JSONResponse({"told": line})
 
     async def events(self, request: Request) -> Response:
         """Send what changes, as it changes."""

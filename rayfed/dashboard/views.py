@@ -154,11 +154,11 @@ def over_rounds(view: str, results: Results) -> list[tuple[str, str]]:
     """Return columns of rounds that belong to a view, with their titles; Compare draws them."""
     if view != "heterogeneity":
         return []
-    told = {column.name for kind in (Heterogeneity, Skew) for column in kind.columns}
+    columns = {column.name for kind in (Heterogeneity, Skew) for column in kind.columns}
     return [
         (name, results.column(name).title)
         for name in y_columns(results)
-        if name in told or "staleness" in name
+        if name in columns or "staleness" in name
     ]
 
 
@@ -234,7 +234,7 @@ def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:
         for info in [results.of(name)[0].info]
     }
     keys = differing(list(facts.values()))
-    rows = [[key, *(text(held.get(key, "-")) for held in facts.values())] for key in keys]
+    rows = [[key, *(text(found.get(key, "-")) for found in facts.values())] for key in keys]
     return ["setting", *facts], rows
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.channel.uplink import LEFT
+from rayfed.channel.uplink import LEFT_OUT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.exchange import Exchange
@@ -140,8 +140,8 @@ class ArrivalPolicy:
         under_way = (*line.waiting, *line.open.values())
         works = [w for w in under_way if w.serial > self.begun and w.status == USED]
         self.begun = line.serial
-        left = (run.ending.rounds - stats.round) * self.algorithm.takes
-        for part in self._by_part(heapq.nsmallest(left, works)):
+        missing = (run.ending.rounds - stats.round) * self.algorithm.takes
+        for part in self._by_part(heapq.nsmallest(missing, works)):
             table = Works.of(part)
             request, send = self._request(table, table.weight)
             executor.prepare(run.folder, replace(request, serials=table.serial), send)
@@ -185,10 +185,10 @@ class ArrivalPolicy:
         """
         if len(works) == 1:
             return [list(works)]
-        seen: dict[int, int] = {}
+        times: dict[int, int] = {}
         parts: dict[tuple[int, int], list[Work]] = {}
         for work in works:
-            again = seen[work.client] = seen.get(work.client, -1) + 1
+            again = times[work.client] = times.get(work.client, -1) + 1
             version = work.version if self.by_version else 0
             parts.setdefault((again, version), []).append(work)
         return [sorted(parts[key], key=lambda work: work.client) for key in sorted(parts)]
@@ -214,7 +214,7 @@ class ArrivalPolicy:
             each = {name: np.asarray(row)[None] for name, row in rows[0].items()}
         else:
             each = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-        sums = {LEFT: each.pop(LEFT).sum(axis=0)} if LEFT in each else {}
+        sums = {LEFT_OUT: each.pop(LEFT_OUT).sum(axis=0)} if LEFT_OUT in each else {}
         for name, stack in each.items():
             if stack.ndim > 1:
                 sums[name] = (stack * weights.astype(stack.dtype)[:, None]).sum(axis=0)

@@ -118,7 +118,7 @@ class Clock:
             up = up + 2 * traffic.turns * self.population.links(ids)[0]
         return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
 
-    def leaving(self, ids: Ints, time_s: float, round_number: int, *, seen: bool = False) -> Floats:
+    def leaving(self, ids: Ints, time_s: float, round: int, *, there: bool = False) -> Floats:
         """Return when clients (K,) go away: at once, if they are not there.
 
         Parameters
@@ -126,15 +126,15 @@ class Clock:
         ids : (K,) array of int
         time_s : float
             The virtual time from which they work.
-        round_number : int
+        round : int
             The round, by which some availabilities go.
-        seen : bool
+        there : bool
             Whether it is known that they are there at `time_s`.
         """
         gone = self.population.next_change(ids, time_s)
-        if seen:
+        if there:
             return gone
-        return np.where(self.population.available(ids, time_s, round_number), gone, time_s)
+        return np.where(self.population.available(ids, time_s, round), gone, time_s)
 
     def begun(
         self, ask: Ask, traffic: Traffic, ids: Ints, now_s: float, *, round: int, number: int = 0,
@@ -170,7 +170,7 @@ class Clock:
             steps = fitting(steps, pace * ask.each_step, end_s, fit_s)
         duration = self.duration(ask, traffic, ids, pace, steps)
         # Some may have left since the Ask before; nobody looked whether the visited one is there.
-        away_s = self.leaving(ids, now_s, round, seen=not (number or ask.visited))
+        away_s = self.leaving(ids, now_s, round, there=not (number or ask.visited))
         duration, lost = self.mishaps(ids, duration, round, number)
         start_s = np.full(len(ids), now_s)
         if not ask.overlap:

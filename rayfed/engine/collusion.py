@@ -62,16 +62,17 @@ class Colluders:
         sees = any(each.fault.sees_vectors for each, _ in active)  # type: ignore[attr-defined]
         first = np.flatnonzero(honest)
         asked = replace(request.part(first), squares=True, vectors=request.vectors or sees)
-        told = compute(asked)
+        heard = compute(asked)
         rest = np.flatnonzero(~honest)
-        gathered = _joined(request, (first, told), (rest, compute(_unheard(request, rest, active))))
+        wrong = compute(_unheard(request, rest, active))
+        gathered = _joined(request, (first, heard), (rest, wrong))
         now = dict(state)
         for each, at in active:
-            gathered, now = self._added(request, gathered, told, first, each, at, now)
+            gathered, now = self._added(request, gathered, heard, first, each, at, now)
         return gathered, now
 
     def _added(
-        self, request: Request, gathered: Gathered, told: Gathered, first: Ints, faulty: Faulty,
+        self, request: Request, gathered: Gathered, heard: Gathered, first: Ints, faulty: Faulty,
         at: Ints, state: State,
     ) -> tuple[Gathered, dict[str, Array]]:  # fmt: skip
         """Return an answer with what some colluding clients at these places send."""
@@ -79,13 +80,13 @@ class Colluders:
         assert isinstance(fault, Collusion)
         sums, each = dict(gathered.sums), dict(gathered.each)
         total = float(request.weights[first].sum())
-        for name in [name for name in request.up if f"{name}^2" in told.sums]:
-            shape = told.sums[name].shape
+        for name in [name for name in request.up if f"{name}^2" in heard.sums]:
+            shape = heard.sums[name].shape
             mean, square = (
-                (told.sums[key] / total).astype(told.sums[key].dtype).reshape(-1)
+                (heard.sums[key] / total).astype(heard.sums[key].dtype).reshape(-1)
                 for key in (name, f"{name}^2")
             )
-            vectors = told.each[name].reshape(len(first), -1) if name in told.each else None
+            vectors = heard.each[name].reshape(len(first), -1) if name in heard.each else None
             known = Knowledge(mean, square, len(first), len(at), vectors, request.ids[first])
             mine = f"fault.{faulty.number}.{request.work}.{name}."
             kept = under(state, mine)

@@ -162,7 +162,7 @@ ADAPTIVE = (
         about="The l2 norm that uploads of the round are clipped to, where it follows a quantile.",
     ),
 )  # fmt: skip
-LEFT = (
+LEFT_OUT = (
     Column(
         "left_out", "norm of what compression left out", better="lower",
         about="Root mean square, over the replies used, of the l2 norm of what memories have not "
@@ -175,7 +175,7 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "problem.validation, personalised algorithms": PERSONAL_VALIDATION,
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
     "secure sums": SECURE,
-    "evaluate.left_out, a memory in the uplink": LEFT,
+    "evaluate.left_out, a memory in the uplink": LEFT_OUT,
     "privacy": PRIVATE,
     "privacy, a clip whose norm is a mapping": ADAPTIVE,
     "more than 20 classes": TOP,

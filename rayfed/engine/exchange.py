@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rayfed.channel.uplink import LEFT
+from rayfed.channel.uplink import LEFT_OUT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
@@ -188,8 +188,8 @@ class Exchange:
         ask, count = asked.ask, self.run.federation.population.count
         beside = {} if self.channel.uplink is None else self.channel.uplink.beside
         sizes = MeanOf({**ask.up, **beside}, count, ask.plain, total, self.growth)
-        for answer in answers if asked.coded and self.run.remembers else ():
-            stats.left += [answer.gathered.sums[LEFT].item(), len(answer.ids)]
+        for answer in answers if asked.coded and self.run.left_out else ():
+            stats.squares += [answer.gathered.sums[LEFT_OUT].item(), len(answer.ids)]
         if asked.coded and self.channel.codes:
             answers, wrapped = self.channel.opened(answers, ask.plain)
             stats.wrapped += wrapped

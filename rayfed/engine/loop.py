@@ -89,7 +89,7 @@ class Loop:
         )  # fmt: skip
         if self.run.secure:
             values["wrapped"] = float(stats.wrapped)
-        if self.run.remembers:
+        if self.run.left_out:
             values["left_out"] = stats.left_out
         if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
             values["model_change"] = distance(x, before.state["x"])

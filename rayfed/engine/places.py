@@ -272,7 +272,7 @@ class Places:
         """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
         line, count = self.line, len(ids)
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
-        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, seen=True)
+        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, there=True)
         weights = self.exchange.weights(ids)
         traffic = self.plain
         if traffic is None:

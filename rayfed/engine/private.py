@@ -37,9 +37,9 @@ class PrivateMean:
         The expected cohort, which sums are divided by whoever came.
     clients : int
         Their number N.
-    rounding : float
+    rounding : (float, float)
         By how much rounding in secure sums may lengthen a vector, and change a number.
-    room : float
+    largest : float
         The largest norm with which no secure sum can wrap around.
     key : Key
         Of the noise.
@@ -52,7 +52,7 @@ class PrivateMean:
     cohort: int
     clients: int
     rounding: tuple[float, float]
-    room: float
+    largest: float
     key: Key
     dtype: np.dtype[np.floating]
 
@@ -146,18 +146,18 @@ class PrivateMean:
         means = {} if reply is None else reply.mean
         private = {name: self._noised(name, n, means, round, state) for name, n in ask.up.items()}
         ids = _NONE if reply is None else reply.ids
-        told = Reply(_NONE, _NONE.astype(np.float64), private, {}, _NONE, self.clients, round=round)
-        return told, self._after(state, means, ids, round)
+        noised = Reply(_NONE, np.empty(0), private, {}, _NONE, self.clients, round=round)
+        return noised, self._after(state, means, ids, round)
 
     def _after(self, state: State, means: Mapping[str, Array], ids: Ints, round: int) -> State:
         """Return the state after a round in which clients (K,) took part."""
         now = dict(state)
         if (adaptive := self.clip.adaptive) is not None:
             drawn = self.key.sub(INSIDE).normals([0], 1, round=round)[0, 0]
-            told = float(means[INSIDE][0]) if INSIDE in means else 0.0
-            share = told + 0.5 + self.counted_noise * drawn / self.cohort
+            mean = float(means[INSIDE][0]) if INSIDE in means else 0.0
+            share = mean + 0.5 + self.counted_noise * drawn / self.cohort
             moved = adaptive.moved(self.norm(state), share)
-            now[_NORM] = np.array([min(moved, self.room)])
+            now[_NORM] = np.array([min(moved, self.largest)])
         if self.tree is not None:
             clients = np.concatenate([state[_CLIENTS], ids])
             rounds = np.concatenate([state[_ROUNDS], np.full(len(ids), round)])

@@ -37,7 +37,7 @@ class RowMaker:
             *measures.columns,
             *(names(columns.ARRIVALS) if run.overlaps else ()),
             *(names(columns.SECURE) if run.secure else ()),
-            *(names(columns.LEFT) if run.remembers else ()),
+            *(names(columns.LEFT_OUT) if run.left_out else ()),
             *(names(columns.PRIVATE) if self.private else ()),
             *(names(columns.ADAPTIVE) if self.private and self.private.clip.adaptive else ()),
             *run.ending.stop.columns,

@@ -55,8 +55,8 @@ Retry: TypeAlias = Literal["same", "other"]
 Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
 MOST_RETRIES = 100
-_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 """Attempts of one client in a round, after the first; each is timed and recorded."""
+_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
 
 
 @dataclass(frozen=True)
@@ -398,11 +398,11 @@ class Run:
         crowd = self._crowd if self.secure else None
         return Uplink(
             self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd,
-            self.remembers,
+            self.left_out,
         )  # fmt: skip
 
     @property
-    def remembers(self) -> bool:
+    def left_out(self) -> bool:
         """Whether rows tell what memories of uploads have left out."""
         codecs = [stage for stage in self.channel.uplink if isinstance(stage, Codec)]
         memory = any(codec.memory is not None for codec in codecs)
@@ -462,11 +462,11 @@ class Run:
             return None
         clip = next(stage for stage in self.channel.uplink if isinstance(stage, Clip))
         uplink, ask = self.uplink(), self.first_ask()
-        one, room = (0.0, math.inf) if uplink is None else (uplink.rounding, uplink.room)
+        one, largest = (0.0, math.inf) if uplink is None else (uplink.rounding, uplink.largest)
         numbers = 0 if ask is None else sum(ask.up.values())
         cohort = min(self.participation.cohort or clients, clients)
         return PrivateMean(
-            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one), room,
+            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one), largest,
             Key(self.seed, "privacy"), self.training.dtype,
         )  # fmt: skip
 

@@ -130,7 +130,7 @@ class RoundStats:
         Whether the algorithm has asked in the round.
     wrapped : int
         Coordinates of secure sums that have wrapped around.
-    left : (2,) array of float
+    squares : (2,) array of float
         Squared norms of what memories have left out, added up, and of how many replies.
     """
 
@@ -150,12 +150,12 @@ class RoundStats:
     channel: Mapping[str, Array] = field(default_factory=dict)
     remembered: bool = False
     wrapped: int = 0
-    left: Floats = field(default_factory=lambda: np.zeros(2))
+    squares: Floats = field(default_factory=lambda: np.zeros(2))
 
     @property
     def left_out(self) -> float:
         """Root mean square of what memories have left out; NaN if nobody replied."""
-        total, count = self.left
+        total, count = self.squares
         return float(np.sqrt(total / count)) if count else math.nan
 
     @property

@@ -249,11 +249,11 @@ def events_of(ended: Sequence[Ended]) -> dict[str, Array]:
 
 def _again(rounds: Ints, clients: Ints) -> Ints:
     """Return how often each client (K,) has come before in its row: it may be there repeatedly."""
-    seen: Counter[tuple[int, int]] = Counter()
+    times: Counter[tuple[int, int]] = Counter()
     again = []
     for place in zip(rounds.tolist(), clients.tolist(), strict=True):
-        again.append(seen[place])
-        seen[place] += 1
+        again.append(times[place])
+        times[place] += 1
     return np.array(again, dtype=np.int64)
 
 

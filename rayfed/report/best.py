@@ -10,13 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
-from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, many, unknown
 from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import crossing, history
+from rayfed.report.read.series import crossing, history, level_with_best
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
 from rayfed.study.scenario.dotted import setting_name
 
@@ -164,8 +165,8 @@ class Winner:
     edges : tuple of str
         Keys of the grid whose first or last number it has: a wider grid may hold a better one.
     level : int, optional
-        Other candidates whose seeds overlap with its own: the difference is within noise. None
-        where there is one seed, so that nothing can be said.
+        Other candidates within noise of it, see `series.level_with_best`. None where there is one
+        seed, so that nothing can be said.
     """
 
     best: Candidate
@@ -241,7 +242,10 @@ class Best:
         level = None
         if len(best.runs) > 1:
             others = (c for c in candidates if c is not best and not (c.failed or c.pruned))
-            level = sum(max(best.scores) >= min(other.scores) for other in others)
+            ends = pd.DataFrame([candidate.scores for candidate in (best, *others)])
+            with np.errstate(invalid="ignore"):  # a seed may never have reached the target
+                means, spreads = ends.mean(axis=1), ends.std(axis=1)
+            level = sum(level_with_best([True] * len(ends), means, spreads, "lower")[1:])
         return Winner(best, len(candidates), failed, self._edges(best), level)
 
     def _edges(self, best: Candidate) -> tuple[str, ...]:
@@ -296,8 +300,8 @@ class Best:
         lines = [self._ranked]
         for winner in found:
             if winner.level:
-                text = f"{winner.best.algorithm}: within noise of {winner.level} other settings"
-                lines.append(f"{text}, whose seeds overlap with those of the best")
+                text = f"within noise of {many(winner.level, 'other setting')}"
+                lines.append(f"{winner.best.algorithm}: {text}")
         if any(winner.level is None for winner in found):
             lines.append("with one seed it is not known which differences are within noise")
         return lines
@@ -317,8 +321,8 @@ class Best:
     def frame(self) -> pd.DataFrame:
         """Return a row for each algorithm: its best setting and what that reaches.
 
-        ``within_noise`` counts the other settings whose seeds overlap with the best one's; it is
-        NaN where there is one seed.
+        ``within_noise`` counts the other settings that the best one leads by no more than both
+        standard deviations over seeds together; it is NaN where there is one seed.
         """
         rows = []
         for winner in self.winners:

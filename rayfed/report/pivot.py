@@ -10,15 +10,8 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, last_values, leaders
-from rayfed.report.tables import (
-    NEVER,
-    TextColumn,
-    comparison,
-    level_with_best,
-    text_width,
-    with_spread,
-)
+from rayfed.report.read.series import first_column, last_values, leaders, level_with_best
+from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
 
 MOST_ACROSS = 6
 """Cases up to which each is a column of the table; of more each is a row."""
@@ -71,7 +64,7 @@ class Standing:
     ranking : tuple of str
         Those that compete, the best first.
     level : tuple of str
-        The best of these and those within noise of it, see `tables.level_with_best`.
+        The best of these and those within noise of it, see `series.level_with_best`.
     """
 
     ends: Mapping[str, End]

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core import columns
-from rayfed.core.arrays import Bools
 from rayfed.report.read import units
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results
@@ -23,6 +22,7 @@ from rayfed.report.read.series import (
     history,
     keeping,
     last_values,
+    level_with_best,
     targets,
 )
 
@@ -340,27 +340,6 @@ def _best(
     first = [text for text, one in zip(texts, level, strict=True) if one]
     told = [text for text, rival in zip(texts, rivals, strict=True) if rival and text in first]
     return tuple(level) if len(first) == len(told) == 1 else (False,) * len(frame)
-
-
-def level_with_best(
-    compete: Sequence[bool] | Bools,
-    values: Sequence[float],
-    spreads: Sequence[float],
-    better: columns.Better | None,
-) -> list[bool]:
-    """Return which of the values that compete is the best one, or within noise of it.
-
-    Noise is the sum of the two deviations; one seed has none. Where neither end is best, or fewer
-    than two compete, no value is.
-    """
-    sign = -1.0 if better == "higher" else 1.0
-    rivals = np.where(np.asarray(compete, bool), sign * np.asarray(values, float), np.nan)
-    if better is None or np.sum(compete) < 2 or not np.isfinite(rivals).any():
-        return [False] * len(rivals)
-    first = int(np.nanargmin(rivals))
-    noise = np.nan_to_num(np.asarray(spreads, float))
-    lead = rivals - rivals[first]
-    return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
 
 
 def comparison(

@@ -16,7 +16,7 @@ from typing import Any
 
 from rayfed.core.announced import run_folders
 from rayfed.core.entries import Damaged
-from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.errors import ScenarioError, clipped, many
 from rayfed.core.parquet import read, values
 from rayfed.engine.run import Run
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
@@ -105,7 +105,7 @@ def check_same(
     if not unknown:
         return []
     text = "begun by a version that noted no digests: whether data or modules have changed is not"
-    return [f"{text} known of {unknown} runs"]
+    return [f"{text} known of {many(unknown, 'run')}"]
 
 
 def check_all(folder: Path, runs: Sequence[Run]) -> None:

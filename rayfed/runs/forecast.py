@@ -26,6 +26,8 @@ from rayfed.engine.works import Works
 from rayfed.executors.base import Executor, Gathered
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.files.run_json import one_line
+from rayfed.runs.logger import logger
 
 ROUNDS = 100
 """Rounds that are gone through, at most."""
@@ -55,15 +57,15 @@ class Forecast:
         Replies that are used in a round, on average.
     time_s : float
         Simulated seconds of a round, on average.
-    thin : str
-        What `thin` says of who is asked.
+    few_asked : str
+        What `few_asked` says of who is asked.
     """
 
     rounds: int
     empty: int
     participants: float
     time_s: float
-    thin: str
+    few_asked: str
 
 
 def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
@@ -90,17 +92,18 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
                 asked.append(np.unique(Works.joined([each.works for each in ended]).client))
                 if time.monotonic() > end:
                     break
-    except Exception:  # an algorithm may do anything with zeros
+    except Exception as error:  # an algorithm may do anything with zeros
+        logger.debug("%s: no forecast of its rounds: %s", run.folder, one_line(error))
         return None
     if not counts:
         return None
     used = np.array(counts)
     mean = float(used.mean())
-    warning = thin(run, len(used), np.concatenate(asked))
+    warning = few_asked(run, len(used), np.concatenate(asked))
     return Forecast(len(used), int((used == 0).sum()), mean, state.time_s / len(used), warning)
 
 
-def thin(run: Run, rounds: int, asked: Ints) -> str:
+def few_asked(run: Run, rounds: int, asked: Ints) -> str:
     """Return a warning where far fewer clients are asked than the scenario wants, else nothing.
 
     That is so if a round asks less than half its cohort on average; or if the run asks fewer
@@ -130,8 +133,8 @@ def thin(run: Run, rounds: int, asked: Ints) -> str:
     if not few and distinct >= _FEW_REACHED * reached:
         return ""
     clients = "" if mean_of else " clients"
-    told = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
-    return f"{told}: few are there at a time; {_remedy(run)}"
+    text = f"{rounds:,} rounds asked {mean_of}{distinct:,} of {count:,}{clients} in all"
+    return f"{text}: few are there at a time; {_remedy(run)}"
 
 
 def _remedy(run: Run) -> str:

@@ -24,7 +24,7 @@ from rayfed.runs.files.records import Records, write_parquet
 from rayfed.runs.files.run_json import one_line
 from rayfed.runs.files.store import publish_npz
 from rayfed.runs.files.walked import WALK, WalkPath, walked
-from rayfed.runs.forecast import WHY_EMPTY, thin
+from rayfed.runs.forecast import WHY_EMPTY, few_asked
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
 _WORSE = 1.2  # times the loss of guessing: regularisers and rows that are held by few add to it
@@ -119,7 +119,7 @@ def _thin(run: Run, records: Records, rounds: int) -> list[str]:
     """Return a warning if far fewer clients were asked than the scenario wants."""
     usage = read(records.folder / "usage.parquet", ["client", "rounds"])
     asked = np.repeat(values(usage, "client"), values(usage, "rounds"))
-    return list(filter(None, [thin(run, rounds, asked)]))
+    return list(filter(None, [few_asked(run, rounds, asked)]))
 
 
 def _wrapped(counts: Floats) -> list[str]:

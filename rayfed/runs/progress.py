@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from rayfed.core.errors import many
 from rayfed.engine.run import ENDLESS
 from rayfed.runs.backend import ProgressDisplay, RunProgress, Silent
 
@@ -109,7 +110,8 @@ class LogLines(Silent):
     def actors(self, started: int, total: int) -> None:
         """Print when all have started."""
         if started == total:
-            self.note(f"{total} client actors started in {time.monotonic() - self.began:.1f} s")
+            taken = time.monotonic() - self.began
+            self.note(f"{many(total, 'client actor')} started in {taken:.1f} s")
 
     def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
         """Print how far the study is, if the last line is long ago."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from rayfed.core.errors import many
 from rayfed.core.plugins import find
 from rayfed.topology.base import Graphs
 from rayfed.topology.chain import DENSE, Chain
@@ -160,7 +161,7 @@ def line(graphs: Graphs) -> str:
     graph = GraphSummary.of(graphs.of(0))
     return (
         f"topology {graphs.topology.name}: {graph.links:,} links at first, {graph.mean:.3g} to a "
-        f"client, {graph.parts} part{'' if graph.parts == 1 else 's'}"
+        f"client, {many(graph.parts, 'part')}"
     )
 
 

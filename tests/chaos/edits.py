@@ -19,7 +19,7 @@ import yaml
 
 from rayfed import api
 from rayfed.core.errors import RayfedError
-from rayfed.runs.files.folder import LOCK
+from rayfed.core.leases import LOCK
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.compare import assert_same_results
 from tests.chaos.dice import Dice

@@ -21,12 +21,12 @@ import numpy as np
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.core.leases import LOCK
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import RunProgress, Silent
 from rayfed.runs.files.afterwards import complete
-from rayfed.runs.files.folder import LOCK
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.checks.common import require

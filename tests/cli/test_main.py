@@ -85,7 +85,7 @@ class TestRun:
         assert (status, out.splitlines()[-1]) == (0, unseen)
         status, out, _ = shell("resume", "out")
         assert status == 0
-        assert out.startswith("small [bold]: 0 of 1 runs to go on with\n")
+        assert out.startswith("small [bold]: 0 of 1 run to go on with\n")
         assert (tmp_path / "out" / "report.html").is_file()
         (tmp_path / "out" / "summary.csv").unlink()
         status, out, _ = shell("report", "out")
@@ -179,8 +179,9 @@ class TestCheck:
         status, _, err = shell("check", "small.yaml", "--set", data, "--set", unequal)
         assert status == 0
         assert " ".join(err.split()) == (
-            "warning: fedavg [x], fedexp: clients count by size, but alike in F: the aim is the "
-            "minimum of the mean of the F_i by size, not of F; weights: uniform aims at that of F"
+            "warning: fedavg [x], fedexp: what is minimised is the mean of the F_i by size, "
+            "not F: updates weigh clients by size, F weighs them equally; give weights: uniform to "
+            "minimise F"
         )
 
     def test_times_a_round_of_each_algorithm_if_asked(self, shell):
@@ -301,8 +302,8 @@ class TestBest:
         status, out, err = shell("best", "out")
         assert status == 0
         assert err == (
-            f"warning: this study is unfinished: 1 runs have not ended ({folder.name}); go on with "
-            "them by: rayfed resume out\n"
+            f"warning: this study is unfinished: 1 run not ended ({folder.name}); go on "
+            "by: rayfed resume out\n"
         )
         assert re.search(r"^gradient-descent +lr=0\.0625 +1 ", out, re.M)  # of one seed
 

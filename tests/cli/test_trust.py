@@ -345,7 +345,7 @@ def test_best_says_which_runs_have_not_ended(sent, tmp_path):
     run = unended(sent)
     (sent / run.name).mkdir()
     ended = rayfed_in(tmp_path / "here", "best", sent, state=tmp_path / "state")
-    assert f"1 runs have not ended ({run.name})" in ended.stderr
+    assert f"1 run not ended ({run.name})" in ended.stderr
 
 
 @pytest.mark.parametrize(

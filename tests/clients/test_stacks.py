@@ -27,4 +27,4 @@ def test_stacks_that_never_recur_are_not_kept():
     for key in range(10_000):
         stacks.get(key, lambda: None)
     assert not stacks.kept.keys
-    assert len(stacks.seen) < 5000
+    assert len(stacks.asked) < 5000

@@ -16,7 +16,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
-from rayfed.study.forecast.channel import said, seen
+from rayfed.study.forecast.channel import server_sees, traffic
 from rayfed.study.forecast.privacy import spent
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
@@ -231,19 +231,19 @@ def test_check_says_what_a_server_gets():
     masked = {"name": "secure-sum", "range": 16.0}
     uniform = Watched(weights="uniform")
     open_run = loop_of(uniform, privacy=None, uplink=[], participation={"cohort": 4}).run
-    assert seen(open_run).startswith("means of vectors, and the scalars and weight of each")
-    assert seen(
+    assert server_sees(open_run).startswith("means of vectors, and the scalars and weight of each")
+    assert server_sees(
         loop_of(uniform, privacy=None, uplink=[masked], participation={"cohort": 4}).run
     ) == ("sums modulo a number, and who took part")
-    assert seen(loop_of().run) == "means with noise, and no scalars"
+    assert server_sees(loop_of().run) == "means with noise, and no scalars"
     private = loop_of(uplink=[CLIP, masked]).run
-    assert seen(private) == "sums modulo a number, then means with noise, and no scalars"
+    assert server_sees(private) == "sums modulo a number, then means with noise, and no scalars"
     rule = loop_of(
         uniform, privacy=None, uplink=[], aggregate="median", participation={"cohort": 4}
     )
-    assert seen(rule.run) == "the vectors of single clients"
+    assert server_sees(rule.run) == "the vectors of single clients"
     # two numbers of 32 bits; 64 bytes of keys, and 80 and 32 of shares for each of three others
-    assert said(private) == (
+    assert traffic(private) == (
         "a client of 'watched' uploads 408 bytes a round: 8 of masked numbers in place of 16, and "
         "400 of keys and shares"
     )
@@ -264,7 +264,7 @@ def test_what_has_room_never_wraps_around(bits):
     """All eight clients, of whom four are expected, send the largest number that is let through."""
     masked = {"name": "secure-sum", "range": 4.0, "bits": bits}
     uplink = loop_of(uplink=[{"name": "clip", "norm": 0.5}, masked]).run.uplink()
-    for value, wraps in ((uplink.room, False), (-uplink.room, False), (4.0, True)):
+    for value, wraps in ((uplink.largest, False), (-uplink.largest, False), (4.0, True)):
         draws = Draws(uplink.key, np.arange(8))
         fixed = uplink.fixed("v", np.full((8, 200), value), np.ones(8), "raw", draws)
         found, count = uplink.opened({"v": fixed.sum(axis=0)}, ())

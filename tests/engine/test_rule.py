@@ -15,7 +15,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
-from rayfed.study.forecast.channel import seen
+from rayfed.study.forecast.channel import server_sees
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
@@ -268,7 +268,7 @@ def test_check_says_what_a_rule_sees():
     def said(cohort, rule):
         participation = {"cohort": cohort}
         made = toy_scenario(FEDAVG, aggregate=rule, participation=participation)
-        return seen(api.prepare(api.read(made)).runs[0])
+        return server_sees(api.prepare(api.read(made)).runs[0])
 
     sums = "means of 2 clients, one more for every 2, and the scalars and weight of each client"
     assert said(8, MEDIAN) == f"4 {sums}"

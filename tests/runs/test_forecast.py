@@ -11,7 +11,7 @@ from rayfed.algorithms.fedbuff import FedBuff
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
-from rayfed.runs.forecast import forecast, probe, thin
+from rayfed.runs.forecast import few_asked, forecast, probe
 from rayfed.testing import tiny_run
 from rayfed.testing.studies import mixed, mixed_for
 from rayfed.testing.toy import toy_scenario
@@ -74,12 +74,14 @@ def test_rounds_without_any_reply_are_counted():
     assert told.empty >= 20
 
 
-def test_nothing_is_forecast_where_it_depends_on_what_is_computed():
+def test_nothing_is_forecast_where_it_depends_on_what_is_computed(caplog):
+    caplog.set_level("DEBUG", "rayfed")
     scenario = mixed(
         algorithms=[{"name": "clusterfedvarp", "clusters": {"by": "updates", "number": 2}}]
     )
     (run,) = api.prepare(api.read(scenario)).runs
     assert forecast(run) is None
+    assert f"{run.folder}: no forecast of its rounds: " in caplog.text
 
 
 def test_a_probed_round_takes_time_and_one_thread_and_changes_nothing(monkeypatch):
@@ -105,7 +107,7 @@ def test_a_study_that_asks_the_same_client_again_and_again_says_so(tmp_path):
     rare = {"name": "bernoulli", "p": 1e-9}
     study["clients"] = {"count": 20, "groups": [here], "availability": rare}
     (run,) = api.prepare(api.read(study)).runs
-    line = forecast(run).thin
+    line = forecast(run).few_asked
     assert line.startswith("40 rounds asked 1 of the 5 clients of a cohort on average, and 1 of 20")
     assert "participation.minimum" in line
     assert line in rayfed.run(study, out=tmp_path / "out", page=False).warnings
@@ -121,7 +123,7 @@ def test_what_a_run_may_not_have_is_not_advised(kind):
     else:
         made = toy_scenario({"name": "fedbuff", "buffer": 2}, participation={"cohort": 4})
     (run,) = api.prepare(api.read(made)).runs
-    line = thin(run, 20, np.zeros(20, np.int64))
+    line = few_asked(run, 20, np.zeros(20, np.int64))
     assert line.endswith("; change clients.availability or participation.cohort")
     with pytest.raises(ScenarioError, match="minimum"):
         api.prepare(api.read({**made, "participation": {**made["participation"], "minimum": 2}}))
@@ -144,4 +146,4 @@ def test_when_few_clients_are_few(cohort, asked, rounds, warned):
     study = mixed(participation={"cohort": cohort} if cohort and cohort < 100 else {})
     study["clients"] = {"count": 100}
     (run,) = api.prepare(api.read(study)).runs
-    assert bool(thin(run, rounds, np.array(asked, dtype=np.int64))) == warned
+    assert bool(few_asked(run, rounds, np.array(asked, dtype=np.int64))) == warned

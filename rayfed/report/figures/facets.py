@@ -27,7 +27,7 @@ def side_by_side(figures: Mapping[str, go.Figure]) -> go.Figure:
     drawn = list(figures.values())
     same = len({figure.layout.yaxis.type for figure in drawn}) == 1
     for place, figure in enumerate(drawn):
-        x, y = _axes(place)
+        x, y = axis_names(place)
         for trace in figure.data:
             held = trace.to_plotly_json() | {"xaxis": x, "yaxis": y}
             first = held["meta"]["part"] == "mean" and held.get("name") not in named
@@ -63,7 +63,7 @@ def arrange(figure: go.Figure, across: int) -> go.Figure:
         x = [left, (column + 1) / across - (_GAP / 1000 if column + 1 < across else 0.0)]
         top = 1 - (row * _ROW + _HEAD) / height
         y = [1 - ((row + 1) * _ROW - (_FOOT if row + 1 < rows else 0)) / height, top]
-        first, second = _axes(place)
+        first, second = axis_names(place)
         figure.layout[f"xaxis{first[1:]}"].domain = x
         axis = figure.layout[f"yaxis{second[1:]}"]
         axis.update(domain=y, showticklabels=not column, title_text=axis.title.text)
@@ -76,8 +76,8 @@ def arrange(figure: go.Figure, across: int) -> go.Figure:
     return figure.update_layout(height=height + 92, legend=legend, margin=margin)
 
 
-def _axes(place: int) -> tuple[str, str]:
-    """Return the names of the axes of a figure by its place."""
+def axis_names(place: int) -> tuple[str, str]:
+    """Return the names of the axes at a place of a figure of several."""
     number = "" if not place else str(place + 1)
     return f"x{number}", f"y{number}"
 

@@ -37,7 +37,7 @@ def algorithm_styles(results: Results) -> dict[str, LineStyle]:
 def canvas(height: int, **layout: Any) -> go.Figure:
     """Return an empty figure in the house style, `height` pixels high."""
     # Plotly checks a whole layout at once much faster than many updates of it.
-    house = {
+    defaults = {
         "template": "none",
         "height": height,
         "margin": {"l": 64, "r": 16, "t": 12, "b": 52},
@@ -55,7 +55,7 @@ def canvas(height: int, **layout: Any) -> go.Figure:
         "xaxis": _axis(),
         "yaxis": _axis(),
     }
-    return go.Figure(layout=house | layout)
+    return go.Figure(layout=defaults | layout)
 
 
 def _axis() -> dict[str, Any]:

@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.columns import Column
-from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, quoted
+from rayfed.core.errors import many
+from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, goal, joined, quoted
 from rayfed.report.panels.verdicts import verdict
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import leaders, points
 from rayfed.report.read.settings import planned
-
-_LEVEL = 1.05  # times within this factor are one
 
 
 def headline(results: Results, frame: pd.DataFrame) -> str:
@@ -94,7 +93,7 @@ def _when(results: Results, row: pd.Series) -> str:
 def _running(results: Results, rows: pd.DataFrame) -> list[str]:
     """Return the algorithms of which a run goes on: what they have not reached, they may yet."""
     states = {name: [run.status for run in results.of(name)] for name in rows["name"]}
-    return [name for name, held in states.items() if "running" in held]
+    return [name for name, found in states.items() if "running" in found]
 
 
 def _ended_worse(results: Results, names: Iterable[str], column: str) -> list[str]:
@@ -218,7 +217,7 @@ def _in_time(kept: pd.DataFrame) -> str:
         return f"it took {units.duration(taken)} of simulated time"
     ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
     second = quoted(order["name"].iloc[1])
-    if ratio < _LEVEL:
+    if ratio < ALIKE:
         return "in simulated time they are level"
     sooner = f"{units.number(ratio, 2)} times sooner"
     alone = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
@@ -232,7 +231,7 @@ def _sooner(kept: pd.DataFrame) -> list[str]:
     """Return a clause on by how much the fastest was first, if there is a second one to beat."""
     order = kept.sort_values("time_to_keep_s", kind="stable")
     times = order["time_to_keep_s"].to_numpy(float)
-    if len(order) == 1 or times[0] <= 0 or times[1] / times[0] < _LEVEL:
+    if len(order) == 1 or times[0] <= 0 or times[1] / times[0] < ALIKE:
         return []
     first, second = (quoted(name) for name in order["name"].iloc[:2])
     ratio = units.number(times[1] / times[0], 2)
@@ -267,4 +266,4 @@ def _without_target(rivals: pd.DataFrame) -> str:
 def _progress(results: Results) -> str:
     ended = sum(run.status != "running" for run in results.runs_found)
     total = max(planned(results.scenario), len(results.runs_found))
-    return f" (so far: {ended} of {total} runs have ended)" if ended < total else ""
+    return f" (so far: {ended} of {many(total, 'run')} ended)" if ended < total else ""

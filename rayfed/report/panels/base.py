@@ -157,12 +157,12 @@ class PageSource:
 
         An entry is an algorithm, where many settings were swept with all its settings.
         """
-        families, seen = self.results.families, set()
+        families, named = self.results.families, set()
         wanted = self.results.names if names is None else names
         for place, (name, style) in enumerate(self.styles.items()):
             text = families.get(name, name)
-            if name in wanted and text not in seen:
-                seen.add(text)
+            if name in wanted and text not in named:
+                named.add(text)
                 yield place, style, text
 
     @cached_property

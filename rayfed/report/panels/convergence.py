@@ -102,8 +102,8 @@ def convergence(
     drawn = {name: line for name, line in curves.items() if len(line.x)}
     end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
     swept, leading = bool(results.families), leaders(results, y)
-    unified = not (swept or seeds)
-    figure = canvas(HEIGHT, hovermode="x unified" if unified else "closest", hoverdistance=-1)
+    hovermode = "closest" if swept or seeds else "x unified"
+    figure = canvas(HEIGHT, hovermode=hovermode, hoverdistance=-1)
     styles = algorithm_styles(results)
     singles: dict[str, list[Curve]] = {}
     for name, means in curves.items():
@@ -117,31 +117,26 @@ def convergence(
             add_seed(figure, run, styles[name], single, worth["worth"], end, alone)
             singles.setdefault(name, []).append(single)
     for name, frames in histories.items():
-        places = _crossings(frames, results.column(y), target)
         compete = name in leading and name not in results.baselines
-        at = [float(row.get(x, np.nan)) / worth["worth"] for row in places] if compete else []
-        rim = {"color": LIGHT["background"], "width": 1.5}
-        marker = {"symbol": "diamond", "size": 9, "color": styles[name].light, "line": rim}
-        marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)
+        places = _crossings(frames, results.column(y), target) if compete else []
+        at = [float(row.get(x, np.nan)) / worth["worth"] for row in places]
+        add_crossings(figure, name, styles[name], at, target)
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
     # An algorithm of which every run failed has left any scale, so it sets none.
     sound = [name for name in drawn if name not in results.failed] or list(drawn)
     apart = singles if seeds else {}
     scaled = [c for name in sound for c in apart.get(name, [drawn[name]])]
-    if log is None and "accuracy" in y:  # which is read between 0 and 1
-        log = False
     spread = [part for c in scaled for part in (c.low, c.high)]
-    log = spans_decades([drawn[name].mean for name in sound]) if log is None else log
+    if log is None:  # accuracies are read between 0 and 1
+        log = "accuracy" not in y and spans_decades([drawn[name].mean for name in sound])
     figure.update_xaxes(title_text=worth["title"], range=[0, end], showgrid=False)
-    if worth["title"] == X_AXES["round"].title and end <= _FEW_ROUNDS:
-        figure.update_xaxes(dtick=1)
+    figure.update_xaxes(dtick=1 if x == "round" and end <= _FEW_ROUNDS else None)
     figure.update_yaxes(fitted(results.column(y).label, spread, log))
     reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
-    ends = {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}
-    label_ends(figure, ends, styles)
+    label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}, styles)
     return figure
 
 
@@ -207,6 +202,15 @@ def add_seed(
         about |= SEED | {"line": line(style, 1.5)}
         about["name"] = f"{run.name} seed {run.seed}"
     marks.lines(figure, "seed", x, mean, **about)
+
+
+def add_crossings(
+    figure: go.Figure, name: str, style: LineStyle, at: Sequence[float], target: float | None
+) -> None:
+    """Add a diamond on the target line wherever a run reached it."""
+    rim = {"color": LIGHT["background"], "width": 1.5}
+    marker = {"symbol": "diamond", "size": 9, "color": style.light, "line": rim}
+    marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)
 
 
 def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rayfed.core.errors import many
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read.results import Results
 
@@ -14,7 +15,7 @@ def title(results: Results) -> str:
     """Return how many runs finished, run and failed."""
     states = [run.state for run in results.runs_found]
     counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
-    return f"{len(states)} run{'s' if len(states) > 1 else ''}: {', '.join(counts)}"
+    return f"{many(len(states), 'run')}: {', '.join(counts)}"
 
 
 class EndingsPanel(Panel):

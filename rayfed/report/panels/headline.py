@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rayfed.core.errors import many
 from rayfed.report.panels.base import Panel, Section
 
 
@@ -26,4 +27,4 @@ class HeadlinePanel(Panel):
         """How many runs failed, empty if none did."""
         runs = self.results.runs_found
         failed = sum(run.status == "failed" for run in runs)
-        return f"{failed} of {len(runs)} runs failed" if failed else ""
+        return f"{failed} of {many(len(runs), 'run')} failed" if failed else ""

@@ -184,10 +184,10 @@ def title(run: RunRecord) -> str:
     if shares["speed_s"].isna().all() or len(shares) < 2:
         return f"{len(shares):,} clients took part with {quoted(run.name)}"
     slow = shares.iloc[len(shares) - fifth(len(shares)) :]
-    given, held = float(slow["updates"].sum()), float(slow["data"].sum())
+    updates, data = float(slow["updates"].sum()), float(slow["data"].sum())
     return (
-        f"With {quoted(run.name)} the slowest fifth of the clients gave {units.share(given)} of "
-        f"the updates and hold {units.share(held)} of the data{faulty_gave(run, shares)}"
+        f"With {quoted(run.name)} the slowest fifth of the clients gave {units.share(updates)} of "
+        f"the updates and hold {units.share(data)} of the data{faulty_gave(run, shares)}"
     )
 
 

@@ -59,11 +59,11 @@ def paths(results: Results, name: str, seed: int) -> go.Figure:
         gaps = np.full_like(ends, np.nan)
         x, y = np.stack([pulls.starts[drawn], ends, gaps], axis=1).reshape(-1, 2).T
         marks.lines(figure, "pull", x, y, thin, opacity=0.6)
-        told = np.stack([np.full(len(drawn), client), pulls.rounds[drawn] + 1], axis=1)
+        customdata = np.stack([np.full(len(drawn), client), pulls.rounds[drawn] + 1], axis=1)
         marks.dots(
             figure, "end", ends[:, 0], ends[:, 1], {"color": LIGHT["muted"], "size": 5},
             "client %{customdata[0]} in round %{customdata[1]}: %{x:.4~g}, %{y:.4~g}",
-            customdata=told,
+            customdata=customdata,
         )  # fmt: skip
     at = _server(run)
     hover = "round %{customdata}: %{x:.4~g}, %{y:.4~g}"

@@ -8,6 +8,7 @@ from rayfed.core.columns import Column
 from rayfed.report.read import units
 
 MOST_NAMED = 3  # most algorithms that a sentence names
+ALIKE = 1.05  # times or costs within this factor are one
 
 
 def quoted(name: object) -> str:

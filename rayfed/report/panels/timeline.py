@@ -222,8 +222,8 @@ def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     sizes = run.usage.band_sizes
     bands = len(sizes)
     away = away_share(run, edges)
-    room = np.maximum(sizes, 1)[:, None] * np.diff(edges)
-    shares = {s: 100 * sums[s] / room for s in ("used", "late", "dropped")}
+    possible = np.maximum(sizes, 1)[:, None] * np.diff(edges)
+    shares = {s: 100 * sums[s] / possible for s in ("used", "late", "dropped")}
     x = (edges[:-1] + edges[1:]) / 2 / clock.worth
     y = (np.arange(bands) + 0.5) * 100 / bands
     if run.away is not None:

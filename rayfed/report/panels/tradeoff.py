@@ -11,19 +11,19 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
+from rayfed.report.figures.facets import axis_names
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, x_scales
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Section, figure_json
-from rayfed.report.panels.phrases import quoted
+from rayfed.report.panels.phrases import ALIKE, quoted
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import EPSILON, X_AXES, first_column, history, y_columns
+from rayfed.report.read.series import EPSILON, X_AXES, first_column, history, points, y_columns
 
 COSTS = ("bytes_up", "time_s", EPSILON)
 _ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
-_ALIKE = 1.05  # costs within this factor are one
-_CODED = 1.2  # bytes an update that differ by more are told of
+_CODED = 1.2  # bytes an update that differ by more are shown
 
 
 def tradeoff(results: Results, column: str | None = None) -> go.Figure:
@@ -52,86 +52,82 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
     ends = _ends(results, column)
     if not ends:
         raise marks.NothingToDraw(f"no costs of {column} differ")
-    figure, styles, scales = canvas(_HEAD), algorithm_styles(results), x_scales(results)
-    lower = results.column(column).better != "higher"
     height = _ROW * len(ends) + _HEAD
-    house = [figure.layout[key].to_plotly_json() for key in ("xaxis", "yaxis")]
-    for place, (cost, points) in enumerate(ends.items()):
-        number = "" if not place else str(place + 1)
-        axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        worth = scales[cost]["worth"]
-        front = _front({name: each.mean(axis=1) for name, each in points.items()}, lower)
-        steps = [points[name].mean(axis=1) for name in front]
-        x, y = (np.array([step[k] for step in steps]) for k in (0, 1))
-        grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
-        marks.lines(figure, "front", x / worth, y, grey, **axes)
-        for name, (costs, values) in points.items():
-            hover = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}"
-            dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
-            small = dot | {"size": 5, "opacity": 0.45}
-            marks.dots(figure, "seeds", costs / worth, values, small, of=name, **axes)
-            rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
-            mean = [costs.mean() / worth], [values.mean()]
-            marks.dots(figure, "mean", *mean, dot | rim, hover, of=name, **axes)
+    figure, scales = canvas(height), x_scales(results)
+    like = [figure.layout[key].to_plotly_json() for key in ("xaxis", "yaxis")]
+    for place, (cost, pairs) in enumerate(ends.items()):
+        x, y = axis_names(place)
+        scale = scales[cost]
+        in_units = {name: each / [[scale["worth"]], [1.0]] for name, each in pairs.items()}
+        _draw(figure, in_units, results, column, {"xaxis": x, "yaxis": y})
         top = 1 - (place * _ROW + _HEAD) / height
-        domain = [top - (_ROW - _GAP) / height, top]
-        xs, ys = ([pair[k] for pair in points.values()] for k in (0, 1))
-        across = fitted(scales[cost]["title"], [each / worth for each in xs])
+        xs, ys = ([pair[k] for pair in in_units.values()] for k in (0, 1))
         log = False if "accuracy" in column else None
+        across = fitted(scale["title"], xs) | {"anchor": y}
         up = fitted(f"final {results.column(column).label}", ys, log)
-        places: tuple[dict[str, Any], ...] = (
-            {"anchor": f"y{number}"},
-            {"anchor": f"x{number}", "domain": domain},
-        )
-        for key, own, axis, where in zip("xy", house, (across, up), places, strict=True):
-            figure.layout[f"{key}axis{number}"] = own
-            figure.layout[f"{key}axis{number}"].update(axis | where)
-    return figure.update_layout(height=height, hovermode="closest", margin={"t": 10, "b": 10})
+        up |= {"anchor": x, "domain": [top - (_ROW - _GAP) / height, top]}
+        for key, own, axis in zip("xy", like, (across, up), strict=True):
+            figure.layout[f"{key}axis{x[1:]}"] = own | axis
+    return figure.update_layout(hovermode="closest", margin={"t": 10, "b": 10})
+
+
+def _draw(
+    figure: go.Figure,
+    pairs: Mapping[str, Floats],
+    results: Results,
+    column: str,
+    axes: Mapping[str, str],
+) -> None:
+    """Draw the front, and a large dot at the means and small ones at the seeds of each setting."""
+    styles, means = algorithm_styles(results), _means(pairs)
+    steps = np.array([means[name] for name in _front(means, results.column(column).better)])
+    grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
+    marks.lines(figure, "front", steps[:, 0], steps[:, 1], grey, **axes)
+    for name, (costs, values) in pairs.items():
+        hover = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+        dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
+        small = dot | {"size": 5, "opacity": 0.45}
+        marks.dots(figure, "seeds", costs, values, small, of=name, **axes)
+        rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
+        x, y = means[name][:, None].tolist()
+        marks.dots(figure, "mean", x, y, dot | rim, hover, of=name, **axes)
 
 
 def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:
     """Return cost and value (2, seeds) of each setting by each cost, as far as costs differ."""
-    known = [name for name in results.names if name not in results.failed]
     found: dict[str, dict[str, Floats]] = {}
     for cost in COSTS:
-        points: dict[str, Floats] = {}
-        for name in known:
-            pairs = [_end(history(run), cost, column) for run in results.usable(name)]
-            pairs = [pair for pair in pairs if np.isfinite(pair).all()]
-            if pairs:
-                points[name] = np.array(pairs).T
-        costs = [each[0].mean() for each in points.values()]
-        if len(costs) > 1 and max(costs) > _ALIKE * min(costs):
-            found[cost] = points
+        ends = {}
+        for name in (name for name in results.names if name not in results.failed):
+            runs = [np.array(points(history(run), cost, column)) for run in results.usable(name)]
+            ends[name] = np.hstack([np.empty((2, 0)), *(run[:, -1:] for run in runs)])
+        ends = {name: pairs for name, pairs in ends.items() if pairs.size}
+        costs = [pairs[0].mean() for pairs in ends.values()]
+        if len(costs) > 1 and max(costs) > ALIKE * min(costs):
+            found[cost] = ends
     return found
 
 
-def _end(frame: Any, cost: str, column: str) -> tuple[float, float]:
-    """Return the cost at the last evaluated row of a run, and its value."""
-    if cost not in frame or column not in frame:
-        return np.nan, np.nan
-    rows = frame[np.isfinite(frame[column].to_numpy(dtype=float))]
-    if not len(rows):
-        return np.nan, np.nan
-    return float(rows[cost].iloc[-1]), float(rows[column].iloc[-1])
+def _means(pairs: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return mean cost and value (2,) of each setting."""
+    return {name: each.mean(axis=1) for name, each in pairs.items()}
 
 
-def _front(points: Mapping[str, Floats], lower: bool) -> list[str]:
+def _front(means: Mapping[str, Floats], better: str | None) -> list[str]:
     """Return the settings of which none is better at less, by cost."""
     best, front = np.inf, []
-    sign = 1 if lower else -1
-    for name in sorted(points, key=lambda name: (points[name][0], sign * points[name][1])):
-        if sign * points[name][1] < best:
-            best = sign * points[name][1]
+    sign = -1 if better == "higher" else 1
+    for name in sorted(means, key=lambda name: (means[name][0], sign * means[name][1])):
+        if sign * means[name][1] < best:
+            best = sign * means[name][1]
             front.append(name)
     return front
 
 
 def title(results: Results, column: str) -> str:
     """Return the front of the first cost."""
-    cost, points = next(iter(_ends(results, column).items()))
-    lower = results.column(column).better != "higher"
-    front = _front({name: each.mean(axis=1) for name, each in points.items()}, lower)
+    cost, pairs = next(iter(_ends(results, column).items()))
+    front = _front(_means(pairs), results.column(column).better)
     shown = f"{results.column(column).title} against {X_AXES[cost].title}"
     if len(front) == 1:
         return f"{quoted(front[0])} ends best and costs least: {shown}"

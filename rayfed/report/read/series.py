@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from rayfed.core.arrays import Bools, Floats
-from rayfed.core.columns import Column
+from rayfed.core.columns import Better, Column
 from rayfed.report.read.parts import LAYER_DRIFT
 from rayfed.report.read.results import COMMUNICATIONS, Results, RunRecord
 
@@ -164,12 +164,12 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
         return Curve(*(np.empty(0) for _ in range(4)))
     grid = np.unique(np.concatenate([xs for xs, _ in pairs]))
     grid = thin(grid[grid >= max(xs[0] for xs, _ in pairs)], most)
-    held = np.stack([_between(grid, *pair) for pair in pairs])
-    mean = held.mean(axis=0)
+    values = np.stack([_between(grid, *pair) for pair in pairs])
+    mean = values.mean(axis=0)
     with np.errstate(over="ignore"):  # diverged runs may overflow
-        spread = held.std(axis=0, ddof=1) if len(held) > 1 else np.zeros_like(mean)
-    low = np.maximum(mean - spread, held.min(axis=0))
-    return Curve(grid, mean, low, np.minimum(mean + spread, held.max(axis=0)))
+        spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
+    low = np.maximum(mean - spread, values.min(axis=0))
+    return Curve(grid, mean, low, np.minimum(mean + spread, values.max(axis=0)))
 
 
 def _between(grid: Floats, x: Floats, y: Floats) -> Floats:
@@ -212,6 +212,27 @@ def smoothed(values: Floats, weight: float) -> Floats:
         mean = weight * mean + (1 - weight) * value
         made[place] = mean / (1 - weight ** (place + 1))
     return made
+
+
+def level_with_best(
+    compete: Sequence[bool] | Bools,
+    values: npt.ArrayLike,
+    spreads: npt.ArrayLike,
+    better: Better | None,
+) -> list[bool]:
+    """Return which of the values that compete is the best one, or within noise of it.
+
+    Noise is the sum of the two deviations; one seed has none. Where neither end is best, or fewer
+    than two compete, no value is.
+    """
+    sign = -1.0 if better == "higher" else 1.0
+    rivals = np.where(np.asarray(compete, bool), sign * np.asarray(values, float), np.nan)
+    if better is None or np.sum(compete) < 2 or not np.isfinite(rivals).any():
+        return [False] * len(rivals)
+    first = int(np.nanargmin(rivals))
+    noise = np.nan_to_num(np.asarray(spreads, float))
+    lead = rivals - rivals[first]
+    return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
 
 
 def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
@@ -297,9 +318,9 @@ def default_target(results: Results, y: str = "loss") -> float | None:
 
 def targets(results: Results, y: str) -> dict[str, float | None]:
     """Return the `default_target` of each name: where a study has cases, that of its case."""
-    held = {case: default_target(part, y) for case, part in results.cases.items()}
-    whole = None if held else default_target(results, y)
-    return {n: held[results.case_of[n]] if held else whole for n in results.names}
+    by_case = {case: default_target(part, y) for case, part in results.cases.items()}
+    whole = None if by_case else default_target(results, y)
+    return {n: by_case[results.case_of[n]] if by_case else whole for n in results.names}
 
 
 def leaders(results: Results, y: str) -> tuple[str, ...]:

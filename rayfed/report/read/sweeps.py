@@ -136,8 +136,8 @@ def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     if not 1 <= len(keys) <= 2 or not all(_numeric(rows[key]) for key in keys):
         return None
     cells = rows[keys].drop_duplicates()
-    room = int(np.prod([rows[key].nunique() for key in keys]))
-    if len(cells) < _LEAST[len(keys)] or len(cells) < _FILLED * room:
+    places = int(np.prod([rows[key].nunique() for key in keys]))
+    if len(cells) < _LEAST[len(keys)] or len(cells) < _FILLED * places:
         return None
     rows = rows.astype(dict.fromkeys(keys, float))
     return SweptPoints(tuple(keys), rows[["series", "name", *keys]])

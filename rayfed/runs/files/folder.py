@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from rayfed.core.errors import ScenarioError
-from rayfed.core.leases import LOCK as LOCK
+from rayfed.core.errors import ScenarioError, many
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 
@@ -90,10 +90,8 @@ def _wait_for_drivers(folder: Path, tell: Tell) -> None:
     left = [lock for lock in locks if lock.is_file() and store.is_leased(lock)]
     if not left:
         return
-    tell(
-        f"drivers of an earlier process still write {len(left)} runs of {shown(folder)}; waiting "
-        f"for them, at most {WAIT_S:g} s"
-    )
+    written = f"{many(len(left), 'run')} of {shown(folder)}"
+    tell(f"an earlier process's drivers still write {written}; waiting at most {WAIT_S:g} s")
     end = time.monotonic() + WAIT_S
     for lock in left:
         try:

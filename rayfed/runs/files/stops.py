@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
-from rayfed.runs.files.folder import LOCK
 from rayfed.runs.files.outcome import outcomes, record
 from rayfed.runs.files.place import shown
 

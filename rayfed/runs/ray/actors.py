@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayfed.core.errors import RayfedError
+from rayfed.core.errors import RayfedError, many
 from rayfed.executors.calls import first_line
 from rayfed.executors.combiner import AT_ONCE, Combiner
 from rayfed.executors.placement import actors_by_node, host_count
@@ -182,10 +182,10 @@ class StudyActors:
         fewest = 1 if self.clients_per_actor == "auto" else self._wanted(cpus)
         if self.gpus and fewest > sum(self._on_gpus(node) for node in nodes.values()):
             there = " + ".join(f"{node.gpus:g}" for node in nodes.values())
+            wanted = f"{self.gpus:g} for each of {many(fewest, 'client actor')}"
             raise RayfedError(
-                f"executor.gpus_per_actor: {fewest} client actors need {self.gpus:g} GPUs each, "
-                f"but there are {there}; use a smaller share, or a larger "
-                "executor.clients_per_actor"
+                f"executor.gpus_per_actor: {wanted}, but there are {there}; use a smaller share, "
+                "or a larger executor.clients_per_actor"
             )
         self.start(nodes)
 
@@ -261,7 +261,7 @@ class StudyActors:
             self.version += 1
             waits = "" if self.processes else "; runs wait for a node"
             yield (
-                f"node {gone.node.name} has gone with {len(gone.actors)} client actors; "
+                f"node {gone.node.name} has gone with {many(len(gone.actors), 'client actor')}; "
                 f"{len(self.actors)} are left{waits}"
             )
         self.start(nodes)

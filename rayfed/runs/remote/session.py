@@ -8,8 +8,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
-from rayfed.runs.files.folder import LOCK, free_name
+from rayfed.runs.files.folder import free_name
 from rayfed.runs.remote.mirror import Mirror
 from rayfed.runs.remote.objects import Objects, StoreError
 from rayfed.runs.remote.owner import OWNER, Owner

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from rayfed.core.announced import PARTS
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
-from rayfed.runs.files.folder import LOCK
 from rayfed.runs.files.place import NOTE, read_note
 from rayfed.runs.remote.objects import Gone, Objects, batches
 

@@ -1,4 +1,4 @@
-"""Refusals of what cannot go through the channel."""
+"""What goes through the channel, in words, and refusals of what cannot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
         raise ScenarioError("aggregate" if whole else f"algorithms.{index}.aggregate", text)
 
 
-def said(run: Run) -> str:
+def traffic(run: Run) -> str:
     """Return what a client of a run uploads and downloads a round through the channel, or ""."""
     ask, up, down = run.first_ask(), run.uplink(), run.downlink()
     parts = []
@@ -75,7 +75,7 @@ def said(run: Run) -> str:
     return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
 
 
-def seen(run: Run) -> str:
+def server_sees(run: Run) -> str:
     """Return what the server of a run gets from its clients in a round."""
     algorithm, ask, rule = run.training.algorithm, run.first_ask(), run.channel.aggregate
     uplink = run.uplink()
@@ -86,17 +86,17 @@ def seen(run: Run) -> str:
     if run.private is not None:
         return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
     sums = "sums modulo a number" if run.secure else "means"
-    told = "who took part" if run.secure else "the scalars and weight of each client"
+    beside = "who took part" if run.secure else "the scalars and weight of each client"
     if rule is not None and rule.before is not None:
         count, size = rule.before.count(run.asked), rule.before.together(run.asked)
-        return f"{count} {sums} of {size} clients, one more for every {size}, and {told}"
+        return f"{count} {sums} of {size} clients, one more for every {size}, and {beside}"
     if run.secure:
-        return f"{sums}, and {told}"
+        return f"{sums}, and {beside}"
     if ask is not None and GROUP in ask.up:
         return "means by group, and the scalars, weights and group of each client"
     if isinstance(algorithm, Asynchronous) and algorithm.takes < FEWEST:
         return "the vectors of single clients, since an update is of one reply"
-    return f"means of vectors, and {told}"
+    return f"means of vectors, and {beside}"
 
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
@@ -216,9 +216,9 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     if buckets and (algorithm.asynchronous or participation.late == "stale"):
         return "buckets are of one cohort, whose replies come in one round; take another mixer"
     cohort = participation.cohort or run.federation.population.count
-    seen = cohort if rule.before is None else rule.before.count(cohort)
-    if seen < rule.least() and not algorithm.asynchronous:
-        return f"'{name}' needs {rule.least()} vectors and gets {seen}; give a smaller f"
+    vectors = cohort if rule.before is None else rule.before.count(cohort)
+    if vectors < rule.least() and not algorithm.asynchronous:
+        return f"'{name}' needs {rule.least()} vectors and gets {vectors}; give a smaller f"
     return ""
 
 

@@ -78,8 +78,8 @@ def choose(
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
     for name in whole.order(message_s):
         if name in able and _fits(_of(executor, name, "").executor, runs, tables, cpus):
-            return _of(executor, name, whole.told(message_s))
-    return _of(executor, "serial", whole.told(message_s))
+            return _of(executor, name, whole.numbers(message_s))
+    return _of(executor, "serial", whole.numbers(message_s))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class OneProcess:
             better.insert(0 if 2 * self.runs <= self.cpus else len(better), "ray")
         return better
 
-    def told(self, message_s: float) -> str:
+    def numbers(self, message_s: float) -> str:
         """Return the numbers that the order goes by."""
         runs = "1 run takes" if self.runs == 1 else f"{self.runs} runs take"
         return (

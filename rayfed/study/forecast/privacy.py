@@ -98,7 +98,7 @@ def _untrue(run: Run) -> str:
     data = select.listens or select.asks or select.size_weighted or select.repeats
     knowing = next((f.fault.name for f in run.faults if isinstance(f.fault, Collusion)), "")
     uplink = run.uplink()
-    room = math.inf if uplink is None else uplink.room
+    limit = math.inf if uplink is None else uplink.largest
     largest = 0.0 if clip is None else max(clip.start, 0.5 if clip.adaptive is not None else 0.0)
     waits = rule.deadline_s is not None or rule.timeout_s is not None
     why = {
@@ -118,7 +118,7 @@ def _untrue(run: Run) -> str:
         "clients count alike; give weights: uniform": run.training.weights != "uniform",
         "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (clip is None),
         f"noise does not hide that a sum of numbers of {largest:g} wraps around; give secure-sum "
-        "a larger range, or more bits": largest > room,
+        "a larger range, or more bits": largest > limit,
         "the noise of a tree is on sums over rounds; give a norm that does not change": (
             not drawn and clip is not None and clip.adaptive is not None
         ),

@@ -7,7 +7,7 @@ import numpy as np
 from rayfed.algorithms.base import Weights
 from rayfed.engine.run import Run
 
-_COUNTS = ("alike", "by size", "by size twice, in the draw and in the mean")
+_COUNTS = ("equally", "by size", "by size squared (by size in the draw and in the mean)")
 _MEANS = ("the plain mean of the F_i", "the mean of the F_i by size", "sum_i n_i^2 F_i")
 
 
@@ -22,12 +22,12 @@ def aim(run: Run) -> str:
         return ""
     other: Weights = "uniform" if run.training.weights == "size" else "size"
     if _power(run, other) == in_f:
-        way = f"weights: {other} aims at that of F"
+        way = f"give weights: {other} to minimise F"
     else:
-        way = f"with problem.weighting: {'size' if power else 'uniform'} that is F"
+        way = f"give problem.weighting: {'size' if power else 'uniform'} to make that F"
     return (
-        f"clients count {_COUNTS[power]}, but {_COUNTS[in_f]} in F: the aim is the minimum of "
-        f"{_MEANS[power]}, not of F; {way}"
+        f"what is minimised is {_MEANS[power]}, not F: updates weigh clients {_COUNTS[power]}, F "
+        f"weighs them {_COUNTS[in_f]}; {way}"
     )
 
 

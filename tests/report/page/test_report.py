@@ -113,7 +113,7 @@ def test_a_run_without_any_row_makes_a_page(tmp_path):
     (tmp_path / "fedavg-seed0").mkdir()
     (tmp_path / "fedavg-seed0" / "run.json").write_text('{"label": "fedavg", "status": "running"}')
     text = visible(report.write(tmp_path).read_text(encoding="utf-8"))
-    assert "No loss is recorded yet (so far: 0 of 1 runs have ended)." in text
+    assert "No loss is recorded yet (so far: 0 of 1 run ended)." in text
 
 
 def test_regression_has_no_accuracy(tmp_path, study_writer):

@@ -76,7 +76,7 @@ def test_a_name_with_a_comma_is_quoted(tmp_path, run_writer, rows):
 def test_a_study_that_runs_says_so(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "a", 1, rows([8, 2]), status="running")
-    assert answer(tmp_path, 2.0).endswith("(so far: 1 of 2 runs have ended).")
+    assert answer(tmp_path, 2.0).endswith("(so far: 1 of 2 runs ended).")
 
 
 def test_nothing_improved_and_nothing_recorded(tmp_path, run_writer, rows):
@@ -216,7 +216,7 @@ def test_planned_runs_count_and_one_that_runs_is_not_behind(tmp_path, run_writer
     run_writer(tmp_path, "b", 0, rows([8, 7]), status="running")
     assert answer(tmp_path, 2.0) == (
         "a reached loss 2 in 1 round; b still runs; it took 2 s of simulated time "
-        "(so far: 1 of 6 runs have ended)."
+        "(so far: 1 of 6 runs ended)."
     )
 
 
@@ -224,5 +224,5 @@ def test_a_study_that_has_just_begun(tmp_path, run_writer, rows):
     (tmp_path / "scenario.yaml").write_text(PLAN)
     run_writer(tmp_path, "a", 0, rows([8, 7]), status="running")
     assert answer(tmp_path, 2.0) == (
-        "No algorithm has reached loss 2 yet (so far: 0 of 6 runs have ended)."
+        "No algorithm has reached loss 2 yet (so far: 0 of 6 runs ended)."
     )

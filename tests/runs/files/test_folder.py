@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.leases import LOCK
 from rayfed.runs.files import folder as folders
 from rayfed.runs.files import store
-from rayfed.runs.files.folder import LOCK, create, locked, writing
+from rayfed.runs.files.folder import create, locked, writing
 
 DRIVER = """
 import sys, time
@@ -48,7 +49,7 @@ def test_a_driver_that_was_left_is_waited_for(orphan, tmp_path):
     with locked(out, tell):
         assert killed.is_set()
     (line,) = said
-    assert line.startswith(f"drivers of an earlier process still write 1 runs of {out}; waiting")
+    assert line.startswith(f"an earlier process's drivers still write 1 run of {out}; waiting")
     with locked(out, tell), writing(out / "fedavg-seed0"):
         pass
     assert len(said) == 1

@@ -110,7 +110,7 @@ def test_a_node_that_goes_takes_its_actors_with_it(started):
     assert of(study_actors) == [("HostActor", "b", 1)]
     assert study_actors.version > before
     assert list(study_actors.look({})) == [
-        "node at-b has gone with 1 client actors; 0 are left; runs wait for a node"
+        "node at-b has gone with 1 client actor; 0 are left; runs wait for a node"
     ]
     assert of(study_actors) == []
 
@@ -150,7 +150,7 @@ def test_a_node_where_actors_cannot_start_is_left_alone(started):
 
 def test_gpus_decide_where_actors_are(started):
     there = {"a": Node("a", 8.0, 0.0), "b": Node("b", 2.0, 1.0), "c": Node("c", 2.0, 2.0)}
-    with pytest.raises(RayfedError, match=r"4 client actors need 1 GPUs each, but .* 0 \+ 1 \+ 2;"):
+    with pytest.raises(RayfedError, match=r"1 for each of 4 client actors, but .* 0 \+ 1 \+ 2;"):
         StudyActors(4, 1, gpus=1.0).begin(there)
     StudyActors(3, 1, gpus=1.0).begin(there)
     found = sorted(actor.node for actor in started if actor.kind == "HostActor")
@@ -167,9 +167,9 @@ def test_one_gpu_is_shared_by_as_many_actors_as_it_is_enough_for(started, gpus, 
 
 
 def test_gpus_of_several_nodes_are_no_gpu_of_one(started):
-    with pytest.raises(RayfedError, match="1 client actors need 2 GPUs each"):
+    with pytest.raises(RayfedError, match="gpus_per_actor: 2 for each of 1 client actor, but"):
         StudyActors(20, "auto", gpus=2.0).begin({key: Node(key, 8.0, 1.0) for key in "ab"})
-    with pytest.raises(RayfedError, match=r"need 0\.1 GPUs each, but there are 0;"):
+    with pytest.raises(RayfedError, match=r"0\.1 for each .* but there are 0;"):
         StudyActors(20, "auto", gpus=0.1).begin({"a": Node("a", 8.0, 0.0)})
 
 

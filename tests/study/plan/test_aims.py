@@ -6,8 +6,9 @@ import pytest
 from rayfed import api
 from rayfed.testing.toy import tiny_run, toy_scenario
 
-PLAIN = "clients count alike, but by size in F: the aim is the minimum of the plain mean of the"
-BY_SIZE = "clients count by size, but alike in F: the aim is the minimum of the mean of the F_i"
+WEIGHS = "not F: updates weigh clients"
+PLAIN = f"the plain mean of the F_i, {WEIGHS} equally, F weighs them by size; give"
+BY_SIZE = f"the mean of the F_i by size, {WEIGHS} by size, F weighs them equally; give"
 
 
 def aims(*algorithms, weighting="size", **changes):
@@ -23,14 +24,13 @@ def test_means_by_size_aim_at_another_point_where_f_weighs_alike(weighting):
         "fedavg", "mifa", "scaffold", "feddyn", {"name": "fedavg", "label": "w", "weights": "size"},
         weighting=weighting,
     )  # fmt: skip
-    assert set(found) == {f"{BY_SIZE} by size, not of F; weights: uniform aims at that of F"}
+    assert set(found) == {f"what is minimised is {BY_SIZE} weights: uniform to minimise F"}
 
 
 def test_plain_means_aim_at_another_point_where_f_weighs_by_size():
     found = aims({"name": "fedavg", "weights": "uniform"}, "fedbuff", "fedasync", "rwsadmm")
-    way = "weights: size aims at that of F"
-    other = "with problem.weighting: uniform that is F"
-    assert found == [f"{PLAIN} F_i, not of F; {w}" for w in (way, way, other, other)]
+    way, other = "weights: size to minimise F", "problem.weighting: uniform to make that F"
+    assert found == [f"what is minimised is {PLAIN} {w}" for w in (way, way, other, other)]
 
 
 def test_draws_by_size_are_weights():
@@ -38,11 +38,11 @@ def test_draws_by_size_are_weights():
     twice = {"name": "fedavg", "weights": "size"}
     assert aims("fedavg", "fedvarp", **weighted) == ["", ""]
     (found,) = aims("fedavg", weighting="uniform", **weighted)
-    assert found == f"{BY_SIZE} by size, not of F; with problem.weighting: size that is F"
+    assert found == f"what is minimised is {BY_SIZE} problem.weighting: size to make that F"
     (found,) = aims(twice, **weighted)
     assert found == (
-        "clients count by size twice, in the draw and in the mean, but by size in F: the aim is "
-        "the minimum of sum_i n_i^2 F_i, not of F; weights: uniform aims at that of F"
+        f"what is minimised is sum_i n_i^2 F_i, {WEIGHS} by size squared (by size in the draw "
+        "and in the mean), F weighs them by size; give weights: uniform to minimise F"
     )
     corrected = {"cohort": 3, "select": "weighted", "correct": "known"}
     assert aims(twice, participation=corrected) == [""]
