@@ -56,7 +56,7 @@ Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
 MOST_RETRIES = 100
 """Attempts of one client in a round, after the first; each is timed and recorded."""
-_SLACK = 1e-9  # 1.1 times a cohort of 10 is 11, though 10 * 1.1 > 11 in floating point
+_SLACK = 1e-9  # 1.1 times a cohort of 50 is 55, though 50 * 1.1 > 55 in floating point
 
 
 @dataclass(frozen=True)

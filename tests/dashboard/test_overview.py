@@ -25,6 +25,15 @@ def test_a_study_without_a_target_has_what_each_of_its_runs_has_come_to():
     assert math.isnan(Goal("accuracy").in_study(study))
 
 
+def test_of_accuracies_the_least_best_one_is_the_target_rounded_down():
+    times = np.array([0.0, 10.0])
+    runs = (
+        RunLine("study", folder, "finished", {}, None, {"accuracy": Bests.of(times, values, True)})
+        for folder, values in (("a", np.array([0.1, 0.876])), ("b", np.array([0.2, 0.912])))
+    )
+    assert Goal("accuracy").in_study(StudyLine("study", Path("study"), tuple(runs))) == 0.87
+
+
 @pytest.mark.parametrize(
     ("query", "goal"),
     [

@@ -26,6 +26,23 @@ def test_who_holds_the_lock_of_a_study_and_its_children_are_told(tmp_path):
     assert title.startswith(f"{len(rows)} processes on this machine, ")
 
 
+def test_a_process_of_two_studies_counts_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("rayfed.dashboard.processes.units.size", str)
+    folders = [tmp_path / name for name in ("mnist", "other")]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        lease(folders[0] / LOCK),
+        lease(folders[1] / LOCK),
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child,
+    ):
+        title, rows = table_of(folders)
+        child.stdin.close()
+    pids = [int(row[0]) for row in rows]
+    assert len(set(pids)) == len(pids) >= 2
+    assert title.endswith(f", {sum(int(row[2]) for row in rows)} of memory")
+
+
 def test_a_driver_in_a_process_of_its_own_is_named_by_its_run(tmp_path):
     run = tmp_path / "mnist" / "fedavg-seed0"
     run.mkdir(parents=True)

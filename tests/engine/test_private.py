@@ -135,40 +135,62 @@ def test_noise_is_solved_for_all_rounds():
 ADAPTIVE = {"name": "clip", "norm": {"start": 12.0, "quantile": 0.6, "noise": 0.7, "lr": 0.4}}
 
 
-def drawn(loop, round):
+def drawn(loop, round, cohort=4):
     key = Key(loop.run.seed, "poisson")
-    number = int(key.generator(round).binomial(8, 0.5))
+    number = int(key.generator(round).binomial(8, cohort / 8))
     return np.sort(key.permutation(8, round=round)(np.arange(number)))
 
 
-@pytest.mark.parametrize("secure", [False, True])
-def test_an_adaptive_norm_is_that_of_a_plain_loop(secure):
+@pytest.mark.parametrize(("secure", "cohort"), [(False, 4), (True, 4), (False, 1)])
+def test_an_adaptive_norm_is_that_of_a_plain_loop(secure, cohort):
     """Andrew et al. 2021, algorithm 1; lengths of uploads are 5, 10, ..., 40."""
     masked = [{"name": "secure-sum", "range": 64.0, "bits": 48, "threshold": 0.1}]
-    loop = loop_of(uplink=[ADAPTIVE, *masked * secure])
+    who = {"cohort": cohort, "select": "poisson"}
+    loop = loop_of(uplink=[ADAPTIVE, *masked * secure], participation=who)
     private = loop.run.private
     unit = loop.run.uplink().rounding
     assert (unit > 0) == secure
     multiplier = (0.5**-2 - ((0.5 + unit) / 0.7) ** 2) ** -0.5
     state, _ = loop.start()
-    norm, norms = 12.0, []
+    norm, norms, empty = 12.0, [], 0
     for round in range(1, 41):
         state, row, _ = loop.step(state)
         assert row["clip_norm"] == pytest.approx(norm, rel=1e-9 if secure else 1e-12)
         norms.append(norm)
-        ids = drawn(loop, round)
+        ids = drawn(loop, round, cohort)
+        empty += not len(ids)
         i, length = ids + 1.0, 5 * (ids + 1.0)
         shrunk = np.minimum(1, norm / length)
         total = np.array([(3 * i * shrunk).sum(), (4 * i * shrunk).sum()])
         noise = private.key.sub("v").normals([0], 2, round=round)[0]
         noise *= multiplier * (norm + unit * np.sqrt(2))
-        expected = (total + noise) / 4
+        expected = (total + noise) / cohort
         np.testing.assert_allclose(state.state["got"], expected, rtol=1e-9 if secure else 1e-12)
         told = np.where(length <= norm, 0.5, -0.5).sum()
         told += 0.7 * private.key.sub("uplink.inside").normals([0], 1, round=round)[0, 0]
-        norm *= np.exp(-0.4 * (told / 4 + 0.5 - 0.6))
-    assert min(norms[20:]) > 15  # it left its start for the quantile, between 20 and 25
+        norm *= np.exp(-0.4 * (told / cohort + 0.5 - 0.6))
+    if cohort == 4:
+        assert min(norms[20:]) > 15  # it left its start for the quantile, between 20 and 25
+    else:
+        assert 5 < empty < 25  # (7/8)^8 = 0.34 of 40, in which the noise alone moves the norm
     assert loop.exchange.private.norm(state.channel) == pytest.approx(norm, rel=1e-9)
+
+
+def test_an_adaptive_norm_stays_where_no_secure_sum_wraps_around():
+    """A quantile of 1 lets the norm grow to 40, the longest upload, where 16 is the range."""
+    every = {"name": "clip", "norm": {"start": 12.0, "quantile": 1.0, "noise": 0.7, "lr": 1.0}}
+    masked = {"name": "secure-sum", "range": 16.0, "bits": 16, "threshold": 0.1}
+    loop = loop_of(uplink=[every, masked])
+    room = loop.run.uplink().room
+    assert 15 < room < 16
+    state, _ = loop.start()
+    norms, wrapped = [], 0
+    for _ in range(20):
+        state, row, _ = loop.step(state)
+        norms.append(row["clip_norm"])
+        wrapped += row["wrapped"]
+    assert max(norms) == room
+    assert wrapped == 0
 
 
 def test_a_faulty_client_says_what_it_said_before():
@@ -209,14 +231,16 @@ def test_a_count_and_vectors_spend_together_what_the_noise_says():
 
 
 def test_an_adaptive_norm_is_downloaded_and_a_bit_is_uploaded():
-    rows = {}
-    for name, clip in (("fixed", CLIP), ("adaptive", ADAPTIVE)):
-        loop = loop_of(uplink=[clip])
-        state, _ = loop.start()
-        _, rows[name], _ = loop.step(state)
-    count = rows["fixed"]["participants"]
-    assert rows["adaptive"]["bytes_down"] - rows["fixed"]["bytes_down"] == 8 * count
-    assert rows["adaptive"]["bytes_up"] - rows["fixed"]["bytes_up"] == count
+    masked = {"name": "secure-sum", "range": 64.0, "bits": 24, "threshold": 0.1}
+    for more, size in (([], 1), ([masked], 3)):  # a bit, or a masked number of 24
+        rows = {}
+        for name, clip in (("fixed", CLIP), ("adaptive", ADAPTIVE)):
+            loop = loop_of(uplink=[clip, *more])
+            state, _ = loop.start()
+            _, rows[name], _ = loop.step(state)
+        count = rows["fixed"]["participants"]
+        assert rows["adaptive"]["bytes_down"] - rows["fixed"]["bytes_down"] == 8 * count > 0
+        assert rows["adaptive"]["bytes_up"] - rows["fixed"]["bytes_up"] == size * count
 
 
 def test_rounding_in_a_secure_sum_widens_the_clip():
@@ -225,6 +249,9 @@ def test_rounding_in_a_secure_sum_widens_the_clip():
     unit = 16 * 2.0 ** (3 - 15)  # all eight clients may come
     assert private.rounding == (unit * np.sqrt(2), unit)
     assert private.deviation(2.0) == pytest.approx(0.5 * (2 + unit * np.sqrt(2)) / 4, rel=1e-12)
+    adaptive = loop_of(uplink=[ADAPTIVE, masked]).run.private  # its count of halves is rounded, too
+    multiplier = (0.5**-2 - ((0.5 + unit) / 0.7) ** 2) ** -0.5
+    assert adaptive.multiplier == pytest.approx(multiplier, rel=1e-12)
 
 
 def test_check_says_what_a_server_gets():
@@ -257,6 +284,10 @@ def test_it_is_said_what_a_client_spends_that_is_away_in_some_rounds():
     cycles = {"name": "cyclic", "groups": 3, "period_s": 2.0}
     assert "nobody" not in spent(loop_of(clients={"count": 8, "availability": cycles}).run)
     assert "nobody" not in spent(loop_of().run)
+    by_time = [{"name": "slow", "ids": [7], "availability": {**cycles}}]
+    by_round = {"name": "cyclic", "groups": 3, "rounds": 2}
+    mixed = {"count": 8, "availability": by_round, "groups": by_time}
+    assert "nobody" not in spent(loop_of(clients=mixed).run)
 
 
 @pytest.mark.parametrize("bits", [12, 16, 32])
@@ -304,6 +335,18 @@ def test_sums_over_rounds_have_the_noise_of_the_nodes_that_make_them_up():
         np.testing.assert_allclose(noise, left, atol=1e-12)
 
 
+def test_trees_that_end_before_clients_come_back_begin_anew():
+    """Trees of three rounds, none of which comes to a node of four; clients rest for five."""
+    apart = {**TREE, "separation": 5, "restart": 3}
+    private = loop_of(privacy=apart, participation={"cohort": 4}).run.private
+    after = summed(private, range(1, 8))
+    for round, count in enumerate([1, 1, 2, 3, 3, 4, 5], 1):
+        assert after[round].std() == pytest.approx(0.25 * np.sqrt(count), rel=0.03)
+    for one, other, shared in ((1, 3, 0), (2, 3, 1), (3, 4, 2), (4, 5, 2), (6, 7, 4)):
+        found = np.mean(after[one] * after[other]) / 0.25**2
+        assert found == pytest.approx(shared, abs=0.13), (one, other)
+
+
 @pytest.mark.parametrize("count", [8, 3])
 def test_no_client_takes_part_again_before_its_separation_is_over(tmp_path, count):
     """Of 8 clients others are waited for; of 3 all rest in some rounds, which then pass."""
@@ -319,18 +362,20 @@ def test_no_client_takes_part_again_before_its_separation_is_over(tmp_path, coun
     assert (rounds.participants[1:] == 0).any() == (count == 3)
 
 
-def test_a_tree_spends_what_the_library_says_of_its_nodes():
-    """A client is in 3 nodes of a tree of 4 rounds, and in ceil(50 / 6) trees."""
+@pytest.mark.parametrize(("restart", "nodes"), [(4, 3), (3, 2)])
+def test_a_tree_spends_what_the_library_says_of_its_nodes(restart, nodes):
+    """A client is in 3 nodes of a tree of 4 rounds, in 2 of one of 3, and in ceil(50 / 6) trees."""
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
-    apart = {**TREE, "separation": 6, "restart": 4}
+    apart = {**TREE, "separation": 6, "restart": restart}
     private = loop_of(privacy=apart, participation={"cohort": 4}).run.private
     known = RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
-    known.compose(dp_accounting.GaussianDpEvent(0.5), 3 * 9)
+    known.compose(dp_accounting.GaussianDpEvent(0.5), nodes * 9)
     assert private.epsilon(50) == pytest.approx(known.get_epsilon(1e-5), rel=1e-12)
     assert private.epsilon(0) == 0
-    assert private.epsilon(1) < private.epsilon(2) < private.epsilon(4) == private.epsilon(6)
+    assert private.epsilon(1) < private.epsilon(2) <= private.epsilon(restart) == private.epsilon(6)
+    assert private.epsilon(6) < private.epsilon(7)
 
 
 @pytest.mark.slow

@@ -231,12 +231,12 @@ def test_a_wall_clock_sleeps_and_decides_nothing(mixed, tmp_path, assert_same):
     assert_same(tmp_path / "virtual", tmp_path / "wall")
 
 
-@pytest.mark.parametrize(("cohort", "over_select", "asked"), [(10, 1.1, 11), (4, 1.3, 6)])
+@pytest.mark.parametrize(("cohort", "over_select", "asked"), [(50, 1.1, 55), (4, 1.3, 6)])
 def test_over_selection_rounds_up_but_not_for_the_sake_of_rounding(
     mixed, cohort, over_select, asked
 ):
     made = mixed(participation={"cohort": cohort, "over_select": over_select})
-    made["clients"] |= {"count": 30, "availability": "always"}
+    made["clients"] |= {"count": 60, "availability": "always"}
     loop = loop_for(made)
     assert len(step(loop, loop.start()[0])[2][0]["client"]) == asked
 

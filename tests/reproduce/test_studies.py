@@ -9,6 +9,7 @@ import yaml
 
 from rayfed.cli import main as cli
 from rayfed.core.errors import DataMissing, LibraryMissing, ScenarioError
+from rayfed.reproduce import studies
 from rayfed.reproduce.studies import find, known
 
 SCENARIO = """
@@ -365,3 +366,22 @@ def test_a_short_part_says_what_it_lacks(study, reproduce):
     assert "tin for gold; 4 of 6" in " ".join(out.split())
     reproduce("own", "--full")
     assert [claim["rests_on"] for claim in told(home)["claims"]] == [lacks[:1]] * 2
+
+
+@pytest.mark.usefixtures("no_page")
+def test_a_study_of_which_a_run_was_stopped_has_not_held(study, reproduce, monkeypatch):
+    """Somebody stops a run from the dashboard: what it has recorded is no result of the study."""
+    home, execute = study(), studies.execute
+
+    def stopped(study, part, *rest):
+        result = execute(study, part, *rest)
+        if part == "main":
+            path = next(study.folder(part).glob("*/run.json"))
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "running"}))
+        return result
+
+    monkeypatch.setattr(studies, "execute", stopped)
+    for words in ((), ("--part", "main")):
+        status, _, _ = reproduce("own", *words)
+        assert status == 1
+        assert "not checked" in [claim["status"] for claim in told(home)["claims"]]

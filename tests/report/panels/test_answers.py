@@ -101,11 +101,14 @@ def test_updates_of_a_model_are_no_rounds(tmp_path, run_writer, rows):
 # -- noise ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("slower", "noise"), [((50.0, 70.0), "beyond"), ((30.0, 40.0), "within")])
+@pytest.mark.parametrize(
+    ("slower", "noise"),
+    [((50.0, 70.0), "beyond"), ((40.0, 60.0), "within"), ((30.0, 40.0), "within")],
+)
 def test_a_lead_is_noise_unless_it_is_more_than_both_deviations(
     tmp_path, run_writer, rows, slower, noise
 ):
-    """The first takes 20 and 40 s, mean 30, deviation 14.1; the lead is 30 or 5 s."""
+    """The first takes 20 and 40 s, mean 30, deviation 14.1; the lead is 30, 20 or 5 s."""
     for seed, (fast, slow) in enumerate(zip((20.0, 40.0), slower, strict=True)):
         run_writer(tmp_path, "a", seed, rows([8, 2], time_s=[0.0, fast], in_flight=3.0))
         run_writer(tmp_path, "b", seed, rows([8, 2], time_s=[0.0, slow]))

@@ -67,3 +67,47 @@ def test_epsilon_has_axes_of_its_own_with_the_private_alone(tmp_path, run_writer
     (front,) = part(figure, "front")
     assert front.y.tolist() == [2]
     assert TradeoffPanel(PageSource(found)).applies
+
+
+def test_what_it_cost_is_what_it_cost_until_the_last_evaluation(tmp_path, run_writer, rows):
+    nan = float("nan")
+    for label, losses in (("a", [8, 3, nan, nan]), ("b", [8, 4, nan, 2])):
+        run_writer(tmp_path, label, 0, costing(rows, losses, label))
+    ends = {t.meta["name"]: t.x[0] for t in part(tradeoff(Results.read(tmp_path)), "mean")}
+    assert ends["b"] == pytest.approx(2 * ends["a"])
+
+
+def test_of_accuracies_the_higher_is_better(tmp_path, run_writer, rows):
+    for label, size, last in (("a", 100, 0.9), ("b", 10, 0.5), ("c", 50, 0.4)):
+        made = costing(rows, [8, 3], label, 0, size, accuracy=[0.1, last])
+        run_writer(tmp_path, label, 0, made)
+    found = Results.read(tmp_path)
+    (front,) = part(tradeoff(found, "accuracy"), "front")
+    assert front.y.tolist() == [0.5, 0.9]
+    assert title(found, "accuracy").startswith("From b, which costs least, to a, which ends best:")
+
+
+def test_a_setting_that_failed_is_not_on_the_front(results, tmp_path, run_writer, rows):
+    made = costing(rows, [8, 0.1], "d", 0, 1)
+    run_writer(tmp_path, "d", 0, made, status="failed", reason="round 2: gone")
+    assert {t.meta["name"] for t in part(tradeoff(Results.read(tmp_path)), "mean")} == {*"abc"}
+
+
+def test_costs_that_differ_by_a_twentieth_are_one(tmp_path, run_writer, rows):
+    for size, drawn in ((104, False), (106, True)):
+        study = tmp_path / str(size)
+        run_writer(study, "a", 0, costing(rows, [8, 2], "a", 0, 100))
+        run_writer(study, "b", 0, costing(rows, [8, 3], "b", 0, size))
+        if drawn:
+            assert len(part(tradeoff(Results.read(study)), "mean")) == 2
+        else:
+            with pytest.raises(NothingToDraw):
+                tradeoff(Results.read(study))
+
+
+def test_more_uploads_of_one_size_are_no_trade(tmp_path, run_writer, rows):
+    """Twice the bytes for twice the clients: nothing is compressed, and the page leaves it out."""
+    for label, count in (("a", 5), ("b", 10)):
+        made = costing(rows, [8, 4, 2], label, 0, [0, 20 * count, 20 * count])
+        run_writer(tmp_path, label, 0, made.assign(participants=[0, count, count]))
+    assert not TradeoffPanel(PageSource(Results.read(tmp_path))).applies

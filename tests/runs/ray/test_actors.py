@@ -158,11 +158,18 @@ def test_gpus_decide_where_actors_are(started):
 
 
 @pytest.mark.parametrize(
-    ("gpus", "count"),
-    [(1.0, 1), (0.5, 2), (0.2, 5), (0.1, 8)],  # a process for each of eight CPUs, at most
+    ("there", "gpus", "count"),
+    [
+        (1.0, 1.0, 1),
+        (1.0, 0.5, 2),
+        (1.0, 0.2, 5),
+        (1.0, 0.1, 8),  # a process for each of eight CPUs, at most
+        (0.6, 0.2, 3),  # though 0.6 / 0.2 < 3
+        (1.0, 0.4, 2),
+    ],
 )
-def test_one_gpu_is_shared_by_as_many_actors_as_it_is_enough_for(started, gpus, count):
-    StudyActors(20, "auto", gpus=gpus).begin({"a": Node("a", 8.0, 1.0)})
+def test_gpus_are_shared_by_as_many_actors_as_they_are_enough_for(started, there, gpus, count):
+    StudyActors(20, "auto", gpus=gpus).begin({"a": Node("a", 8.0, there)})
     assert len([actor for actor in started if actor.kind == "HostActor"]) == count
 
 

@@ -120,6 +120,15 @@ def test_an_ask_holds_as_many_models_as_versions(algorithm, times, models):
     assert placing.message_seconds(run) == pytest.approx(times * each)
 
 
+def test_the_longest_message_of_a_study_counts(takes):
+    """Of FedAvg's 0.3 ms and FedBuff's 0.6 ms and more, whichever comes first."""
+    for algorithms in (["fedavg", "fedbuff"], ["fedbuff", "fedavg"]):
+        runs = api.prepare(api.read(SCENARIO | {"algorithms": algorithms})).runs
+        longest = max(1e3 * placing.message_seconds(run) for run in runs)
+        assert longest >= 0.6
+        assert f"whose messages take {longest:.2g} ms each" in takes(1e-3, 1e-3, runs=runs).why
+
+
 def test_small_asynchronous_updates_stay_in_this_process():
     """Twice ten models of 31.4 kB, 0.3 ms and 0.19 ms each: five times that is 4.9 ms."""
     one, ten = 0.3e-3 + 0.6e-9 * 31_400, 2 * (0.3e-3 + 0.6e-9 * 314_000)
