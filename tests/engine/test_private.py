@@ -181,7 +181,7 @@ def test_an_adaptive_norm_stays_where_no_secure_sum_wraps_around():
     every = {"name": "clip", "norm": {"start": 12.0, "quantile": 1.0, "noise": 0.7, "lr": 1.0}}
     masked = {"name": "secure-sum", "range": 16.0, "bits": 16, "threshold": 0.1}
     loop = loop_of(uplink=[every, masked])
-    room = loop.run.uplink().room
+    room = loop.run.uplink().largest
     assert 15 < room < 16
     state, _ = loop.start()
     norms, wrapped = [], 0
