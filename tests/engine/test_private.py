@@ -15,6 +15,7 @@ from rayfed.channel.privacy import epsilon
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
+from rayfed.engine.works import Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
 from rayfed.study.forecast.channel import server_sees, traffic
@@ -335,9 +336,12 @@ def test_shares_of_enough_clients_have_the_stated_variance(count):
     np.testing.assert_array_equal(alone[0], fixed[1])
 
 
-def test_sums_have_the_shares_of_those_that_came_and_fewer_release_nothing():
-    phones = {"count": 8, "availability": {"name": "bernoulli", "p": 0.4}}
-    loop = shared_loop(clients=phones)
+@pytest.mark.parametrize(
+    "change", [{"availability": {"name": "bernoulli", "p": 0.4}}, {"crash": {"probability": 0.3}}]
+)
+def test_sums_have_the_shares_of_those_that_came_and_fewer_release_nothing(change):
+    """Of four that are asked, or of fewer that are there, three have to reply."""
+    loop = shared_loop(clients={"count": 8, **change})
     uplink = loop.run.uplink()
     assert uplink.share == pytest.approx(0.5 * 2 / np.sqrt(3), rel=1e-6)  # wider by the rounding
     state, _ = loop.start()
@@ -349,7 +353,9 @@ def test_sums_have_the_shares_of_those_that_came_and_fewer_release_nothing():
         if not counts[-1]:
             np.testing.assert_array_equal(state.state["got"], before.state["got"])
             continue
-        ids = np.concatenate([each.works.client for each in ended])
+        works = Works.joined([each.works for each in ended])
+        ids = works.client[works.used()]
+        assert len(ids) == counts[-1]
         own = Draws(uplink.key.sub("v/raw/noise"), ids, draw=round).normals(2)
         expected = (len(ids) * np.array([1.2, 1.6]) + uplink.share * own.sum(axis=0)) / 4
         np.testing.assert_allclose(state.state["got"], expected, atol=2 * uplink.rounding)
