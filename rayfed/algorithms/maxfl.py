@@ -111,9 +111,9 @@ class MaxFL(Algorithm):
         up = {"pull": x.size, "q": 1, "appealed": 1, "joined": 1}
         reply = yield Ask("train", send={"x": x}, up=up, passes=1)
         mean = reply.mean
-        if mean["q"][0] > 0:
+        if mean["q"].item() > 0:
             x = x - self.server_lr * (mean["pull"] / mean["q"])
-        return {"x": x}, {name: float(mean[name][0]) for name in ("appealed", "joined")}
+        return {"x": x}, {name: mean[name].item() for name in ("appealed", "joined")}
 
     def _thresholds(self, clients: Clients) -> Floats:
         """Return rho_i (K,), found now by clients that take part for the first time."""

@@ -63,6 +63,10 @@ class Draws:
         made = self.key.numbers(self.ids, count, _uniform, round=self.draw, ask=self.ask)
         return np.asarray(made)
 
+    def normals(self, count: int) -> Floats:
+        """Return standard normal numbers (K, count)."""
+        return self.key.normals(self.ids, count, round=self.draw, ask=self.ask)
+
     def choice(self, n: int, k: int) -> Ints:
         """Return k of n places (K, k), drawn without replacement."""
         keys = self.words(8).repeat(k, axis=0).T

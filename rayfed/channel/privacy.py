@@ -43,28 +43,41 @@ class Privacy:
         The probability of more.
     accountant : "pld" or "rdp"
         Privacy loss distributions, which are tight, or Renyi divergences, which are faster.
+    at : "server" or "clients"
+        Where noise is added. Clients add shares N(0, (noise C)^2 / t) under secure sums, t being
+        the fewest with which a sum is opened. Nobody is sampled then: a client counts as there in
+        every round, and neighbouring populations differ by one whose uploads are zeros.
     """
 
     noise: Annotated[float, Gt(0)] | None = None
     epsilon: Annotated[float, Gt(0)] | None = None
     delta: Annotated[float, Interval(gt=0, lt=1)]
     accountant: Accountant = "pld"
+    at: Literal["server", "clients"] = "server"
 
     def __post_init__(self) -> None:
         if (self.noise is None) == (self.epsilon is None):
             raise ScenarioError("", "give noise or epsilon, one of them")
+
+    @property
+    def sampled(self) -> bool:
+        """Whether clients are drawn by coins, for which they spend less."""
+        return self.at == "server"
 
     def multiplier(self, q: float, rounds: int) -> float:
         """Return the noise multiplier of so many rounds with sampling probability q."""
         if self.noise is not None:
             return self.noise
         assert self.epsilon is not None
-        return noise_for(self.epsilon, q, rounds, self.delta, self.accountant)
+        return noise_for(self.epsilon, self._drawn_with(q), rounds, self.delta, self.accountant)
 
     def spent(self, q: float, rounds: int) -> float:
         """Return the epsilon of so many rounds with the noise of these settings."""
         assert self.noise is not None
-        return epsilon(q, self.noise, rounds, self.delta, self.accountant)
+        return epsilon(self._drawn_with(q), self.noise, rounds, self.delta, self.accountant)
+
+    def _drawn_with(self, q: float) -> float:
+        return q if self.sampled else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +100,8 @@ class Tree(Privacy):
         Rounds of a tree; as many as `separation` if null, and no more.
     accountant : "rdp"
         The library counts trees by Renyi divergences.
+    at : "server"
+        A node is in the sums of many rounds, in which other clients take part.
     """
 
     name: ClassVar[Literal["tree"]] = "tree"  # of no plug-in: the search goes by other lines
@@ -94,12 +109,18 @@ class Tree(Privacy):
     separation: Annotated[int, Ge(1)]
     restart: Annotated[int, Ge(1)] | None = None
     accountant: Literal["rdp"] = "rdp"
+    at: Literal["server"] = "server"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.restart is not None and self.restart > self.separation:
             text = f"a client may be in a tree of {self.restart} rounds twice"
             raise ScenarioError("restart", f"{text}; give at most separation, {self.separation}")
+
+    @property
+    def sampled(self) -> bool:
+        """Whether clients are drawn by coins: a tree is for cohorts that nobody draws."""
+        return False
 
     @property
     def length(self) -> int:

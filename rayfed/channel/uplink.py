@@ -81,6 +81,9 @@ class Uplink:
         Who is added up, where sums are secure.
     left_out : bool
         Whether hosts add up what memories have left out.
+    noise : float
+        Noise multiplier of what the fewest clients with which a secure sum is opened add to it
+        together; 0 if clients add none.
     """
 
     stages: tuple[Stage, ...]
@@ -90,6 +93,7 @@ class Uplink:
     key: Key
     crowd: Crowd | None = None
     left_out: bool = False
+    noise: float = 0.0
 
     @cached_property
     def secure(self) -> SecureSum | None:
@@ -216,11 +220,13 @@ class Uplink:
     def fixed(
         self, name: str, rows: Array, weights: Floats, kind: WeightKind, draw: Draws
     ) -> npt.NDArray[np.int64]:
-        """Return weighted vectors (K, ...) of clients as they enter a secure sum."""
+        """Return weighted vectors (K, ...) of clients as they enter a secure sum, with noise."""
         assert self.secure is not None
         factors = weights / (self._unit * self._crowd.factor(kind))
-        flat = self.secure.fixed(rows.reshape(len(rows), -1), factors, draw.sub(f"{name}/{kind}"))
-        return flat.reshape(rows.shape)
+        flat, own = rows.reshape(len(rows), -1), draw.sub(f"{name}/{kind}")
+        if self.noise:
+            flat = flat + self.share * own.sub("noise").normals(flat.shape[1])
+        return self.secure.fixed(flat, factors, own).reshape(rows.shape)
 
     def opened(
         self, sums: Mapping[str, Array], plain: tuple[str, ...]
@@ -241,6 +247,35 @@ class Uplink:
     def rounding(self) -> float:
         """By how much rounding may change a number of an upload, at most."""
         return 0.0 if self.secure is None else self._unit * self._crowd.factor("raw")
+
+    @property
+    def lengthening(self) -> float:
+        """By how much rounding may lengthen an upload, at most."""
+        return self.rounding * math.sqrt(sum(self.up.values()))
+
+    @property
+    def survivors(self) -> int:
+        """The fewest clients with which the secure sum of a whole cohort is opened."""
+        assert self.secure is not None
+        return math.ceil(self.secure.threshold * self._crowd.cohort)
+
+    @cached_property
+    def share(self) -> float:
+        """Deviation of the noise that a client adds to each number of its upload."""
+        assert self.clip is not None
+        norm = self.clip.start + self.lengthening
+        return self.noise * norm / math.sqrt(self.survivors)
+
+    @property
+    def bears(self) -> tuple[float, float]:
+        """How many units a client's noise has, and deviations that a sum has for noise at least.
+
+        That is when all clients send the norm in one coordinate: K of them take K times it of the
+        range, and their noise has the root of K times the deviation of one.
+        """
+        assert self.clip is not None
+        room = (self.largest - self.clip.start) * math.sqrt(self._crowd.most)
+        return self.share / self._unit, room / self.share
 
     @property
     def largest(self) -> float:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from rayfed.core.errors import clipped
+from rayfed.core.errors import clipped, many
 
 MOST_PROFILES = 6
 """Runs of which each has a column in the table of a profile."""
@@ -183,4 +183,4 @@ def profile(frame: Any) -> Table:
 
 def on_nodes(cpus: Sequence[int], combiners: int) -> str:
     """Return where client actors are, given the CPUs of each node; nothing if on one."""
-    return f" on {len(cpus)} nodes, {combiners} combiners" if len(cpus) > 1 else ""
+    return f" on {len(cpus)} nodes, {many(combiners, 'combiner')}" if len(cpus) > 1 else ""

@@ -50,6 +50,8 @@ class ServerEnd:
         self.memory = None if self.uplink is None else self.uplink.memory
         self.secure = None if self.uplink is None else self.uplink.secure
         self.fewest = FEWEST if run.private is None else 1  # noise hides one client, too
+        if self.uplink is not None and self.uplink.noise:
+            self.fewest = self.uplink.survivors  # fewer add too little noise, whoever was asked
         down = self.downlink is not None and self.downlink.codec.memory is not None
         self.whole_first = self.memory is not None and self.memory.whole_first
         self.knows_clients = down or self.whole_first

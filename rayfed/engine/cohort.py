@@ -228,7 +228,7 @@ class Cohorts:
         ids, often = distinct(drawn)
         private = self.exchange.private if owner == "algorithm" else None
         if not len(ids):
-            if private is None:
+            if private is None or private.in_shares:
                 raise NobodyToAsk
             stats.ask += 1
             return self._private(private, ask, None, stats)
@@ -466,6 +466,8 @@ class Cohorts:
         answers = [*([] if fresh is None else [fresh]), *late]
         private = self.exchange.private if asked.coded else None
         newest = stats.round - 1
+        if not answers and (private is None or private.in_shares):
+            raise NoReply
         if private is not None:
             reply = None
             if answers:
@@ -473,8 +475,6 @@ class Cohorts:
                     asked, answers, stats, newest, stale=False, total=private.cohort
                 )
             return self._private(private, asked.ask, reply, stats)
-        if not answers:
-            raise NoReply
         if stats.timeline is not None:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
         total = None if stats.corrected is None else self.exchange.correction.total

@@ -62,6 +62,11 @@ class PrivateMean:
         return self.privacy if isinstance(self.privacy, Tree) else None
 
     @property
+    def in_shares(self) -> bool:
+        """Whether clients add the noise; a sum that is not opened then releases nothing."""
+        return self.privacy.at == "clients"
+
+    @property
     def counted_noise(self) -> float:
         """Standard deviation of the noise on how many uploads were no longer than the norm."""
         adaptive = self.clip.adaptive
@@ -130,7 +135,8 @@ class PrivateMean:
         ----------
         ask : Ask
         reply : Reply or None
-            With sums divided by the expected cohort; None if nobody replied.
+            With sums divided by the expected cohort, and with noise where clients add it; None if
+            nobody replied.
         round, number : int
             The round, and the Ask in it.
         state : mapping of str to array
@@ -168,6 +174,8 @@ class PrivateMean:
     def _noised(
         self, name: str, n: int, means: Mapping[str, Array], round: int, state: State
     ) -> Array:
+        if self.in_shares:
+            return means[name]
         key = self.key.sub(name)
         if self.tree is None:
             drawn = key.normals([0], n, round=round)[0]

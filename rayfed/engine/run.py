@@ -395,10 +395,11 @@ class Run:
         if ask is None or self.training.algorithm.centralised:
             return None
         vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
-        crowd = self._crowd if self.secure else None
+        crowd, privacy = self._crowd if self.secure else None, self.channel.privacy
+        noise = 0.0 if privacy is None or privacy.at == "server" else privacy.noise or 0.0
         return Uplink(
             self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd,
-            self.left_out,
+            self.left_out, noise,
         )  # fmt: skip
 
     @property
@@ -461,12 +462,11 @@ class Run:
         if privacy is None or self.training.algorithm.centralised:
             return None
         clip = next(stage for stage in self.channel.uplink if isinstance(stage, Clip))
-        uplink, ask = self.uplink(), self.first_ask()
-        one, largest = (0.0, math.inf) if uplink is None else (uplink.rounding, uplink.largest)
-        numbers = 0 if ask is None else sum(ask.up.values())
+        uplink = self.uplink()
+        assert uplink is not None  # what asks nothing at first has been refused
         cohort = min(self.participation.cohort or clients, clients)
         return PrivateMean(
-            privacy, clip, cohort, clients, (one * math.sqrt(numbers), one), largest,
+            privacy, clip, cohort, clients, (uplink.lengthening, uplink.rounding), uplink.largest,
             Key(self.seed, "privacy"), self.training.dtype,
         )  # fmt: skip
 

@@ -177,16 +177,20 @@ class _Drawing:
         """Make a study private, most of the time one of which epsilon is true."""
         dice, count = self.dice, self.count
         tree, masked = dice.chance(0.4), dice.chance(0.3)
+        shares = masked and not tree and dice.chance(0.5)
         private: dict[str, Any] = {"noise": dice.number(0.3, 3.0), "delta": 1e-5}
         follows = {"start": dice.number(0.1, 5.0), "noise": 2 * private["noise"]}
-        norm = follows if dice.chance(_UNFIT if tree else 0.5) else dice.number(0.1, 5.0)
-        tail = [{"name": "secure-sum", "range": 8.0, "threshold": 0.1}] if masked else []
-        select = "poisson"
+        fixed = tree or shares
+        norm = follows if dice.chance(_UNFIT if fixed else 0.5) else dice.number(0.1, 5.0)
+        wide = 500.0 if shares else 8.0
+        tail = [{"name": "secure-sum", "range": wide, "threshold": 0.1}] if masked else []
+        select = dice.one_of(["uniform", "all"]) if fixed else "poisson"
         if tree:
             private |= {"name": "tree", "separation": dice.whole(1, 5)}
-            select = dice.one_of(["uniform", "all"])
         else:
-            private |= {"accountant": "rdp"}
+            private |= {"accountant": "rdp", **({"at": "clients"} if shares else {})}
+        if shares:
+            scenario["clients"].pop("faults", None)
         if not dice.chance(_UNFIT):
             scenario.pop("aggregate", None)
         scenario["privacy"] = private

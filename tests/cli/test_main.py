@@ -162,7 +162,7 @@ class TestCheck:
         assert told in out
         assert "; 4 client actors and the driver (about " in out.splitlines()[0]
         out = shell("check", "small.yaml", "--set", ray, "--address", "big:6379")[1]
-        assert "4 client actors on 3 nodes, 1 combiners, 4 driver" in out
+        assert "4 client actors on 3 nodes, 1 combiner, 4 driver" in out
 
     def test_forecasts_the_first_rounds_and_warns_of_empty_ones(self, shell):
         out, err = shell("check", "small.yaml")[1:]

@@ -77,6 +77,7 @@ def study(tmp_path_factory):
             ("private", [clip], by_rdp, "poisson"),
             ("adaptive", [follows, kept], by_rdp, "poisson"),
             ("tree", [clip], tree, "uniform"),
+            ("shares", [clip, kept], by_rdp | {"at": "clients"}, "uniform"),
         )
     ]  # fmt: skip
     made = {

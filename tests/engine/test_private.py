@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
@@ -14,10 +15,11 @@ from rayfed.channel.privacy import epsilon
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
+from rayfed.engine.works import Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
 from rayfed.study.forecast.channel import server_sees, traffic
-from rayfed.study.forecast.privacy import spent
+from rayfed.study.forecast.privacy import _UNITS, spent
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
@@ -304,6 +306,105 @@ def test_what_has_room_never_wraps_around(bits):
             np.testing.assert_allclose(found["v"], 8 * value, atol=8 * uplink.rounding)
 
 
+# -- noise in shares -----------------------------------------------------------------------------
+
+SHARES = {**PRIVACY, "at": "clients"}
+KEPT = {"name": "secure-sum", "range": 64.0, "bits": 32, "threshold": 0.6}  # 3 of 4
+
+
+def shared_loop(**changes):
+    settings = {"privacy": SHARES, "uplink": [CLIP, KEPT], "participation": {"cohort": 4}}
+    return loop_of(**settings | changes)
+
+
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_shares_of_enough_clients_have_the_stated_variance(count):
+    """The noise of 3 clients is that of the accountant; more of them add more."""
+    uplink = shared_loop().run.uplink()
+    assert uplink.survivors == 3
+    draws = Draws(uplink.key, np.arange(count), draw=7)
+    rows = np.zeros((count, 10_000), np.float32)
+    fixed = uplink.fixed("v", rows, np.ones(count), "raw", draws)
+    noise = uplink.opened({"v": fixed.sum(axis=0)}, ())[0]["v"]
+    # three deviations of the deviation of 10,000 numbers
+    assert noise.std() == pytest.approx(0.5 * 2 * np.sqrt(count / 3), rel=0.022)
+    assert abs(noise.mean()) < 0.04 * noise.std()
+    apart = np.corrcoef([*fixed, uplink.fixed("v", rows, np.ones(count), "raw", Draws(
+        uplink.key, np.arange(count), draw=8))[0]])  # fmt: skip
+    assert np.abs(apart - np.eye(count + 1)).max() < 0.05
+    alone = uplink.fixed("v", rows[1:2], np.ones(1), "raw", draws.part(np.array([1])))
+    np.testing.assert_array_equal(alone[0], fixed[1])
+
+
+@pytest.mark.parametrize(
+    "change", [{"availability": {"name": "bernoulli", "p": 0.4}}, {"crash": {"probability": 0.3}}]
+)
+def test_sums_have_the_shares_of_those_that_came_and_fewer_release_nothing(change):
+    """Of four that are asked, or of fewer that are there, three have to reply."""
+    loop = shared_loop(clients={"count": 8, **change})
+    uplink = loop.run.uplink()
+    assert uplink.share == pytest.approx(0.5 * 2 / np.sqrt(3), rel=1e-6)  # wider by the rounding
+    state, _ = loop.start()
+    counts = []
+    for round in range(1, 41):
+        before = state
+        state, row, ended = loop.step(state)
+        counts.append(row["participants"])
+        if not counts[-1]:
+            np.testing.assert_array_equal(state.state["got"], before.state["got"])
+            continue
+        works = Works.joined([each.works for each in ended])
+        ids = works.client[works.used()]
+        assert len(ids) == counts[-1]
+        own = Draws(uplink.key.sub("v/raw/noise"), ids, draw=round).normals(2)
+        expected = (len(ids) * np.array([1.2, 1.6]) + uplink.share * own.sum(axis=0)) / 4
+        np.testing.assert_allclose(state.state["got"], expected, atol=2 * uplink.rounding)
+        assert state.state["known"].tolist() == [0, 0, 0]
+    assert set(counts) == {0, 3, 4}
+
+
+def test_shares_spend_what_the_noise_spends_without_sampling():
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    run, known = shared_loop().run, RdpAccountant()
+    known.compose(dp_accounting.GaussianDpEvent(0.5), 50)
+    assert run.private.epsilon(50) == pytest.approx(known.get_epsilon(1e-5), rel=1e-12)
+    assert "times the norm 2, in shares of 3 clients, nobody sampled; 4 of 8 clients" in spent(run)
+    assert server_sees(run) == "sums modulo a number that have noise, and who took part"
+
+
+def rounded(v, deviation):
+    """The probabilities of floor(v + N(0, deviation^2) + U(0, 1)) at -60 to 60."""
+    z = (np.arange(-61, 62) - v) / deviation
+    once = deviation * (np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) + z * ndtr(z))
+    return np.diff(once, n=2)
+
+
+def test_rounded_shares_add_up_to_what_only_the_sum_of_uploads_decides():
+    """So a sum of them is made of the sum with noise, of which the accountant knows."""
+    for units, least, most in ((_UNITS, 0.0, 1e-13), (0.2, 0.05, 1.0)):
+        apart = np.convolve(rounded(3.3, units), rounded(-1.6, units))
+        one = np.convolve(rounded(1.7, units), rounded(0.0, units))
+        assert apart.sum() == pytest.approx(1, rel=1e-12)
+        assert least <= np.abs(apart - one).sum() < most
+
+
+def test_a_sum_of_shares_has_room_for_the_noise():
+    """All four clients send the norm 2 in one place, and 1 / sqrt(3) is the deviation of a share.
+
+    The sum then has 8 beside noise of 2 / sqrt(3): eight deviations of that are 9.24, and so 4.31
+    of a client.
+    """
+    with pytest.raises(ScenarioError, match="a sum may wrap around; give secure-sum a larger"):
+        shared_loop(uplink=[CLIP, {**KEPT, "range": 4.30}])
+    uplink = shared_loop(uplink=[CLIP, {**KEPT, "range": 4.32}]).run.uplink()
+    draws = Draws(uplink.key, np.arange(4))
+    for norm, wraps in ((2.0, False), (4.0, True)):
+        fixed = uplink.fixed("v", np.full((4, 10_000), norm), np.ones(4), "raw", draws)
+        assert (uplink.opened({"v": fixed.sum(axis=0)}, ())[1] > 0) == wraps
+
+
 # -- trees -------------------------------------------------------------------------------------
 
 TREE = {"name": "tree", "noise": 0.5, "delta": 1e-5, "separation": 4}
@@ -429,6 +530,18 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
         (FEDAVG, {"privacy": {**TREE, "restart": 5}, "participation": {}},
          "a client may be in a tree of 5 rounds twice; give at most separation, 4"),
         (FEDAVG, {"privacy": {**TREE, "accountant": "pld"}, "participation": {}}, "accountant"),
+        (FEDAVG, {"privacy": SHARES, "uplink": [CLIP, KEPT]},
+         "the noise of a sum tells how many clients added to it, which coins must hide"),
+        (FEDAVG, {"privacy": SHARES, "participation": {}},
+         "a client's own noise does not hide its upload; end the uplink with secure-sum"),
+        (FEDAVG, {"privacy": SHARES, "uplink": [ADAPTIVE, KEPT], "participation": {}},
+         "the count of an adaptive norm gets its noise at the server"),
+        (FEDAVG, {"privacy": SHARES, "uplink": [CLIP, KEPT], "participation": {},
+                  "clients": {"count": 8, "faults": [{"name": "scale", "ids": [3]}]}},
+         "faulty clients leave their noise out"),
+        (FEDAVG, {"privacy": SHARES, "uplink": [CLIP, {**KEPT, "bits": 8}], "participation": {}},
+         "units of a sum, and 5 are needed; give secure-sum more bits"),
+        (FEDAVG, {"privacy": {**TREE, "at": "clients"}, "participation": {}}, "privacy.at: "),
         (FEDAVG, {"clients": {"count": 8, "faults": [{"name": "ipm", "count": 2}]}},
          "clients with 'ipm' know what others send"),
         (FEDAVG, {"server": {"uploads_mbps": 1.0}, "participation": {**POISSON, "deadline_s": 9.0}},

@@ -8,6 +8,7 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.fedbuff import FedBuff
+from rayfed.algorithms.maxfl import MaxFL
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
@@ -17,7 +18,7 @@ from rayfed.testing.studies import mixed, mixed_for
 from rayfed.testing.toy import toy_scenario
 
 
-@pytest.mark.parametrize("algorithm", [FedAvg, PFedMe, FedBuff])
+@pytest.mark.parametrize("algorithm", [FedAvg, PFedMe, MaxFL, FedBuff])
 def test_replies_and_times_are_those_of_the_run(algorithm, tmp_path, monkeypatch):
     monkeypatch.setattr(api.Result, "report", lambda result, **_: None)
     scenario = mixed_for(algorithm, rounds=7)

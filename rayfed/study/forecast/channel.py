@@ -83,6 +83,8 @@ def server_sees(run: Run) -> str:
     single = (algorithm, rule, memory)
     if any(part is not None and part.sees_vectors for part in single):
         return "the vectors of single clients"
+    if run.private is not None and run.private.in_shares:
+        return "sums modulo a number that have noise, and who took part"
     if run.private is not None:
         return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
     sums = "sums modulo a number" if run.secure else "means"

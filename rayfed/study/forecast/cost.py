@@ -294,11 +294,13 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
     """Return the bytes that a client that has taken part before downloads and uploads."""
     if ask is None:
         return 0, 0
-    down, up = run.downlink(), run.uplink()
-    return (
-        ask.bytes_down if down is None else down.bytes_down(ask.send, 1),
-        ask.bytes_up(run.training.dtype.itemsize) if up is None else up.bytes_up(ask),
-    )
+    down, up, private = run.downlink(), run.uplink(), run.private
+    if private is not None:
+        ask = private.sent(ask, private.init())
+    whole = ask.bytes_down if down is None else down.bytes_down(ask.send, 1)
+    if up is None:
+        return whole, ask.bytes_up(run.training.dtype.itemsize)
+    return whole + up.bytes_down, up.bytes_up(ask)
 
 
 def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:

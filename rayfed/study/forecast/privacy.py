@@ -17,6 +17,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.messages import Ask
 
 _LOOKED_AT = 10_000_000  # clients times rounds
+_UNITS, _DEVIATIONS = 5.0, 8.0  # decision 0191
 
 
 def with_noise(index: int, run: Run) -> Run:
@@ -45,6 +46,8 @@ def with_noise(index: int, run: Run) -> Run:
         raise error.under(place) from None
     solved = replace(privacy, noise=noise, epsilon=None)
     run = replace(run, channel=replace(run.channel, privacy=solved))
+    if text := _unborne(run):
+        raise ScenarioError("uplink", text)
     assert run.private is not None
     if math.isfinite(run.private.multiplier):
         return run
@@ -69,6 +72,10 @@ def spent(run: Run) -> str:
     if private.tree is not None:
         tree = f"a node of trees of {private.tree.length:,} rounds, no client again within"
         noise = f"{noise}, {tree} {private.tree.separation:,}"
+    if private.in_shares:
+        uplink = run.uplink()
+        assert uplink is not None
+        noise = f"{noise}, in shares of {uplink.survivors:,} clients, nobody sampled"
     there = "" if private.tree is not None else _there(run)
     return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){there}"
 
@@ -94,7 +101,9 @@ def _untrue(run: Run) -> str:
     stages = [s for s in run.channel.uplink if not isinstance(s, SecureSum)]
     memory = next((s.memory for s in stages if isinstance(s, Codec) and s.memory), None)
     clip = stages[-1] if stages and isinstance(stages[-1], Clip) else None
-    drawn, select = not isinstance(run.channel.privacy, Tree), rule.select
+    privacy, select = run.channel.privacy, rule.select
+    assert privacy is not None
+    drawn, tree, shares = privacy.sampled, isinstance(privacy, Tree), privacy.at == "clients"
     data = select.listens or select.asks or select.size_weighted or select.repeats
     knowing = next((f.fault.name for f in run.faults if isinstance(f.fault, Collusion)), "")
     uplink = run.uplink()
@@ -113,15 +122,25 @@ def _untrue(run: Run) -> str:
             not drawn and (data or select.own_cohort)
         ),
         "every client is drawn anew; a tree is for cohorts that nobody draws": (
-            not drawn and select.may_be_empty
+            tree and select.may_be_empty
+        ),
+        "the noise of a sum tells how many clients added to it, which coins must hide; give "
+        "participation.select: uniform, or at: server": shares and select.may_be_empty,
+        "a client's own noise does not hide its upload; end the uplink with secure-sum": (
+            shares and not run.secure
+        ),
+        "faulty clients leave their noise out; leave clients.faults or at: clients out": (
+            shares and bool(run.faults)
         ),
         "clients count alike; give weights: uniform": run.training.weights != "uniform",
         "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (clip is None),
         f"noise does not hide that a sum of numbers of {largest:g} wraps around; give secure-sum "
-        "a larger range, or more bits": largest > limit,
+        "a larger range, or more bits": not shares and largest > limit,
         "the noise of a tree is on sums over rounds; give a norm that does not change": (
-            not drawn and clip is not None and clip.adaptive is not None
+            tree and clip is not None and clip.adaptive is not None
         ),
+        "the count of an adaptive norm gets its noise at the server; give a norm that does not "
+        "change, or at: server": shares and clip is not None and clip.adaptive is not None,
         f"'{memory and memory.name}' remembers earlier rounds, in which a client was not drawn": (
             memory is not None
         ),
@@ -168,6 +187,20 @@ def _may_lose(run: Run) -> bool:
         or any(each.fault.silent for each in run.faults)
         or bool(np.isfinite(clients.next_change(np.arange(clients.count), 0.0)).any())
     )
+
+
+def _unborne(run: Run) -> str:
+    """Return why a secure sum cannot bear the noise of clients; empty if it can, or need not."""
+    uplink = run.uplink()
+    if uplink is None or not uplink.noise:
+        return ""
+    units, deviations = uplink.bears
+    noise, text = f"noise of {uplink.share:.3g} at each client", "give secure-sum"
+    if units < _UNITS:
+        return f"{noise} is {units:.2g} units of a sum, and {_UNITS:g} are needed; {text} more bits"
+    if deviations < _DEVIATIONS:
+        return f"with {noise} a sum may wrap around; {text} a larger range"
+    return ""
 
 
 def _uncounted(run: Run, ask: Ask | None) -> str:

@@ -523,6 +523,19 @@ class TestCost:
             rows = recorded(scenario).rounds
             assert (cost.down, cost.up) == (rows.bytes_down.sum(), rows.bytes_up.sum())
 
+    def test_traffic_has_a_norm_that_changes_its_count_and_keys(self, made, recorded):
+        pytest.importorskip("dp_accounting")
+        follows = {"name": "clip", "norm": {"start": 1.0, "noise": 2.0}}
+        scenario = made(
+            algorithms=[{"name": "fedavg", "weights": "uniform"}],
+            uplink=[follows, {"name": "secure-sum", "range": 8.0}],
+            participation={"cohort": 4, "select": "poisson"},  # all four in every round
+            privacy={"noise": 1.0, "delta": 1e-5, "accountant": "rdp"},
+        )
+        cost, rows = api.prepare(api.read(scenario)).cost(2), recorded(scenario).rounds
+        assert cost.down == rows.bytes_down.sum() == 2 * 4 * (MODEL + 8 + 3 * (2 * 32 + 80))
+        assert cost.up == rows.bytes_up.sum()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Curious(FedAvg):
