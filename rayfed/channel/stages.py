@@ -97,10 +97,12 @@ class Clip(Stage):
         length = np.sqrt(np.asarray(square))
         factor = np.where(length > norm, norm / np.maximum(length, norm), 1.0)
         factor = np.where(np.isnan(length), np.nan, factor)
-        return {
-            name: rows * factor.reshape(-1, *[1] * (rows.ndim - 1)).astype(rows.dtype)
-            for name, rows in vectors.items()
-        }, length
+        with np.errstate(invalid="ignore"):  # what is infinite becomes not a number
+            scaled = {
+                name: rows * factor.reshape(-1, *[1] * (rows.ndim - 1)).astype(rows.dtype)
+                for name, rows in vectors.items()
+            }
+        return scaled, length
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,8 @@ class Uplink:
     noise : float
         Noise multiplier of what the fewest clients with which a secure sum is opened add to it
         together; 0 if clients add none.
+    private : bool
+        Whether an upload that is not finite becomes zeros, since no clip bounds it.
     """
 
     stages: tuple[Stage, ...]
@@ -94,6 +96,7 @@ class Uplink:
     crowd: Crowd | None = None
     left_out: bool = False
     noise: float = 0.0
+    private: bool = False
 
     @cached_property
     def secure(self) -> SecureSum | None:
@@ -207,12 +210,17 @@ class Uplink:
                     squares += np.square(rest, dtype=np.float64).sum(axis=1)
         for stage in self.stages:
             vectors = {name: rows for name, rows in out.items() if rows.ndim > 1}
-            if isinstance(stage, Clip) and norm is not None:
-                clipped, length = stage.clipped(vectors, norm)
-                inside = np.where(length <= norm, 0.5, -0.5).astype(self.dtype)
-                out |= {**clipped, INSIDE: inside[:, None]}
-            else:
+            if not isinstance(stage, Clip):
                 out |= stage.applied(vectors)
+                continue
+            longest = stage.start if norm is None else norm
+            clipped, length = stage.clipped(vectors, longest)
+            if self.private:
+                for rows in clipped.values():
+                    rows[~np.isfinite(length)] = 0
+            out |= clipped
+            if norm is not None:
+                out[INSIDE] = np.where(length <= norm, 0.5, -0.5).astype(self.dtype)[:, None]
         return (out | {LEFT_OUT: squares[:, None]} if self.left_out else out), now
 
     # -- secure sums -----------------------------------------------------------------------

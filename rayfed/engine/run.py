@@ -399,7 +399,7 @@ class Run:
         noise = 0.0 if privacy is None or privacy.at == "server" else privacy.noise or 0.0
         return Uplink(
             self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd,
-            self.left_out, noise,
+            self.left_out, noise, privacy is not None,
         )  # fmt: skip
 
     @property

@@ -77,6 +77,35 @@ def test_sums_of_clipped_uploads_are_divided_by_the_expected_cohort_and_noised()
     assert min(sizes) < 4 < max(sizes)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Broken(Watched):
+    """Client 2 sends an infinite number, client 5 one that is none."""
+
+    name: ClassVar[str] = "broken"
+
+    def pair(self, clients, x):
+        upload = super().pair(clients, x)
+        upload.values["v"][clients.ids == 2, 0] = np.inf
+        upload.values["v"][clients.ids == 5, 1] = np.nan
+        return upload
+
+
+MASKED = {"name": "secure-sum", "range": 16.0, "bits": 48, "threshold": 0.1}
+FOLLOWS = {"name": "clip", "norm": {"start": 2.0, "quantile": 0.5}}
+
+
+@pytest.mark.parametrize("uplink", [[CLIP], [FOLLOWS], [CLIP, MASKED]])
+def test_an_upload_that_is_not_finite_changes_no_sum(uplink):
+    """No clip bounds it, so that the noise would hide nothing of this client."""
+    changes = {"uplink": uplink, "participation": {"cohort": 8, "select": "poisson"}}
+    broken, whole = loop_of(Broken(weights="uniform"), **changes), loop_of(**changes)
+    found, _, _ = broken.step(broken.start()[0])
+    expected, _, _ = whole.step(whole.start()[0])
+    lost = 2 * np.array([1.2, 1.6]) / 8
+    atol = 1e-9 if MASKED in uplink else 0
+    np.testing.assert_allclose(found.state["got"], expected.state["got"] - lost, atol=atol)
+
+
 def test_an_empty_cohort_is_a_round_with_noise_alone():
     loop = loop_of(participation={"cohort": 1, "select": "poisson"}, rounds=30)
     state, _ = loop.start()
