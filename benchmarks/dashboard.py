@@ -178,6 +178,9 @@ def events(folder: Path) -> None:
         for view in VIEWS:
             print(f"{view}: {taken(f'{address}{view}?study=large', process)}")
             print(f"{view} again: {taken(f'{address}{view}.json?study=large', process)}")
+        for client in (7, 512):
+            query = f"run=large/{run.name}&client={client}"
+            print(f"client {client}: {taken(f'{address}client.json?{query}', process)}")
         print(f"the server holds {process.memory_info().rss / 1e6:.0f} MB")
 
 
