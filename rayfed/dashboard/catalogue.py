@@ -179,13 +179,19 @@ class StudyLine:
         """Whether any of its runs goes on."""
         return any(run.status == "running" for run in self.runs)
 
-    @cached_property
-    def targets(self) -> Mapping[str, Mapping[str, float]]:
-        """What each run has to reach by its folder, in each of `HIGHER`: the page's own rule.
+    def targets(self, column: str) -> Mapping[str, float]:
+        """Return what each run has to reach by its folder: the page's own rule, `series.targets`.
 
-        It is `series.targets`, by the first and the last values of the runs.
+        It goes by the first and the last values of the runs in the column, one of `HIGHER`. NaN
+        where no target is known.
         """
-        return {column: _targets(self, column) for column in HIGHER}
+        if column not in self._targets:
+            self._targets[column] = _targets(self, column)
+        return self._targets[column]
+
+    @cached_property
+    def _targets(self) -> dict[str, dict[str, float]]:
+        return {}
 
 
 class Catalogue:
@@ -272,12 +278,13 @@ class Catalogue:
 
 
 def _targets(study: StudyLine, column: str) -> dict[str, float]:
-    """Return what each run of a study has to reach in a column; NaN where no target is known."""
+    """Return `StudyLine.targets`."""
 
     def ends(path: Path, info: dict[str, Any], name: str) -> RunRecord:
         bests = study.by_folder[path.name].bests.get(column)
         values = [] if bests is None else [bests.values[0], bests.end]
-        rounds = pd.DataFrame({"round": [*range(len(values))], column: values})
+        rows = np.column_stack([range(len(values)), np.asarray(values)])
+        rounds = pd.DataFrame(rows, columns=["round", column])
         return RunRecord(path, info, name, Recorded.of_rounds(path, info, rounds))
 
     try:

@@ -57,7 +57,7 @@ class Goal:
         """Return the target of each run of a study by its folder; NaN where there is none."""
         if self.value is not None:
             return dict.fromkeys(study.by_folder, self.value)
-        return study.targets[self.column]
+        return study.targets(self.column)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def test_the_target_of_a_study_is_that_of_its_page(folder):
     for study in catalogue.studies.values():
         for column in HIGHER:
             page = PageSource.of(Results.read(study.folder), column)
-            assert study.targets[column] == dict.fromkeys(study.by_folder, page.target)
+            assert study.targets(column) == dict.fromkeys(study.by_folder, page.target)
     assert {row.goal for row in Overview.of(catalogue, 0.0, Goal()).studies}.isdisjoint({"-"})
 
 
@@ -75,7 +75,7 @@ def test_each_case_of_a_study_has_its_target(tmp_path):
     results = Results.read(study.folder)
     wanted = targets(results, "loss")
     assert len(results.cases) == 2
-    assert study.targets["loss"] == {
+    assert study.targets("loss") == {
         run.folder.name: wanted[run.name] for run in results.runs_found
     }
     (row,) = Overview.of(catalogue, 0.0, Goal()).studies

@@ -35,6 +35,7 @@ _TRIES = 6
 _PAUSE_S = 0.05
 _TABLES = ("rounds", "events", "personal")
 _OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk")
+_NO_ROWS = pd.DataFrame()
 _EVENT = ["round", "ask", "client"]
 _T = TypeVar("_T")
 
@@ -134,7 +135,7 @@ class Recorded:
     def of_rounds(cls, folder: Path, info: Mapping[str, Any], rounds: pd.DataFrame) -> Recorded:
         """Return a run of which these rounds are told and nothing else; no file is read."""
         made = cls(folder, info)
-        known = {"rounds": rounds, "columns": {}, "clients": pd.DataFrame(), "summed": None}
+        known = {"rounds": rounds, "columns": {}, "clients": _NO_ROWS, "summed": None}
         made.__dict__.update(known)  # as `cached_property` keeps them
         return made
 
