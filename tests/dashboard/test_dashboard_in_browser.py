@@ -230,8 +230,7 @@ def read_well(page, view):
     checker = axe.Axe(page)
     for width, scheme in ((1280, "light"), (390, "dark")):
         look(page, width, 800, scheme)
-        wide = "document.documentElement.scrollWidth"
-        assert page.execute_script(f"return {wide}") <= width, view
+        wait(page, f"document.documentElement.scrollWidth <= {width}")  # once figures have followed
         checker.inject()
         found = checker.run()["violations"]
         assert not found, (view, width, [(v["id"], v["nodes"][0]["html"]) for v in found])
