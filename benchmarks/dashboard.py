@@ -5,7 +5,7 @@ view of the overview and to a change of what is compared. ``looks``: the memory 
 and after twelve hours of looks, one a second, simulated. ``slowed``: what an open dashboard costs a
 study of 40 runs on two workers, with and without it in turn. ``events``: a run of 1,000 clients
 with ten million rows of events is made of one that was run; printed are the seconds to views of it
-and the memory of the server. Without a part all are measured.
+and to single clients, and the memory of the server. Without a part all are measured.
 """
 
 from __future__ import annotations
@@ -178,6 +178,9 @@ def events(folder: Path) -> None:
         for view in VIEWS:
             print(f"{view}: {taken(f'{address}{view}?study=large', process)}")
             print(f"{view} again: {taken(f'{address}{view}.json?study=large', process)}")
+        for client in (7, 512):
+            query = f"run=large/{run.name}&client={client}"
+            print(f"client {client}: {taken(f'{address}client.json?{query}', process)}")
         print(f"the server holds {process.memory_info().rss / 1e6:.0f} MB")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rayfed.core.files import check_regular
 FORMAT = 1
 """Of result folders, as every ``run.json`` says; it grows when older readers would misread them."""
 _DIGEST_BYTES = 16
+_SETTLED_NS = 2_000_000_000  # two writes nearer to each other may have the same time
 
 
 class Damaged(Exception):
@@ -51,16 +53,32 @@ class Entry:
             return cls(os.fstat(file.fileno()).st_size, digest, rows)
 
     def check(self, path: Path) -> None:
-        """Raise `Damaged` unless a file is as it was written."""
+        """Raise `Damaged` unless a file is as it was written.
+
+        A process that has read it already looks whether it has been written since.
+        """
         try:
-            now = Entry.of(path, self.rows)
+            now = _read_now(path)
         except OSError as error:
             what = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
             raise Damaged(f"{_short(path)} {what}") from error
         if now.bytes != self.bytes:
             raise Damaged(f"{_short(path)} has {now.bytes} bytes in place of {self.bytes}")
-        if now != self:
+        if now.digest != self.digest:
             raise Damaged(f"{_short(path)} is not what was written")
+
+
+def _read_now(path: Path) -> Entry:
+    """Return the entry of a file as it is now."""
+    found = path.stat()
+    if time.time_ns() - found.st_ctime_ns < _SETTLED_NS:
+        return Entry.of(path)
+    return _of_settled(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@lru_cache(maxsize=20_000)
+def _of_settled(path: Path, *stamp: int) -> Entry:
+    return Entry.of(path)
 
 
 def _short(path: Path) -> str:

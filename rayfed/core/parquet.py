@@ -29,6 +29,7 @@ _TYPES: dict[Dtype, pa.DataType] = {
 }
 _DTYPES = {kind: name for name, kind in _TYPES.items()}
 _NUMBERS = {pa.float64(): np.float64, pa.int64(): np.int64, pa.int8(): np.int8}
+_PIECE = 65_536
 _TEXTS = ("title", "unit", "better", "about")
 
 
@@ -138,6 +139,31 @@ def read_first(parts: Iterable[Path], most: int) -> pa.Table:
             if sum(each.num_rows for each in batches) >= most:
                 return pa.Table.from_batches(batches)
     return pa.Table.from_batches(batches)
+
+
+def read_where(
+    parts: Iterable[Path], name: str, value: int, columns: Sequence[str]
+) -> pa.Table | None:
+    """Return some columns of the rows of Parquet files whose column `name` is a value, if any is.
+
+    Row groups that cannot hold it, by what their writer says of them, are not read. Of the others
+    a piece is held at a time.
+    """
+    batches: list[pa.RecordBatch] = []
+    for part in parts:
+        file = pq.ParquetFile(part)
+        groups = [k for k in range(file.num_row_groups) if _may_hold(file, k, name, value)]
+        for batch in file.iter_batches(_PIECE, groups, [*columns, name], use_threads=False):
+            rows = np.flatnonzero(batch[name].to_numpy() == value)
+            if len(rows):
+                batches.append(batch.select([*columns]).take(pa.array(rows)))
+    return pa.Table.from_batches(batches) if batches else None
+
+
+def _may_hold(file: pq.ParquetFile, group: int, name: str, value: int) -> bool:
+    """Return whether a row group may have a value in a column, by its least and largest."""
+    said = file.metadata.row_group(group).column(file.schema.names.index(name)).statistics
+    return said is None or not said.has_min_max or said.min <= value <= said.max
 
 
 def values(held: pa.Table, name: str) -> Array:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.arrays import Floats
@@ -20,6 +21,9 @@ from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
+from rayfed.report.read.recorded import Recorded
+from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.series import targets
 from rayfed.runs.files.outcome import record
 
 DEEPEST = 5
@@ -44,11 +48,14 @@ class Bests:
         Simulated seconds since the start, and the values of the column.
     higher : bool
         Whether more is better.
+    end : float
+        The value of the last evaluated row; NaN without any.
     """
 
     times: Floats
     values: Floats
     higher: bool
+    end: float
 
     @classmethod
     def of(cls, times: Floats, values: Floats, higher: bool) -> Bests:
@@ -56,7 +63,9 @@ class Bests:
         sign = -1.0 if higher else 1.0
         least = np.minimum.accumulate(np.where(np.isnan(values), np.inf, sign * values))
         kept = least < np.r_[np.inf, least[:-1]]
-        return cls(times[kept], sign * least[kept], higher)
+        known = values[np.isfinite(values)]
+        end = float(known[-1]) if len(known) else math.nan
+        return cls(times[kept], sign * least[kept], higher, end)
 
     @property
     def last(self) -> float:
@@ -99,6 +108,11 @@ class RunLine:
     def key(self) -> str:
         """The run among those of all studies."""
         return f"{self.study}/{self.folder}"
+
+    @property
+    def as_read(self) -> dict[str, Any]:
+        """What ``run.json`` says, as results have it."""
+        return {**self.info, "label": self.label, "seed": int(self.info.get("seed", 0))}
 
     @property
     def label(self) -> str:
@@ -165,6 +179,20 @@ class StudyLine:
         """Whether any of its runs goes on."""
         return any(run.status == "running" for run in self.runs)
 
+    def targets(self, column: str) -> Mapping[str, float]:
+        """Return what each run has to reach by its folder: the page's own rule, `series.targets`.
+
+        It goes by the first and the last values of the runs in the column, one of `HIGHER`. NaN
+        where no target is known.
+        """
+        if column not in self._targets:
+            self._targets[column] = _targets(self, column)
+        return self._targets[column]
+
+    @cached_property
+    def _targets(self) -> dict[str, dict[str, float]]:
+        return {}
+
 
 class Catalogue:
     """Studies and runs below folders; it only reads.
@@ -193,11 +221,13 @@ class Catalogue:
         }
         deadline = time.monotonic() + READING_S
         before = self.studies
-        self.studies = {
+        now = {
             key: self._study(key, path, before.get(key), deadline) for key, path in found.items()
         }
-        changed = {key for key, study in self.studies.items() if study != before.get(key)}
-        changed |= before.keys() - self.studies.keys()
+        changed = {key for key, study in now.items() if study != before.get(key)}
+        # Those that have not changed stay, with what was worked out of them.
+        self.studies = {key: now[key] if key in changed else before[key] for key in now}
+        changed |= before.keys() - now.keys()
         return frozenset(changed)
 
     @property
@@ -245,6 +275,26 @@ class Catalogue:
         if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
             return "running"
         return "interrupted" if is_left(path) else "running"
+
+
+def _targets(study: StudyLine, column: str) -> dict[str, float]:
+    """Return `StudyLine.targets`."""
+
+    def ends(path: Path, info: dict[str, Any], name: str) -> RunRecord:
+        bests = study.by_folder[path.name].bests.get(column)
+        values = [] if bests is None else [bests.values[0], bests.end]
+        rows = np.column_stack([range(len(values)), np.asarray(values)])
+        rounds = pd.DataFrame(rows, columns=["round", column])
+        return RunRecord(path, info, name, Recorded.of_rounds(path, info, rounds))
+
+    try:
+        infos = {study.folder / run.folder: run.as_read for run in study.runs}
+        runs = Results.of_runs(study.folder, infos, ends)
+        found = targets(runs, column)
+    except _UNREADABLE:  # of a foreign study
+        return dict.fromkeys(study.by_folder, math.nan)
+    known = {run.folder.name: found[run.name] for run in runs.runs_found}
+    return {folder: math.nan if goal is None else goal for folder, goal in known.items()}
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:

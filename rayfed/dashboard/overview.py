@@ -13,7 +13,6 @@ from rayfed.core.errors import many
 from rayfed.dashboard.catalogue import HIGHER, Catalogue, RunLine, StudyLine
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read import units
-from rayfed.report.read.series import round_easily
 
 STATES = ("running", "finished", "failed", "interrupted", "unreadable")
 
@@ -38,8 +37,7 @@ class Goal:
     column : str
         One of `catalogue.HIGHER`.
     value : float, optional
-        If None every study has its own: the best value that each of its runs has come to, rounded
-        to two digits towards the easy side.
+        If None every study has its own, that of its page: `StudyLine.targets`.
     """
 
     column: str = "loss"
@@ -55,19 +53,11 @@ class Goal:
             return replace(found, value=value) if math.isfinite(value) else found
         return found
 
-    def in_study(self, study: StudyLine) -> float:
-        """Return the target of a study; NaN where none of its runs has the column."""
+    def in_study(self, study: StudyLine) -> Mapping[str, float]:
+        """Return the target of each run of a study by its folder; NaN where there is none."""
         if self.value is not None:
-            return self.value
-        higher = HIGHER[self.column]
-        ends = [
-            run.bests[self.column].last
-            for run in study.runs
-            if self.column in run.bests and run.status != "failed"
-        ]
-        if not ends:
-            return math.nan
-        return round_easily(min(ends) if higher else max(ends), up=not higher)
+            return dict.fromkeys(study.by_folder, self.value)
+        return study.targets(self.column)
 
 
 @dataclass(frozen=True)
@@ -117,12 +107,15 @@ class StudyRow:
     """A study as the table of studies shows it, with what its runs have to reach."""
 
     study: StudyLine
-    target: float
+    targets: Mapping[str, float]
 
     @property
     def goal(self) -> str:
-        """The target in words; empty where there is none."""
-        return units.target(self.target) if math.isfinite(self.target) else units.MISSING
+        """The target in words, or how many cases have one each; empty where there is none."""
+        known = {target for target in self.targets.values() if math.isfinite(target)}
+        if len(known) > 1:
+            return f"{len(known)}, by case"
+        return units.target(known.pop()) if known else units.MISSING
 
     @property
     def counts(self) -> str:
@@ -162,7 +155,7 @@ class Overview:
         """Return what there is, at a time in seconds since the epoch."""
         runs = sorted(catalogue.runs, key=_newest, reverse=True)
         targets = {key: goal.in_study(study) for key, study in catalogue.studies.items()}
-        rows = [RunRow(run, now, goal.column, targets[run.study]) for run in runs]
+        rows = [RunRow(run, now, goal.column, targets[run.study][run.folder]) for run in runs]
         studies = [StudyRow(study, targets[key]) for key, study in catalogue.studies.items()]
         return cls(tuple(studies), tuple(rows), goal)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -30,7 +31,8 @@ def table_of(folders: Sequence[Path]) -> tuple[str, list[list[str]]]:
         spent = units.duration(times.user + times.system)
         rows.append([str(process.pid), what, units.size(resident), spent])
     many = f"{len(rows)} process{'es' if len(rows) != 1 else ''}"
-    return f"{many} on this machine, {units.size(memory)} of memory", rows
+    when = f"{datetime.now():%Y-%m-%d at %H:%M}"
+    return f"{many} on this machine on {when}, {units.size(memory)} of memory", rows
 
 
 def _processes(folders: set[Path]) -> Iterator[tuple[psutil.Process, str]]:

@@ -30,18 +30,18 @@ from rayfed.dashboard.views import (
     LOG,
     VIEWS,
     Chosen,
+    Found,
+    client_of,
     frame_of,
     logs_of,
     over_rounds,
     results_of,
     saved,
     shown,
-    table_of,
 )
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.page.report import colours
 from rayfed.report.panels.base import Panel
-from rayfed.report.read.results import Results
 
 LOOK_S = 1.0
 """Seconds between two looks at the folders while anybody watches."""
@@ -148,6 +148,7 @@ class Dashboard:
                 Route("/plotly.js", self.plotly),
                 Route("/save/{view}", self.save),
                 Route("/data/{view}.{kind}", self.data),
+                Route("/client.json", self.client_json),
                 Route("/{view}.json", self.view_json),
                 Route("/{view}", self.view),
             ],
@@ -200,12 +201,23 @@ class Dashboard:
         parts = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
         return JSONResponse(parts | {"title": made["tab"]})
 
+    async def client_json(self, request: Request) -> Response:
+        """Send what a client did in a run."""
+        query = request.query_params
+        await self.watch.look()
+        try:
+            found = Chosen.of(query).found(self.catalogue)
+            made = await run_in_threadpool(client_of, found, int(query.get("client", "")))
+        except (RayfedError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 404)
+        return JSONResponse(made)
+
     async def save(self, request: Request) -> Response:
         """Send a view as a page in one file."""
         opening = request.query_params.get("at", "")
 
-        def made(view: str, results: Results) -> Response:
-            return HTMLResponse(saved(view, results, self.kinds, opening))
+        def made(view: str, found: Found) -> Response:
+            return HTMLResponse(saved(view, found, self.kinds, opening))
 
         return await self._sent(request, "html", made)
 
@@ -213,8 +225,8 @@ class Dashboard:
         """Send the rows that a view draws, as CSV or Parquet."""
         kind = request.path_params["kind"]
 
-        def made(view: str, results: Results) -> Response:
-            frame = frame_of(view, results)
+        def made(view: str, found: Found) -> Response:
+            frame = frame_of(view, results_of(found))
             if kind == "csv":
                 return Response(frame.to_csv(index=False), media_type="text/csv")
             return Response(frame.to_parquet(index=False), media_type="application/octet-stream")
@@ -224,16 +236,16 @@ class Dashboard:
         return await self._sent(request, kind, made)
 
     async def _sent(
-        self, request: Request, suffix: str, make: Callable[[str, Results], Response]
+        self, request: Request, suffix: str, make: Callable[[str, Found], Response]
     ) -> Response:
-        """Return a file that is made of the results of a view."""
+        """Return a file that is made of the runs of a view."""
         name = request.path_params["view"]
         if name not in VIEWS:
             return HTMLResponse(self._trouble(name, "there is no such view"), 404)
         await self.watch.look()
         try:
             found = Chosen.of(request.query_params).found(self.catalogue)
-            answer = await run_in_threadpool(lambda: make(name, results_of(found)))
+            answer = await run_in_threadpool(make, name, found)
         except RayfedError as error:
             return HTMLResponse(self._trouble(name, str(error)), 404)
         answer.headers["Content-Disposition"] = f'attachment; filename="{name}.{suffix}"'
@@ -247,8 +259,7 @@ class Dashboard:
             made: dict[str, Any] = {"logs": logs_of(found), "payload": None, "colours": colours({})}
             return made | about | {"tab": titled(LOG, runs)}
         results = results_of(found)
-        made = shown(name, results, self.kinds) | {"table": table_of(name, results, found)}
-        made |= {"columns": over_rounds(name, results)}
+        made = shown(name, results, self.kinds, found) | {"columns": over_rounds(name, results)}
         return made | about | {"tab": titled(results.study, runs)}
 
     def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from markupsafe import Markup
 
 from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.skew import Skew
+from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import PageSource, Panel, Section, find
+from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.compared import differing, own_facts, scenario_facts
 from rayfed.report.read.compared import shown as text
 from rayfed.report.read.files import replace
@@ -36,6 +40,8 @@ VIEWS: Mapping[str, tuple[Section, ...]] = {
     "settings": (Section.DIFFERENCES, Section.RUN),
 }
 """The sections of the page that each view shows; those of users' panels are in the first."""
+Found: TypeAlias = list[tuple[StudyLine, set[str]]]
+"""Studies, each with the folders of its runs that are meant."""
 LOG = "log"
 """A view without panels: what runs have said."""
 _LOG_BYTES = 20_000
@@ -76,8 +82,8 @@ class Chosen:
         pairs = [("study", key) for key in self.studies] + [("run", key) for key in self.runs]
         return urlencode(pairs)
 
-    def found(self, catalogue: Catalogue) -> list[tuple[StudyLine, set[str]]]:
-        """Return studies, each with the folders of its runs that are meant.
+    def found(self, catalogue: Catalogue) -> Found:
+        """Return what is meant.
 
         Raises
         ------
@@ -105,7 +111,7 @@ def _study(catalogue: Catalogue, key: str) -> StudyLine:
     return catalogue.studies[key]
 
 
-def results_of(chosen: Sequence[tuple[StudyLine, set[str]]]) -> Results:
+def results_of(chosen: Found) -> Results:
     """Return the results of some runs; those of several studies as one.
 
     Raises
@@ -121,7 +127,9 @@ def results_of(chosen: Sequence[tuple[StudyLine, set[str]]]) -> Results:
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
-def shown(view: str, results: Results, kinds: Sequence[type[Panel]]) -> dict[str, Any]:
+def shown(
+    view: str, results: Results, kinds: Sequence[type[Panel]], chosen: Found
+) -> dict[str, Any]:
     """Return what a view shows of results, for its template.
 
     Parameters
@@ -129,25 +137,40 @@ def shown(view: str, results: Results, kinds: Sequence[type[Panel]]) -> dict[str
     view : str
         One of `VIEWS`.
     results : Results
+        Those of `chosen`.
     kinds : sequence of type
         The panels that there are.
+    chosen : list of pairs
+        What `Chosen.found` returns.
     """
-    made = content(PageSource.of(results), panels_of(view, kinds))
-    return made | {"payload": made["payload"] | {"live": True}}
+    source = PageSource.of(results, live=True)
+    made = content(source, panels_of(view, kinds))
+    made["sections"] += tables_of(view, results, chosen)
+    keys = {study.folder / run: f"{study.key}/{run}" for study, runs in chosen for run in runs}
+    told = zip(made["payload"]["runs"], source.runs, strict=True)
+    runs = [about | {"key": keys[run.folder]} for about, run in told]
+    return made | {"payload": made["payload"] | {"live": True, "runs": runs}}
 
 
-def table_of(
-    view: str, results: Results, chosen: Sequence[tuple[StudyLine, set[str]]]
-) -> dict[str, Any]:
-    """Return the ``title``, the ``heads`` and the ``rows`` of a view's own table, if it has one."""
-    if view == "settings":
-        heads, rows = differing_settings(results)
-        return {"title": "What differs between the algorithms", "heads": heads, "rows": rows}
+def client_of(chosen: Found, client: int) -> dict[str, Any]:
+    """Return what a client did in the first of the chosen runs, from all of its events."""
+    return events_of(results_of(chosen).runs_found[0], client)
+
+
+def tables_of(view: str, results: Results, chosen: Found) -> list[tuple[str, list[Markup]]]:
+    """Return the section with a view's own table, if it has one; the rest is as for `shown`."""
     going = [study.folder for study, _ in chosen if study.running]
-    if view == "machine" and going:
+    rows: list[list[str]] = []
+    if view == "settings":
+        title = "What differs between the algorithms"
+        heads, rows = differing_settings(results)
+    elif view == "machine" and going:
+        heads = [*processes.HEADS]
         title, rows = processes.table_of(going)
-        return {"title": title, "heads": processes.HEADS, "rows": rows}
-    return {"rows": []}
+    if not rows:
+        return []
+    macros: Any = environment().get_template("macros.html").module
+    return [("", [Markup("<h2>{}</h2>\n{}").format(title, macros.table(heads, rows, view))])]
 
 
 def over_rounds(view: str, results: Results) -> list[tuple[str, str]]:
@@ -162,17 +185,19 @@ def over_rounds(view: str, results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def saved(view: str, results: Results, kinds: Sequence[type[Panel]], opening: str) -> str:
+def saved(view: str, chosen: Found, kinds: Sequence[type[Panel]], opening: str) -> str:
     """Return a view as a page in one file.
 
     Parameters
     ----------
-    view, results, kinds
+    view, chosen, kinds
         As for `shown`.
     opening : str
         The reader's choices, as in the address after the #.
     """
-    return page_of(PageSource.of(results), panels_of(view, kinds), opening=opening)
+    results = results_of(chosen)
+    tables = tables_of(view, results, chosen)
+    return page_of(PageSource.of(results), panels_of(view, kinds), opening=opening, more=tables)
 
 
 def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]] = ()) -> Path:
@@ -207,7 +232,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     catalogue = Catalogue([folder])
     catalogue.look()
     chosen = Chosen(tuple(query.get("study", ())), tuple(query.get("run", ())))
-    replace(out, saved(view, results_of(chosen.found(catalogue)), find(own), parts.fragment))
+    replace(out, saved(view, chosen.found(catalogue), find(own), parts.fragment))
     return out
 
 
@@ -238,7 +263,7 @@ def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:
     return ["setting", *facts], rows
 
 
-def logs_of(chosen: Sequence[tuple[StudyLine, set[str]]]) -> list[tuple[str, str]]:
+def logs_of(chosen: Found) -> list[tuple[str, str]]:
     """Return the name and the end of the log of each run that has one."""
     found = []
     for study, runs in chosen:

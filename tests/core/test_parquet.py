@@ -116,3 +116,19 @@ def test_the_first_rows_of_parts(table, tmp_path, most, rows):
     found = parquet.read_first(parts, most)
     assert rows <= found.num_rows <= rows + 1  # of the last part a whole batch
     assert found.slice(0, rows)["bytes_up"].to_pylist() == [3, 4, 3, 4][:rows]
+
+
+def test_rows_of_a_value_are_read_of_all_parts_without_groups_that_cannot_hold_it(tmp_path):
+    """A group that is not read may be anything, here no Parquet at all."""
+    parts = [tmp_path / f"part-{k}.parquet" for k in range(2)]
+    held = pa.table({"client": [1, 2, 5, 7, 3, 7], "round": range(6), "loss": [0.5] * 6})
+    for part in parts:
+        pq.write_table(held, part, row_group_size=2)
+    first = pq.read_metadata(parts[1]).row_group(0)
+    with parts[1].open("r+b") as file:
+        file.seek(4)
+        file.write(bytes(first.column(2).data_page_offset - 4))
+    found = parquet.read_where(parts, "client", 7, ["round", "client"])
+    assert found.to_pydict() == {"round": [3, 5, 3, 5], "client": [7] * 4}
+    assert parquet.read_where(parts, "client", 3, ["round"]).to_pydict() == {"round": [4, 4]}
+    assert parquet.read_where(parts[:1], "client", 4, ["round"]) is None

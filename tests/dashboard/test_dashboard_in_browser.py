@@ -5,13 +5,20 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.request
+from contextlib import contextmanager
 
+import psutil
 import pytest
 import yaml
 
 import rayfed
+from rayfed.core.entries import sealed
 from rayfed.dashboard import start
+from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.server import LOOK_S
 from rayfed.dashboard.views import VIEWS
+from rayfed.runs.files.outcome import outcomes
 from rayfed.runs.files.stops import is_asked
 from rayfed.testing.studies import mixed
 from tests.fakes.chromium import CHROMIUM, DRIVER, look, opened, wait
@@ -125,6 +132,49 @@ def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
     assert sorted_keys == sorted(sorted_keys, key=lambda key: float(key or "inf"))
 
 
+def test_long_names_leave_the_table_of_runs_in_its_place(page, served, folder):
+    """At 1280 pixels all of it is seen; at 390 it scrolls and says which run it is of."""
+    out = shutil.copytree(folder / "second", folder / "a_study_of_many_words_that_goes_on")
+    (run,) = out.glob("*-seed3")
+    said = {
+        "label": "FedAvg with momentum at the server",
+        "setting": "algorithms.*.local.lr=0.01, algorithms.*.server_lr=0.3, partition.alpha=0.1",
+        "status": "failed", "reason": "the loss is not finite after round 1,234",
+    }  # fmt: skip
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(sealed({**record, **said})))
+    box = "document.getElementById('runs').parentElement"
+    ends = "[...document.querySelectorAll('#runs thead th')].map((h) => h.getBoundingClientRect())"
+    for width in (1280, 390):
+        look(page, width, 800)
+        page.get(served.address)
+        inside = page.execute_script(f"return {box}.clientWidth")
+        whole = page.execute_script(f"return {box}.scrollWidth")
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        assert whole <= inside or width == 390
+    page.execute_script(f"{box}.scrollTo(1000, 0)")
+    _, name, *_, last = page.execute_script(f"return {ends}")
+    assert 0 <= name["left"] < name["right"] < last["left"] < last["right"] <= 390
+    look(page, 1280, 800)
+    shutil.rmtree(out)
+
+
+def test_a_client_tells_all_that_it_did_wherever_it_is_in_the_file(page, served, folder):
+    page.get(at(served, "/clients?study=results/first"))
+    ready(page)
+    assert page.execute_script("return page.data.panels.timeline.histories[0].events") is None
+    run = page.execute_script("return page.data.runs[page.view.run]")
+    events = rayfed.load(folder / "first").events
+    mine = events[(events["label"] == run["name"]) & (events["seed"] == run["seed"])]
+    client = int(mine["client"].iloc[-1])
+    used = mine[(mine["client"] == client) & (mine["status"] == "used")]["round"].unique()
+    page.find_element(By.ID, "client-number").send_keys(f"{client}\n")
+    listed = ", ".join(str(number) for number in used)
+    lines = "[...document.querySelectorAll('.history p')].map((p) => p.textContent)"
+    told = f"Took part in {len(used)} round{'s' if len(used) > 1 else ''}: {listed}."
+    wait(page, f"{lines}.includes(arguments[0])", told)
+
+
 def test_twenty_tabs_are_open_at_once_and_hear_of_changes(page, served, folder):
     first = page.current_window_handle
     for _ in range(19):
@@ -180,8 +230,7 @@ def read_well(page, view):
     checker = axe.Axe(page)
     for width, scheme in ((1280, "light"), (390, "dark")):
         look(page, width, 800, scheme)
-        wide = "document.documentElement.scrollWidth"
-        assert page.execute_script(f"return {wide}") <= width, view
+        wait(page, f"document.documentElement.scrollWidth <= {width}")  # once figures have followed
         checker.inject()
         found = checker.run()["violations"]
         assert not found, (view, width, [(v["id"], v["nodes"][0]["html"]) for v in found])
@@ -209,10 +258,10 @@ def test_views_of_a_thousand_clients_read_well_with_axe(page, served, folder):
     shutil.rmtree(folder / "crowd")
 
 
-@pytest.fixture
-def going(folder):
+@contextmanager
+def begun(folder, rounds):
     """A study that goes on in a process of its own, ten rounds a second."""
-    scenario = mixed(name="going", rounds=2000, checkpoint={"every_s": 3600})
+    scenario = mixed(name="going", rounds=rounds, checkpoint={"every_s": 3600})
     path = folder / "going.yaml"
     path.write_text(yaml.safe_dump(scenario | {"clock": {"name": "wall", "scale": 0.005}}))
     out = folder / "going"
@@ -227,6 +276,12 @@ def going(folder):
     process.kill()
     process.wait()
     shutil.rmtree(out)
+
+
+@pytest.fixture
+def going(folder):
+    with begun(folder, rounds=2000) as found:
+        yield found
 
 
 @pytest.mark.slow
@@ -275,3 +330,49 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     assert noted[1]["seeds"] == [3, 4]
     wait(page, f"{row}?.querySelector('[data-do=resume]')")
     assert int(rayfed.load(out).rounds["round"].max()) >= reached
+
+
+@pytest.mark.slow
+def test_a_browser_that_is_killed_leaves_the_study_and_the_server_alone(tmp_path, monkeypatch):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    looks, look_of = [], Catalogue.look
+    monkeypatch.setattr(
+        Catalogue, "look", lambda self: looks.extend(self.roots.values()) or look_of(self)
+    )
+    served = start([folder])
+    with begun(folder, rounds=100) as (out, process):
+        driver = opened(tmp_path / "profile")
+        try:
+            driver.get(f"{served.address}compare?study=results/going")
+            ready(driver)
+            wait(driver, "page.data.panels.convergence")  # the first rows have come by themselves
+            assert connections(served)
+            (browser,) = psutil.Process(driver.service.process.pid).children()
+            browser.kill()
+            assert process.poll() is None
+            end = time.monotonic() + 10
+            while connections(served) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert connections(served) == []
+        finally:
+            driver.service.stop()
+        time.sleep(2 * LOOK_S)
+        looked = looks.count(folder)
+        time.sleep(2 * LOOK_S)
+        assert looks.count(folder) == looked > 0  # nobody listens any more
+        assert process.wait(60) == 0, process.stderr.read()
+        assert outcomes(out) == {"fedavg-seed3": "finished"}
+        with urllib.request.urlopen(f"{served.address}compare.json?study=results/going") as answer:
+            (run,) = json.load(answer)["data"]["panels"]["convergence"]["parts"][0]["curves"][
+                "runs"
+            ]
+        assert run["data"]["round"][-1] == 100
+    served.close()
+
+
+def connections(served):
+    """The connections of others to a server of this process."""
+    port = int(served.address.rstrip("/").rpartition(":")[2])
+    held = psutil.Process().net_connections("tcp")
+    return [one for one in held if one.laddr.port == port and one.raddr]

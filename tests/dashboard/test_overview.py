@@ -6,8 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.dashboard.catalogue import Bests, RunLine, StudyLine
-from rayfed.dashboard.overview import Goal, RunRow, titled
+import rayfed
+from rayfed.dashboard.catalogue import HIGHER, Bests, Catalogue, RunLine, StudyLine
+from rayfed.dashboard.overview import Goal, Overview, RunRow, titled
+from rayfed.report.panels.base import PageSource
+from rayfed.report.read.results import Results
+from rayfed.report.read.series import targets
+from rayfed.testing.studies import mixed
 
 
 def run(losses, folder="a", status="finished", **info):
@@ -17,21 +22,71 @@ def run(losses, folder="a", status="finished", **info):
     return RunLine("study", folder, status, info, last, bests)
 
 
-def test_a_study_without_a_target_has_what_each_of_its_runs_has_come_to():
-    runs = (run([3.0, 0.111]), run([3.0, 0.5, 0.234]), run([3.0, 2.9], status="failed"), run([]))
+def test_a_study_without_a_target_has_what_its_worst_run_ends_with():
+    """Rounded to two digits upwards; the run that failed and the one without rows do not count."""
+    runs = (
+        run([3.0, 0.111]),
+        run([3.0, 0.2, 0.234], "b"),
+        run([3.0, 2.9], "c", status="failed"),
+        run([], "d"),
+    )
     study = StudyLine("study", Path("study"), runs)
-    assert Goal().in_study(study) == 0.24
-    assert Goal("loss", 0.3).in_study(study) == 0.3
-    assert math.isnan(Goal("accuracy").in_study(study))
+    assert Goal().in_study(study) == dict.fromkeys("abcd", 0.24)
+    assert Goal("loss", 0.3).in_study(study) == dict.fromkeys("abcd", 0.3)
+    assert all(math.isnan(goal) for goal in Goal("accuracy").in_study(study).values())
 
 
-def test_of_accuracies_the_least_best_one_is_the_target_rounded_down():
-    times = np.array([0.0, 10.0])
+def test_who_made_less_than_half_of_the_best_progress_sets_no_target():
+    runs = (run([3.0, 0.111]), run([3.0, 2.0], "b"), run([3.0, 0.9], "c", baseline=True))
+    assert Goal().in_study(StudyLine("study", Path("study"), runs))["a"] == 0.12
+
+
+def test_of_accuracies_the_least_last_one_is_the_target_rounded_down():
+    times = np.array([0.0, 10.0, 20.0])
     runs = (
         RunLine("study", folder, "finished", {}, None, {"accuracy": Bests.of(times, values, True)})
-        for folder, values in (("a", np.array([0.1, 0.876])), ("b", np.array([0.2, 0.912])))
+        for folder, values in (
+            ("a", np.array([0.1, 0.95, 0.876])),
+            ("b", np.array([0.2, 0.912, np.nan])),
+        )
     )
-    assert Goal("accuracy").in_study(StudyLine("study", Path("study"), tuple(runs))) == 0.87
+    study = StudyLine("study", Path("study"), tuple(runs))
+    assert Goal("accuracy").in_study(study) == {"a": 0.87, "b": 0.87}
+
+
+def test_the_target_of_a_study_is_that_of_its_page(folder):
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    for study in catalogue.studies.values():
+        for column in HIGHER:
+            page = PageSource.of(Results.read(study.folder), column)
+            assert study.targets(column) == dict.fromkeys(study.by_folder, page.target)
+    assert {row.goal for row in Overview.of(catalogue, 0.0, Goal()).studies}.isdisjoint({"-"})
+
+
+def test_each_case_of_a_study_has_its_target(tmp_path):
+    local = {"steps": 5, "batch": 4, "lr": 0.1}
+    both = [{"name": name, "local": local} for name in ("fedavg", "fedexp")]
+    cases = {"cases": {"few": {"clients.count": 5}, "more": {"clients.count": 8}}}
+    rayfed.run(mixed(rounds=4, algorithms=both) | cases, out=tmp_path / "study", page=False)
+    catalogue = Catalogue([tmp_path / "study"])
+    catalogue.look()
+    (study,) = catalogue.studies.values()
+    results = Results.read(study.folder)
+    wanted = targets(results, "loss")
+    assert len(results.cases) == 2
+    assert study.targets("loss") == {
+        run.folder.name: wanted[run.name] for run in results.runs_found
+    }
+    (row,) = Overview.of(catalogue, 0.0, Goal()).studies
+    assert row.goal == (
+        "2, by case" if len(set(wanted.values())) > 1 else f"{wanted.popitem()[1]:g}"
+    )
+
+
+def test_a_study_that_is_none_of_ours_has_no_target():
+    foreign = run([3.0, 1.0], seed="first", scenario=["no", "mapping"])
+    assert math.isnan(Goal().in_study(StudyLine("study", Path("study"), (foreign,)))["a"])
 
 
 @pytest.mark.parametrize(

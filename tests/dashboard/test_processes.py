@@ -23,7 +23,7 @@ def test_who_holds_the_lock_of_a_study_and_its_children_are_told(tmp_path):
     assert told[os.getpid()][1] == "study mnist"
     assert len(told[child.pid]) == len(HEADS)
     assert told[child.pid][2].endswith("B")
-    assert title.startswith(f"{len(rows)} processes on this machine, ")
+    assert title.startswith(f"{len(rows)} processes on this machine on 20")
 
 
 def test_a_process_of_two_studies_counts_once(tmp_path, monkeypatch):

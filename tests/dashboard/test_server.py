@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import shutil
 
 import pandas as pd
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 
 import rayfed
 from rayfed.core.entries import sealed
+from rayfed.core.leases import LOCK, lease
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import Dashboard, Watch
 from rayfed.dashboard.views import VIEWS
@@ -83,6 +85,39 @@ def test_of_a_study_single_runs_are_shown(client):
     assert [run["seed"] for run in data["panels"]["convergence"]["parts"][0]["curves"]["runs"]] == [
         4
     ]
+
+
+def test_a_client_tells_all_that_it_did(client, folder):
+    events = rayfed.load(folder / "first").events.query("seed == 4")
+    who = int(events["client"].iloc[-1])
+    mine = events[events["client"] == who]
+    told = client.get(f"/client.json?run=results/first/fedavg-seed4&client={who}").json()
+    assert told["round"] == mine["round"].to_list()
+    assert told["status"] == mine["status"].astype(str).to_list()
+    assert set(told["client"]) == {who}
+    payload = client.get("/clients.json?run=results/first/fedavg-seed4").json()["data"]
+    assert payload["runs"][0]["key"] == "results/first/fedavg-seed4"
+    assert payload["panels"]["timeline"]["histories"][0]["events"] is None  # it is asked for
+    nobody = client.get("/client.json?run=results/first/fedavg-seed4&client=999").json()
+    assert nobody == {"round": [], "client": [], "status": [], "until": None}
+    for query in ("run=../../etc&client=1", "run=results/first/fedavg-seed4&client=x", "client=1"):
+        assert client.get(f"/client.json?{query}").status_code == 404
+
+
+def test_what_a_saved_page_lacks_of_a_view_is_nothing(client, folder):
+    """The tables that are no panels are in it: processes of what goes on, and what differs."""
+    path = folder / "first" / "fedavg-seed3" / "run.json"
+    held = json.loads(path.read_text()) | {"status": "running"}
+    both = "study=results/first&study=results/deep/second"
+    assert "<h2>What differs" in client.get(f"/save/settings?{both}").text
+    assert "of memory</h2>" not in client.get("/save/machine?study=results/first").text
+    path.write_text(json.dumps(sealed(held)))
+    with lease(folder / "first" / LOCK):
+        text = client.get("/save/machine?study=results/first").text
+        now = client.get("/machine.json?study=results/first").json()["main"]
+    for page in (text, now):
+        assert "of memory</h2>" in page
+        assert f"<td>{os.getpid()}</td>" in page
 
 
 def test_a_view_is_saved_as_one_page_that_opens_as_it_stood(client):

@@ -84,12 +84,15 @@ def page_of(
     kinds: Sequence[type[Panel]],
     tell: Tell | None = None,
     opening: str = "",
+    more: Sequence[tuple[str, list[Markup]]] = (),
 ) -> str:
     """Return a page with some panels, of those that apply; `tell` is told how far it is.
 
-    `opening` is what the address of the page says of the reader's choices, where it says nothing.
+    `opening` is what the address of the page says of the reader's choices, where it says nothing;
+    `more` are sections, as `sections` returns them, after those of the panels.
     """
     made = content(source, kinds, tell)
+    made["sections"] += more
     made["payload"] |= {"opening": opening}
     return (
         environment()

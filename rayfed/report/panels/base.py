@@ -51,6 +51,8 @@ class PageSource:
         All trials of a search.
     whole : PageSource, optional
         What the page is made from, if these are the results of a case.
+    live : bool
+        Whether a server answers for what the page does not hold.
     """
 
     results: Results
@@ -58,15 +60,20 @@ class PageSource:
     goal: float | None = None
     searched: Searched | None = None
     whole: PageSource | None = None
+    live: bool = False
 
     @classmethod
     def of(
-        cls, results: Results, column: str | None = None, goal: float | None = None
+        cls,
+        results: Results,
+        column: str | None = None,
+        goal: float | None = None,
+        live: bool = False,
     ) -> PageSource:
         """Return what the panels of a result folder are made from."""
         searched = Searched.of(results)
         shown = results if searched is None else searched.winners
-        return cls(shown, column, goal, searched)
+        return cls(shown, column, goal, searched, live=live)
 
     @cached_property
     def cases(self) -> dict[str, PageSource]:

@@ -46,7 +46,7 @@ from rayfed.report.read.units import short_number
 HEIGHT, FACET = 440, 300
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
 _FEW_SEEDS, _FEW_NAMES = 5, 4  # beyond these, single seeds are a tangle
-SEED = {"opacity": 0.7, "zorder": 0, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
+SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
@@ -106,16 +106,19 @@ def convergence(
     figure = canvas(HEIGHT, hovermode=hovermode, hoverdistance=-1)
     styles = algorithm_styles(results)
     singles: dict[str, list[Curve]] = {}
-    for name, means in curves.items():
-        runs, alone = results.usable(name), seeds and name in leading
-        failed = ended_at_once(runs)
-        if failed or not alone:
-            faded = None if not swept else name not in leading
-            add_curve(figure, name, styles[name], means, worth["worth"], end, failed, faded)
-        for run in runs if alone or (faint and not seeds) else ():
+    # What comes first lies below. Plotly cuts dots at the edge in all layers but one (`zorder`).
+    order = sorted(curves, key=lambda name: name in leading)
+    for name in order:
+        alone = seeds and name in leading
+        for run in results.usable(name) if alone or (faint and not seeds) else ():
             single = curve([history(run)], x, y).smoothed(smooth)
             add_seed(figure, run, styles[name], single, worth["worth"], end, alone)
             singles.setdefault(name, []).append(single)
+    for name in order:
+        failed = ended_at_once(results.usable(name))
+        if failed or not (seeds and name in leading):
+            faded = None if not swept else name not in leading
+            add_curve(figure, name, styles[name], curves[name], worth["worth"], end, failed, faded)
     for name, frames in histories.items():
         compete = name in leading and name not in results.baselines
         places = _crossings(frames, results.column(y), target) if compete else []
@@ -183,7 +186,7 @@ def add_curve(
     marks.lines(
         figure, "mean", x, mean, OTHERS if faded else line(style), of=name, name=name,
         hovertemplate="%{y:.3g}" if faded is None else SEED["hovertemplate"],
-        mode="markers" if len(x) == 1 else "lines", zorder=-1 if faded else None,
+        mode="markers" if len(x) == 1 else "lines",
     )  # fmt: skip
 
 
@@ -191,12 +194,12 @@ def add_seed(
     figure: go.Figure, run: RunRecord, style: LineStyle, values: Curve, worth: float, end: float,
     alone: bool = False,
 ) -> None:  # fmt: skip
-    """Add the line of one seed: faint, below the means, or `alone`."""
+    """Add the line of one seed: faint, or `alone`."""
     if ended_at_once([run]):
         return
     x, mean, _, _ = _level(values, worth, end)
     meta = {"name": run.name, "part": "seed", "seed": run.seed}
-    about: dict[str, Any] = {"opacity": 0.35, "zorder": -1, "meta": meta}
+    about: dict[str, Any] = {"opacity": 0.35, "meta": meta}
     about["line"] = {"color": style.light, "width": 1}
     if alone:
         about |= SEED | {"line": line(style, 1.5)}

@@ -41,6 +41,7 @@ _COLOURS = {
 _WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
 _WORDS = {"used": "computing", "late": "late", "dropped": "dropped", **_WAITING}
 _PATTERN = {"late": "/", "dropped": "x"}
+_TOLD = ["round", "client", "status"]
 EVERY_BAR = 15_000  # bars of all timelines together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 _NOTABLE = 0.005  # least share of waiting that is worth a word
@@ -455,12 +456,18 @@ def with_labels(run: RunRecord) -> pd.DataFrame:
 
 def _events(run: RunRecord, most: int) -> dict[str, Any]:
     kept = _first_events(run).iloc[:most]
-    return {
-        "round": kept["round"].tolist(),
-        "client": kept["client"].tolist(),
-        "status": kept["status"].tolist(),
-        "until": None if len(kept) == run.asked else int(kept["round"].iloc[-1]),
-    }
+    until = None if len(kept) == run.asked else int(kept["round"].iloc[-1])
+    return _told(kept) | {"until": until}
+
+
+def events_of(run: RunRecord, client: int) -> dict[str, Any]:
+    """Return what a client did in a run, as the history of each run on the page has it of all."""
+    found = pd.DataFrame() if run.files is None else run.files.events_of(client)
+    return _told(found) | {"until": None}
+
+
+def _told(events: pd.DataFrame) -> dict[str, list[Any]]:
+    return {name: events[name].tolist() if len(events) else [] for name in _TOLD}
 
 
 def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
@@ -487,11 +494,11 @@ class TimelinePanel(RunPanel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The figures, and the clients of each run with their events."""
+        """The figures, and the clients of each run with their events, unless a server has these."""
         runs = self.source.runs
         histories = [
             {
-                "events": _events(run, FIRST_EVENTS // len(runs)),
+                "events": None if self.source.live else _events(run, FIRST_EVENTS // len(runs)),
                 "clients": _clients(with_labels(run), MOST_CLIENTS // len(runs)),
                 "names": run.client_names,
                 "labels": list(parts.labels(run).columns),

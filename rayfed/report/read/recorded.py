@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
 from rayfed.core.entries import Damaged
-from rayfed.core.parquet import columns_in, read, read_first, read_parts
+from rayfed.core.parquet import columns_in, read, read_first, read_parts, read_where
 from rayfed.core.summary import network_of
 from rayfed.report.read.summaries import FILES, Summed, summed
 from rayfed.report.read.walked import Walked, arrays
@@ -35,6 +35,7 @@ _TRIES = 6
 _PAUSE_S = 0.05
 _TABLES = ("rounds", "events", "personal")
 _OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk")
+_NO_ROWS = pd.DataFrame()
 _EVENT = ["round", "ask", "client"]
 _T = TypeVar("_T")
 
@@ -130,6 +131,14 @@ class Recorded:
     folder: Path
     info: Mapping[str, Any]
 
+    @classmethod
+    def of_rounds(cls, folder: Path, info: Mapping[str, Any], rounds: pd.DataFrame) -> Recorded:
+        """Return a run of which these rounds are told and nothing else; no file is read."""
+        made = cls(folder, info)
+        known = {"rounds": rounds, "columns": {}, "clients": _NO_ROWS, "summed": None}
+        made.__dict__.update(known)  # as `cached_property` keeps them
+        return made
+
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """A row a round; empty if missing."""
@@ -154,7 +163,15 @@ class Recorded:
         """The first `FIRST_EVENTS` events, or a few more."""
         if "events" in self.__dict__:  # they are read already
             return self.events
-        return _frame(self._parts("events", FIRST_EVENTS), _EVENT)
+        return _frame(self._parts("events", lambda parts: read_first(parts, FIRST_EVENTS)), _EVENT)
+
+    def events_of(self, client: int) -> pd.DataFrame:
+        """Return ``round, ask, client, status`` of all events of a client; empty without any."""
+
+        def of(parts: list[Path]) -> pa.Table | None:
+            return read_where(parts, "client", client, [*_EVENT, "status"])
+
+        return _frame(self._parts("events", of), _EVENT)
 
     @cached_property
     def personal(self) -> pd.DataFrame:
@@ -212,13 +229,13 @@ class Recorded:
     def _paths(self) -> dict[str, list[Path]]:
         return parts_of(self.folder, _TABLES, self.info)
 
-    def _parts(self, table: str, most: int | None = None) -> pa.Table | None:
+    def _parts(
+        self, table: str, of: Callable[[list[Path]], pa.Table | None] = read_parts
+    ) -> pa.Table | None:
         def once() -> pa.Table | None:
             try:
                 parts = self._paths[table]
-                if not parts:
-                    return None
-                return read_parts(parts) if most is None else read_first(parts, most)
+                return of(parts) if parts else None
             except (OSError, ValueError):  # they were replaced by others
                 self.__dict__.pop("_paths", None)
                 raise

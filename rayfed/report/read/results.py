@@ -248,13 +248,26 @@ class Results:
         folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
-        infos = [(path, _info(path)) for path in folders]
+        return cls.of_runs(place, {path: _info(path) for path in folders}, _read_run, tell)
+
+    @classmethod
+    def of_runs(
+        cls,
+        place: Path,
+        infos: Mapping[Path, dict[str, Any]],
+        read: Callable[[Path, dict[str, Any], str], RunRecord],
+        tell: Tell | None = None,
+    ) -> Results:
+        """Return runs by their folders in a result folder, with what their ``run.json`` says.
+
+        `read` makes each run of its folder, this record, and its name among the others.
+        """
         text = place / "scenario.yaml"
         scenario = read_text(text) if text.exists() else ""
-        names = _names([info for _, info in infos], scenario)
+        names = _names([*infos.values()], scenario)
         runs = []
-        for (path, info), name in zip(infos, names, strict=True):
-            runs.append(_read_run(path, info, name))
+        for (path, info), name in zip(infos.items(), names, strict=True):
+            runs.append(read(path, info, name))
             if tell is not None:
                 tell(len(runs), len(infos), "reading runs")
         order = _order(runs)

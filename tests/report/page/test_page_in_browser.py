@@ -195,6 +195,35 @@ def test_smoothed_lines_and_single_seeds_are_those_of_the_figure_function(page, 
     assert ("lines=seeds" in page.current_url) == (lines == "seeds")
 
 
+@pytest.mark.parametrize("lines", ["mean", "seeds"])
+def test_a_diamond_at_the_right_edge_is_whole(page, lines):
+    """The target is what a run has at its end and nowhere before."""
+    press(page, f"[data-lines={lines}]")
+    target = page.execute_script(
+        "const { curves: { runs }, names } = page.data.panels.convergence.parts[0];"
+        "const last = Math.max(...runs.map(({ data }) => data.round.at(-1)));"
+        "const ranked = new Set(names.filter((one) => !one.baseline).map(({ name }) => name));"
+        "const at = runs.find(({ name, data: { loss, round } }) => ranked.has(name) &&"
+        "  round.at(-1) === last && loss.slice(0, -1).every((value) => value > loss.at(-1)));"
+        "return at.data.loss.at(-1);"
+    )
+    page.execute_script(
+        "const field = document.getElementById('target-value'); field.value = arguments[0];"
+        "field.dispatchEvent(new Event('change'));",
+        str(target),
+    )
+    edge = "document.querySelector('#convergence .nsewdrag').getBoundingClientRect().right"
+    dots = (
+        "[...document.querySelectorAll('#convergence .trace')]"
+        ".filter((one) => one.__data__[0].trace.meta.part === 'crossing')"
+        ".flatMap((one) => [...one.querySelectorAll('.point')])"
+        f".filter((dot) => dot.getBoundingClientRect().right > {edge} + 2)"
+    )
+    (dot,) = wait(page, f"{dots}.length && {dots}")
+    clipped = page.execute_script("return arguments[0].closest('[clip-path]')?.outerHTML", dot)
+    assert clipped is None
+
+
 def test_the_scale_of_single_seeds_on_the_page_is_that_of_their_mean(
     elsewhere, tmp_path, run_writer, rows
 ):

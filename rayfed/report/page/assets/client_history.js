@@ -3,6 +3,7 @@ const clientHistory = (() => {
   const STATUSES = { used: "Took part", late: "Came late", dropped: "Went away" };
 
   let current = null; // the client that is told of
+  let asked = 0; // how often another one was asked for: answers of before are late
 
   const chosen = () => page.data.panels.timeline.histories[page.view.run];
 
@@ -20,8 +21,15 @@ const clientHistory = (() => {
     return rounds.length > 40 ? `${shown} and ${rounds.length - 40} more` : shown;
   }
 
-  function rounds(client) {
-    const { events } = chosen();
+  // A page holds the first events of all clients; of a live one the server is asked for all of one.
+  async function told(client) {
+    const { key } = page.data.runs[page.view.run];
+    return (await fetch(`/client.json?${new URLSearchParams({ run: key, client })}`)).json();
+  }
+
+  async function rounds(client) {
+    const events = chosen().events ?? (await told(client).catch(() => ({ error: "The server does not answer" })));
+    if (events.error) return [events.error];
     const lines = Object.entries(STATUSES).map(([status, words]) => {
       const matches = (_, i) => events.client[i] === client && events.status[i] === status;
       const numbers = [...new Set(events.round.filter(matches))];
@@ -55,20 +63,24 @@ const clientHistory = (() => {
 
   function clear() {
     current = null;
+    asked += 1;
     document.querySelectorAll(".history").forEach((place) => place.replaceChildren());
+  }
+
+  function write(lines) {
+    for (const place of document.querySelectorAll(".history")) {
+      for (const line of lines) place.appendChild(document.createElement("p")).textContent = line;
+    }
   }
 
   function show(client) {
     clear();
     current = client;
+    const mine = asked;
     document.getElementById("client-number").value = called(client);
     const { name, seed } = page.data.runs[page.view.run];
-    const lines = [`Client ${called(client)} with ${name}, seed ${seed}: ${facts(client)}.`, ...rounds(client)];
-    for (const place of document.querySelectorAll(".history")) {
-      for (const line of lines) {
-        place.appendChild(document.createElement("p")).textContent = line;
-      }
-    }
+    write([`Client ${called(client)} with ${name}, seed ${seed}: ${facts(client)}.`]);
+    rounds(client).then((lines) => asked === mine && write(lines));
     return page.changed("client");
   }
 

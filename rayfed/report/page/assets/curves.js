@@ -185,13 +185,13 @@ const curves = (() => {
       if (!mean) return [];
       return { ...mean, ...style, line: { ...mean.line, width: 1.5 }, name: `${name} seed ${seed}`, meta: { name, part: "seed", seed } };
     });
-    return [...traces.filter((trace) => trace.meta.part !== "seed" && drawn(trace)), ...made];
+    return [...made, ...traces.filter((trace) => trace.meta.part !== "seed" && drawn(trace))];
   }
 
   // A line in its algorithm's colour, or thin and grey.
   function colourLine(trace, about, leads, others) {
     const own = { color: about.light, dash: about.dash, width: 2 };
-    Object.assign(trace, { line: { ...trace.line, ...(leads ? own : others) }, zorder: leads ? 0 : -1 });
+    trace.line = { ...trace.line, ...(leads ? own : others) };
   }
 
   // The lines that set the scales of a case: an algorithm of which every run failed has left any.
@@ -236,6 +236,8 @@ const curves = (() => {
         const { name, part } = trace.meta;
         if (part === "mean") colourLine(trace, names.find((one) => one.name === name), leading.has(name), others);
       }
+      const above = ({ meta: { name, part } }) => Number(part !== "mean" || leading.has(name));
+      made.data.sort((a, b) => above(a) - above(b)); // what comes first lies below
     }
     if (view.seeds) {
       made.data = apart(made.data, alone(data, view), style);

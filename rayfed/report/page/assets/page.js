@@ -201,6 +201,7 @@ const page = (() => {
     figures.forget();
     await drawAll();
     listen();
+    if (clientHistory.current() !== null) await clientHistory.show(clientHistory.current());
   }
 
   return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, ofCase, parts, view, data };

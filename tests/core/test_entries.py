@@ -1,0 +1,43 @@
+"""Files are as they were written, or the reader says so."""
+
+import os
+
+import pytest
+
+from rayfed.core import entries
+from rayfed.core.entries import Damaged, Entry
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A file that has been read, long after it was written."""
+    monkeypatch.setattr(entries, "_SETTLED_NS", 0)
+    path = tmp_path / "rounds.parquet"
+    path.write_bytes(b"as written")
+    Entry.of(path).check(path)
+    return path
+
+
+def test_a_file_is_read_again_only_after_it_was_written_again(file, monkeypatch):
+    entry = Entry.of(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(entries.Entry, "of", lambda *_: pytest.fail("it was read again"))
+        entry.check(file)
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    file.write_bytes(b"rewritten!")
+    os.utime(file, ns=times)  # of the same size, and as if it were as old
+    with pytest.raises(Damaged, match="is not what was written"):
+        entry.check(file)
+    file.unlink()
+    with pytest.raises(Damaged, match="is missing"):
+        entry.check(file)
+
+
+def test_a_file_that_was_written_just_now_is_read_each_time(file, monkeypatch):
+    monkeypatch.setattr(entries, "_SETTLED_NS", 10**18)
+    read, of = [], Entry.of
+    monkeypatch.setattr(entries.Entry, "of", lambda path: read.append(path) or of(path))
+    entry = of(file)
+    for _ in range(2):
+        entry.check(file)
+    assert read == [file, file]
