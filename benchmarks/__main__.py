@@ -34,6 +34,8 @@ def main(given: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"found '{unknown[0]}'; choose from {', '.join(known)}")
     console, shown = Console(), table.empty()
+    if not console.is_terminal:  # a file has room for all columns
+        console.width = 160
     verdicts, measured = [], []
     for name in asked.names or known:
         with (

@@ -11,6 +11,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from rayfed.core.machine import keep_freed_memory
+
 ONE_THREAD = {
     f"{name}_THREADS": "1" for name in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM")
 }
@@ -88,7 +90,8 @@ def _libraries() -> ThreadpoolController:
     return _found[1]
 
 
-def keep_one_thread() -> None:
-    """Let libraries compute with one thread from now on, in a process of our own."""
+def own_process() -> None:
+    """Let libraries compute with one thread from now on and keep memory, in a process of ours."""
     os.environ.update(ONE_THREAD)
     threadpool_limits(1)
+    keep_freed_memory(own=True)

@@ -16,7 +16,7 @@ from rayfed.clients.host import NotKept, UnknownRun
 from rayfed.clients.request import Partial, Request
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
-from rayfed.core.threads import keep_one_thread
+from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
 from rayfed.executors.base import combined
 from rayfed.executors.orphan import end_with_parent
@@ -52,7 +52,7 @@ class Combiner(Actor):
     """
 
     def __init__(self, actors: bytes, clients: int) -> None:
-        keep_one_thread()
+        own_process()
         end_with_parent()
         self._combine(pickle.loads(actors), clients)
 

@@ -19,7 +19,7 @@ from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.scratch import ScratchError
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
-from rayfed.core.threads import keep_one_thread
+from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
 from rayfed.executors.base import HostLost
 from rayfed.executors.orphan import end_with_parent
@@ -167,7 +167,7 @@ class HostActor(RayHost, Actor):
     """
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
-        keep_one_thread()
+        own_process()
         end_with_parent()
         super().__init__(memory_gb, neighbours)
 

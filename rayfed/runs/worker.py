@@ -15,7 +15,7 @@ from typing import Any
 
 from rayfed.core.errors import RayfedError
 from rayfed.core.own import settle
-from rayfed.core.threads import keep_one_thread
+from rayfed.core.threads import own_process
 from rayfed.engine.run import Run
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.serial import SerialExecutor
@@ -95,7 +95,7 @@ def main() -> None:
     """Serve on the connection whose number is the argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals says when to stop
     end_with_parent()
-    keep_one_thread()
+    own_process()
     with suppress(EOFError):
         serve(Connection(int(sys.argv[1])))
 

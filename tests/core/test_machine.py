@@ -1,8 +1,11 @@
 """Folders for sockets are private, and their paths short enough; caches are those of a core."""
 
 import os
+import platform
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -56,3 +59,28 @@ def test_a_core_has_a_cache_of_its_own_and_a_share_of_the_last(listed, expected,
         for name, text in said.items():
             (folder / name).write_text(f"{text}\n", encoding="ascii")
     assert caches(tmp_path) == expected
+
+
+FAULTS = """
+import resource, sys
+from rayfed.core.machine import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+for round in range(6):
+    if round == 1:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    block = bytearray(b"x") * (48 << 20)
+    del block
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_what_is_freed_is_there_for_the_next_array():
+    """48 MiB are 12,288 pages of 4 KiB; five times over they are faulted in again, or not."""
+    given, kept = (
+        int(subprocess.check_output([sys.executable, "-c", FAULTS, said]))
+        for said in ("give", "keep")
+    )
+    assert kept < 1000
+    assert kept < given / 3

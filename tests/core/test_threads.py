@@ -12,7 +12,7 @@ from rayfed.core.threads import ONE_THREAD
 THREADS = """
 import os, threading, numpy
 from threadpoolctl import threadpool_info
-from rayfed.core.threads import ONE_THREAD, keep_one_thread, one_thread
+from rayfed.core.threads import ONE_THREAD, own_process, one_thread
 
 def threads():
     print(sorted({pool["num_threads"] for pool in threadpool_info()}))
@@ -177,7 +177,7 @@ except ValueError:
 
 def test_a_process_of_our_own_keeps_one_thread():
     first, second = alone("""
-keep_one_thread()
+own_process()
 threads()
 import scipy.linalg
 threads()
