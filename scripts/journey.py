@@ -39,7 +39,17 @@ class Item:
     page: str = ""
 
 
-_KINDS = ("algorithm", "partition", "delay", "selection", "measure", "panel", "codec")
+_KINDS = (
+    "algorithm",
+    "partition",
+    "delay",
+    "selection",
+    "measure",
+    "panel",
+    "codec",
+    "rule",
+    "fault",
+)
 _WARDS = """\
 import random
 random.seed(0)
