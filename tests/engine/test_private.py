@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.base import Draws
 from rayfed.channel.privacy import epsilon
 from rayfed.core.errors import RunFailed, ScenarioError
@@ -104,6 +105,32 @@ def test_an_upload_that_is_not_finite_changes_no_sum(uplink):
     lost = 2 * np.array([1.2, 1.6]) / 8
     atol = 1e-9 if FINE in uplink else 0
     np.testing.assert_allclose(found.state["got"], expected.state["got"] - lost, atol=atol)
+
+
+def test_what_a_codec_keeps_of_an_upload_that_is_not_finite_is_what_it_kept_before():
+    """Otherwise the client would send zeros from then on."""
+    sgd = {"name": "power-sgd", "rank": 1}
+    problem = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}
+    run = loop_of(FedAvg(weights="uniform"), uplink=[sgd, CLIP], problem=problem).run
+    uplink, ids = run.uplink(), np.arange(3)
+    ((name, n),) = uplink.up.items()
+    v = np.random.default_rng(0).normal(size=(3, n)).astype(uplink.dtype)
+    kept = {key: row[None].repeat(3, axis=0) for key, row in uplink.initial.items()}
+    assert kept
+
+    def sent(rows, kept):
+        return uplink.sent({name: rows}, kept, Draws(uplink.key, ids), np.zeros(3, bool), ())
+
+    whole, after = sent(v, kept)
+    broken = v.copy()
+    broken[1, 0] = np.nan
+    found, now = sent(broken, kept)
+    assert not found[name][1].any()
+    np.testing.assert_array_equal(found[name][[0, 2]], whole[name][[0, 2]])
+    for key, rows in now.items():
+        np.testing.assert_array_equal(rows[1], kept[key][1])
+        np.testing.assert_array_equal(rows[[0, 2]], after[key][[0, 2]])
+    np.testing.assert_array_equal(sent(v, now)[0][name][1], whole[name][1])
 
 
 def test_an_empty_cohort_is_a_round_with_noise_alone():
