@@ -213,11 +213,9 @@ class Uplink:
             if not isinstance(stage, Clip):
                 out |= stage.applied(vectors)
                 continue
-            longest = stage.start if norm is None else norm
-            clipped, length = stage.clipped(vectors, longest)
-            if self.private:
-                for rows in clipped.values():
-                    rows[~np.isfinite(length)] = 0
+            clipped, length = stage.clipped(vectors, stage.start if norm is None else norm)
+            if self.private and not (finite := np.isfinite(length)).all():
+                clipped, now = _finite(finite, clipped), _finite(finite, now, kept)
             out |= clipped
             if norm is not None:
                 out[INSIDE] = np.where(length <= norm, 0.5, -0.5).astype(self.dtype)[:, None]
@@ -325,6 +323,20 @@ class Uplink:
             return code(v), now
         sent, row = memory.sent(v, kept[mine[:-1]], code, first)
         return sent, now | {mine[:-1]: row}
+
+
+def _finite(
+    finite: Bools, rows: Mapping[str, Array], instead: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Return arrays (K, ...) by name in which some clients have others, or zeros.
+
+    What a codec keeps of an upload that is not finite would break all later ones, so that the
+    client keeps what it has.
+    """
+    out = {name: values.copy() for name, values in rows.items()}
+    for name, values in out.items():
+        values[~finite] = 0 if instead is None else instead[name][~finite]
+    return out
 
 
 def coded_vectors(ask: Ask) -> dict[str, int]:

@@ -22,6 +22,7 @@ _CPUS = Path("/sys/devices/system/cpu")
 _SAID = ("level", "type", "size", "shared_cpu_map")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of malloc.h
 _KEPT = 2**30  # bytes
+_KEPT_BEFORE = 2**25  # the most that older ones take for an array, 2.34 among them
 
 
 class Caches(NamedTuple):
@@ -76,7 +77,8 @@ def keep_freed_memory(*, own: bool = False) -> None:
     """Let glibc keep up to a GiB that is freed, for the next arrays.
 
     Otherwise it gives arrays beyond 32 MiB back at once, and the next ones of this size begin with
-    a fault for each page. Nothing happens with other C libraries.
+    a fault for each page. Older versions, 2.34 among them, do so all the same, and keep smaller
+    arrays only. Nothing happens with other C libraries.
 
     Parameters
     ----------
@@ -85,8 +87,9 @@ def keep_freed_memory(*, own: bool = False) -> None:
     """
     with suppress(AttributeError, OSError, TypeError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, _KEPT)
-        mallopt(_TRIM_THRESHOLD, _KEPT)
+        # Once one threshold is set glibc raises neither by itself: alone it would do harm.
+        if any(mallopt(_MMAP_THRESHOLD, most) for most in (_KEPT, _KEPT_BEFORE)):
+            mallopt(_TRIM_THRESHOLD, _KEPT)
         if own:
             mallopt(_ARENA_MAX, 1)
 

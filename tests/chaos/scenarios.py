@@ -189,7 +189,7 @@ class _Drawing:
             private |= {"name": "tree", "separation": dice.whole(1, 5)}
         else:
             private |= {"accountant": "rdp", **({"at": "clients"} if shares else {})}
-        if shares:
+        if masked:
             scenario["clients"].pop("faults", None)
         if not dice.chance(_UNFIT):
             scenario.pop("aggregate", None)

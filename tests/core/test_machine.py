@@ -7,10 +7,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+import types
 
 import pytest
 
-from rayfed.core.machine import Caches, caches, private_folder
+from rayfed.core import machine
+from rayfed.core.machine import Caches, caches, keep_freed_memory, private_folder
 
 
 def test_a_socket_fits_wherever_temporary_files_are(tmp_path, monkeypatch):
@@ -75,7 +77,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or float(platform.libc_ver()[1]) < 2.36,
+    reason="needs glibc 2.36, which keeps arrays beyond 32 MiB",
+)
 def test_what_is_freed_is_there_for_the_next_array():
     """48 MiB are 12,288 pages of 4 KiB; five times over they are faulted in again, or not."""
     given, kept = (
@@ -84,3 +89,27 @@ def test_what_is_freed_is_there_for_the_next_array():
     )
     assert kept < 1000
     assert kept < given / 3
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (2**31, {-3: 2**30, -1: 2**30}),
+        (2**25, {-3: 2**25, -1: 2**30}),  # glibc 2.34 and older ones
+        (2**19, {}),  # and that of 32 bits
+    ],
+)
+def test_an_older_glibc_keeps_what_it_can(most, expected, monkeypatch):
+    """It takes no larger arrays; without them the other threshold would stop its own rule."""
+    said = {}
+
+    def mallopt(which, size):
+        if which == -3 and size > most:
+            return 0
+        said[which] = size
+        return 1
+
+    library = types.SimpleNamespace(mallopt=mallopt)
+    monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: library)
+    keep_freed_memory()
+    assert said == expected

@@ -173,6 +173,9 @@ def test_a_client_tells_all_that_it_did_wherever_it_is_in_the_file(page, served,
     lines = "[...document.querySelectorAll('.history p')].map((p) => p.textContent)"
     told = f"Took part in {len(used)} round{'s' if len(used) > 1 else ''}: {listed}."
     wait(page, f"{lines}.includes(arguments[0])", told)
+    # A run that is begun anew has no events yet; what comes later is drawn all the same.
+    renewed = "page.renew({panels: {}}).then(() => 'drawn', String).then(arguments[0])"
+    assert page.execute_async_script(renewed) == "drawn"
 
 
 def test_twenty_tabs_are_open_at_once_and_hear_of_changes(page, served, folder):

@@ -19,6 +19,7 @@ from rayfed.core.leases import LOCK, lease
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import Dashboard, Watch
 from rayfed.dashboard.views import VIEWS
+from rayfed.report.panels import timeline
 from rayfed.report.panels.base import Section, find
 from rayfed.testing.studies import mixed
 
@@ -87,7 +88,7 @@ def test_of_a_study_single_runs_are_shown(client):
     ]
 
 
-def test_a_client_tells_all_that_it_did(client, folder):
+def test_a_client_tells_all_that_it_did(client, folder, monkeypatch):
     events = rayfed.load(folder / "first").events.query("seed == 4")
     who = int(events["client"].iloc[-1])
     mine = events[events["client"] == who]
@@ -95,6 +96,7 @@ def test_a_client_tells_all_that_it_did(client, folder):
     assert told["round"] == mine["round"].to_list()
     assert told["status"] == mine["status"].astype(str).to_list()
     assert set(told["client"]) == {who}
+    assert told["until"] is None
     payload = client.get("/clients.json?run=results/first/fedavg-seed4").json()["data"]
     assert payload["runs"][0]["key"] == "results/first/fedavg-seed4"
     assert payload["panels"]["timeline"]["histories"][0]["events"] is None  # it is asked for
@@ -102,6 +104,11 @@ def test_a_client_tells_all_that_it_did(client, folder):
     assert nobody == {"round": [], "client": [], "status": [], "until": None}
     for query in ("run=../../etc&client=1", "run=results/first/fedavg-seed4&client=x", "client=1"):
         assert client.get(f"/client.json?{query}").status_code == 404
+    monkeypatch.setattr(timeline, "FIRST_EVENTS", 2)  # of one client of very many events
+    first = client.get(f"/client.json?run=results/first/fedavg-seed4&client={who}").json()
+    rounds = mine["round"].to_list()
+    assert len(rounds) > 2
+    assert (first["round"], first["until"]) == (rounds[:2], rounds[1])
 
 
 def test_what_a_saved_page_lacks_of_a_view_is_nothing(client, folder):

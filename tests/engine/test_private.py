@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.base import Draws
 from rayfed.channel.privacy import epsilon
 from rayfed.core.errors import RunFailed, ScenarioError
@@ -90,11 +91,11 @@ class Broken(Watched):
         return upload
 
 
-MASKED = {"name": "secure-sum", "range": 16.0, "bits": 48, "threshold": 0.1}
+FINE = {"name": "secure-sum", "range": 16.0, "bits": 48, "threshold": 0.1}
 FOLLOWS = {"name": "clip", "norm": {"start": 2.0, "quantile": 0.5}}
 
 
-@pytest.mark.parametrize("uplink", [[CLIP], [FOLLOWS], [CLIP, MASKED]])
+@pytest.mark.parametrize("uplink", [[CLIP], [FOLLOWS], [CLIP, FINE]])
 def test_an_upload_that_is_not_finite_changes_no_sum(uplink):
     """No clip bounds it, so that the noise would hide nothing of this client."""
     changes = {"uplink": uplink, "participation": {"cohort": 8, "select": "poisson"}}
@@ -102,8 +103,34 @@ def test_an_upload_that_is_not_finite_changes_no_sum(uplink):
     found, _, _ = broken.step(broken.start()[0])
     expected, _, _ = whole.step(whole.start()[0])
     lost = 2 * np.array([1.2, 1.6]) / 8
-    atol = 1e-9 if MASKED in uplink else 0
+    atol = 1e-9 if FINE in uplink else 0
     np.testing.assert_allclose(found.state["got"], expected.state["got"] - lost, atol=atol)
+
+
+def test_what_a_codec_keeps_of_an_upload_that_is_not_finite_is_what_it_kept_before():
+    """Otherwise the client would send zeros from then on."""
+    sgd = {"name": "power-sgd", "rank": 1}
+    problem = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}
+    run = loop_of(FedAvg(weights="uniform"), uplink=[sgd, CLIP], problem=problem).run
+    uplink, ids = run.uplink(), np.arange(3)
+    ((name, n),) = uplink.up.items()
+    v = np.random.default_rng(0).normal(size=(3, n)).astype(uplink.dtype)
+    kept = {key: row[None].repeat(3, axis=0) for key, row in uplink.initial.items()}
+    assert kept
+
+    def sent(rows, kept):
+        return uplink.sent({name: rows}, kept, Draws(uplink.key, ids), np.zeros(3, bool), ())
+
+    whole, after = sent(v, kept)
+    broken = v.copy()
+    broken[1, 0] = np.nan
+    found, now = sent(broken, kept)
+    assert not found[name][1].any()
+    np.testing.assert_array_equal(found[name][[0, 2]], whole[name][[0, 2]])
+    for key, rows in now.items():
+        np.testing.assert_array_equal(rows[1], kept[key][1])
+        np.testing.assert_array_equal(rows[[0, 2]], after[key][[0, 2]])
+    np.testing.assert_array_equal(sent(v, now)[0][name][1], whole[name][1])
 
 
 def test_an_empty_cohort_is_a_round_with_noise_alone():
@@ -568,6 +595,11 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
         (FEDAVG, {"privacy": SHARES, "uplink": [CLIP, KEPT], "participation": {},
                   "clients": {"count": 8, "faults": [{"name": "scale", "ids": [3]}]}},
          "faulty clients leave their noise out"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "faults": [
+            {"name": "not-a-number", "ids": [3]}]}}, "no clip bounds what faulty clients send"),
+        (FEDAVG, {"privacy": TREE, "uplink": MASKED, "participation": {}, "clients": {
+            "count": 8, "faults": [{"name": "scale", "ids": [3]}]}},
+         "no clip bounds what faulty clients send"),
         (FEDAVG, {"privacy": SHARES, "uplink": [CLIP, {**KEPT, "bits": 8}], "participation": {}},
          "units of a sum, and 5 are needed; give secure-sum more bits"),
         (FEDAVG, {"privacy": {**TREE, "at": "clients"}, "participation": {}}, "privacy.at: "),

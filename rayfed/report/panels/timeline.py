@@ -455,19 +455,23 @@ def with_labels(run: RunRecord) -> pd.DataFrame:
 
 
 def _events(run: RunRecord, most: int) -> dict[str, Any]:
-    kept = _first_events(run).iloc[:most]
-    until = None if len(kept) == run.asked else int(kept["round"].iloc[-1])
-    return _told(kept) | {"until": until}
+    return _told(_first_events(run), run.asked, most)
 
 
 def events_of(run: RunRecord, client: int) -> dict[str, Any]:
-    """Return what a client did in a run, as the history of each run on the page has it of all."""
+    """Return what a client did in a run, as the history of each run on the page has it of all.
+
+    It is about its first `FIRST_EVENTS` events, which is all of nearly every client.
+    """
     found = pd.DataFrame() if run.files is None else run.files.events_of(client)
-    return _told(found) | {"until": None}
+    return _told(found, len(found), FIRST_EVENTS)
 
 
-def _told(events: pd.DataFrame) -> dict[str, list[Any]]:
-    return {name: events[name].tolist() if len(events) else [] for name in _TOLD}
+def _told(events: pd.DataFrame, of: int, most: int) -> dict[str, Any]:
+    kept = events.iloc[:most]
+    until = None if len(kept) == of else int(kept["round"].iloc[-1])
+    columns = {name: kept[name].tolist() if len(kept) else [] for name in _TOLD}
+    return columns | {"until": until}
 
 
 def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:

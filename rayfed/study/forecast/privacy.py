@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rayfed.channel.base import Codec
-from rayfed.channel.faults.base import Collusion
+from rayfed.channel.faults.base import Collusion, UploadFault
 from rayfed.channel.privacy import Tree, missing
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.clients.request import GROUP
@@ -132,6 +132,9 @@ def _untrue(run: Run) -> str:
         "faulty clients leave their noise out; leave clients.faults or at: clients out": (
             shares and bool(run.faults)
         ),
+        "no clip bounds what faulty clients send, and noise does not hide that a secure sum wraps "
+        "around; leave clients.faults or secure-sum out": run.secure
+        and any(isinstance(each.fault, UploadFault) for each in run.faults),
         "clients count alike; give weights: uniform": run.training.weights != "uniform",
         "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (clip is None),
         f"noise does not hide that a sum of numbers of {largest:g} wraps around; give secure-sum "

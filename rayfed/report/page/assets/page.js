@@ -201,7 +201,8 @@ const page = (() => {
     figures.forget();
     await drawAll();
     listen();
-    if (clientHistory.current() !== null) await clientHistory.show(clientHistory.current());
+    const told = clientHistory.current();
+    if (told !== null && data.panels.timeline) await clientHistory.show(told);
   }
 
   return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, ofCase, parts, view, data };
