@@ -21,7 +21,7 @@ _UNKNOWN = 2**33  # bytes, if the system does not say how much memory it has
 _CPUS = Path("/sys/devices/system/cpu")
 _SAID = ("level", "type", "size", "shared_cpu_map")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of malloc.h
-_KEPT = 2**30  # bytes
+_KEPT = 2**28  # bytes, of each process
 _KEPT_BEFORE = 2**25  # the most that older ones take for an array, 2.34 among them
 
 
@@ -74,7 +74,7 @@ def caches(cpus: Path = _CPUS) -> Caches:
 
 
 def keep_freed_memory(*, own: bool = False) -> None:
-    """Let glibc keep up to a GiB that is freed, for the next arrays.
+    """Let glibc keep up to 256 MiB that are freed, for the next arrays.
 
     Otherwise it gives arrays beyond 32 MiB back at once, and the next ones of this size begin with
     a fault for each page. Older versions, 2.34 among them, do so all the same, and keep smaller
