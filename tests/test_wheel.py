@@ -71,26 +71,26 @@ def fresh(wheel, tmp_path_factory):
     return bin_
 
 
-def built(folder, **variables):
+def built(tree, folder, **variables):
     """Build the wheel and the source distribution, and return their digests by name."""
     build = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
-    done = called(*build, cwd=ROOT, **variables)
+    done = called(*build, cwd=tree, **variables)
     assert done.returncode == 0, done.stderr
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
 def test_two_builds_are_the_same_bytes(tmp_path):
-    """Whenever they are made: times in the archives are those of SOURCE_DATE_EPOCH."""
-    first = built(tmp_path / "first", SOURCE_DATE_EPOCH=1_700_000_000)
+    """Whenever they are made: times in the archives are those of SOURCE_DATE_EPOCH.
+
+    They are made of a copy, since other tests may write to the checkout meanwhile.
+    """
+    tree, left = tmp_path / "tree", (".git", ".venv", ".*_cache", "__pycache__", "_build", "dist")
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*left))
+    first = built(tree, tmp_path / "first", SOURCE_DATE_EPOCH=1_700_000_000)
     assert len(first) == 2
-    touched = ROOT / "rayfed" / "py.typed"
-    before = touched.stat()
-    try:
-        os.utime(touched)
-        assert built(tmp_path / "second", SOURCE_DATE_EPOCH=1_700_000_000) == first
-    finally:
-        os.utime(touched, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert built(tmp_path / "third", SOURCE_DATE_EPOCH=1_700_000_002) != first
+    os.utime(tree / "rayfed" / "py.typed")
+    assert built(tree, tmp_path / "second", SOURCE_DATE_EPOCH=1_700_000_000) == first
+    assert built(tree, tmp_path / "third", SOURCE_DATE_EPOCH=1_700_000_002) != first
 
 
 def test_the_version_is_said_everywhere(wheel, fresh, tmp_path):
