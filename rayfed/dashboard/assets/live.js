@@ -40,21 +40,26 @@ const live = (() => {
     };
   }
 
+  async function show({ main, data, colours, title }) {
+    if (data && typeof page === "undefined") return void location.reload(); // nothing could be shown until now
+    replace(main);
+    if (title) document.title = title;
+    if (colours) document.getElementById("colours").textContent = colours;
+    if (data) await page.renew(data);
+    overview.start();
+    news.note();
+  }
+
   async function refresh() {
     if (busy) return void (again = true);
     busy = true;
-    const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
-    if (answer?.ok) {
-      const { main, data, colours, title } = await answer.json();
-      if (data && typeof page === "undefined") return void location.reload(); // nothing could be shown until now
-      replace(main);
-      if (title) document.title = title;
-      if (colours) document.getElementById("colours").textContent = colours;
-      if (data) await page.renew(data);
-      overview.start();
-      news.note();
-    } else if (answer) say((await answer.json()).error);
-    busy = false;
+    try {
+      const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
+      if (answer?.ok) await show(await answer.json());
+      else if (answer) say((await answer.json()).error);
+    } finally {
+      busy = false; // whatever went wrong, the next rows are shown
+    }
     if (again) {
       again = false;
       refresh();
