@@ -40,7 +40,7 @@ const live = (() => {
     };
   }
 
-  async function show({ main, data, colours, title }) {
+  async function update({ main, data, colours, title }) {
     if (data && typeof page === "undefined") return void location.reload(); // nothing could be shown until now
     replace(main);
     if (title) document.title = title;
@@ -55,7 +55,7 @@ const live = (() => {
     busy = true;
     try {
       const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
-      if (answer?.ok) await show(await answer.json());
+      if (answer?.ok) await update(await answer.json());
       else if (answer) say((await answer.json()).error);
     } finally {
       busy = false; // whatever went wrong, the next rows are shown
