@@ -14,6 +14,7 @@ from typing import Any
 
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
+from rayfed.core.machine import keep_freed_memory
 from rayfed.core.plugins import advice, places
 from rayfed.core.summary import network_of
 from rayfed.engine import columns
@@ -190,6 +191,7 @@ class Driver:
 
     def _run(self, resume: bool) -> Generator[Moment, None, str]:
         """Run to the end and return the rule that ended it."""
+        keep_freed_memory()
         if not resume:
             self.records.clear()
         self._write_record("running")

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rayfed.core.machine import keep_freed_memory
 from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
@@ -50,7 +49,6 @@ class SerialStudy:
     ) -> dict[str, str]:
         """Run all runs and return the outcome of each by folder."""
         outcome: dict[str, str] = {}
-        keep_freed_memory()
         for run in runs:
             try:
                 driver = Driver(run, self.out, self.executor(tables))

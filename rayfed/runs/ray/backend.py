@@ -25,7 +25,7 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, clipped
-from rayfed.core.threads import one_thread
+from rayfed.core.threads import one_thread, own_process
 from rayfed.engine.run import Run
 from rayfed.executors.calls import first_line
 from rayfed.executors.orphan import end_with_parent
@@ -56,6 +56,7 @@ class DriverActor:
     def __init__(
         self, out: str, clients: int, level: int, hosting: tuple[float | None, int] | None
     ) -> None:
+        own_process()
         end_with_parent()
         self.out, self.clients = Path(out), clients
         self.own = None if hosting is None else RayHost(*hosting)
