@@ -273,15 +273,19 @@ class Uplink:
         return self.noise * norm / math.sqrt(self.survivors)
 
     @property
-    def bears(self) -> tuple[float, float]:
-        """How many units a client's noise has, and deviations that a sum has for noise at least.
+    def share_units(self) -> float:
+        """`share` in units of the last bit of the secure sum."""
+        return self.share / self._unit
+
+    @property
+    def deviations(self) -> float:
+        """For how many deviations of its noise a secure sum has room, at least.
 
         That is when all clients send the norm in one coordinate: K of them take K times it of the
         range, and their noise has the root of K times the deviation of one.
         """
         assert self.clip is not None
-        room = (self.largest - self.clip.start) * math.sqrt(self._crowd.most)
-        return self.share / self._unit, room / self.share
+        return (self.largest - self.clip.start) * math.sqrt(self._crowd.most) / self.share
 
     @property
     def largest(self) -> float:

@@ -64,16 +64,24 @@ def test_a_core_has_a_cache_of_its_own_and_a_share_of_the_last(listed, expected,
 
 
 FAULTS = """
-import resource, sys
+import resource, sys, threading
 from rayfed.core.machine import keep_freed_memory
-if sys.argv[1] == "keep":
-    keep_freed_memory()
-for round in range(6):
-    if round == 1:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    block = bytearray(b"x") * (48 << 20)
-    del block
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+from rayfed.core.threads import own_process
+{"give": str, "keep": keep_freed_memory, "own": own_process}[sys.argv[1]]()
+def work():
+    model = bytearray(b"x") * (48 << 20)  # in a thread the next array has no room beside it
+    for round in range(6):
+        if round == 1:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        block = bytearray(b"x") * (48 << 20)
+        del block
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+if sys.argv[1] == "own":  # actors compute in a thread
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+else:
+    work()
 """
 
 
@@ -83,12 +91,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 )
 def test_what_is_freed_is_there_for_the_next_array():
     """48 MiB are 12,288 pages of 4 KiB; five times over they are faulted in again, or not."""
-    given, kept = (
+    given, kept, own = (
         int(subprocess.check_output([sys.executable, "-c", FAULTS, said]))
-        for said in ("give", "keep")
+        for said in ("give", "keep", "own")
     )
-    assert kept < 1000
-    assert kept < given / 3
+    assert max(kept, own) < 1000
+    assert max(kept, own) < given / 3
 
 
 @pytest.mark.parametrize(

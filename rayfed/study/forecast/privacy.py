@@ -46,7 +46,7 @@ def with_noise(index: int, run: Run) -> Run:
         raise error.under(place) from None
     solved = replace(privacy, noise=noise, epsilon=None)
     run = replace(run, channel=replace(run.channel, privacy=solved))
-    if text := _unborne(run):
+    if text := _no_room(run):
         raise ScenarioError("uplink", text)
     assert run.private is not None
     if math.isfinite(run.private.multiplier):
@@ -192,16 +192,16 @@ def _may_lose(run: Run) -> bool:
     )
 
 
-def _unborne(run: Run) -> str:
+def _no_room(run: Run) -> str:
     """Return why a secure sum cannot bear the noise of clients; empty if it can, or need not."""
     uplink = run.uplink()
     if uplink is None or not uplink.noise:
         return ""
-    units, deviations = uplink.bears
     noise, text = f"noise of {uplink.share:.3g} at each client", "give secure-sum"
-    if units < _UNITS:
-        return f"{noise} is {units:.2g} units of a sum, and {_UNITS:g} are needed; {text} more bits"
-    if deviations < _DEVIATIONS:
+    if uplink.share_units < _UNITS:
+        found = f"{uplink.share_units:.2g} units of a sum, and {_UNITS:g} are needed"
+        return f"{noise} is {found}; {text} more bits"
+    if uplink.deviations < _DEVIATIONS:
         return f"with {noise} a sum may wrap around; {text} a larger range"
     return ""
 
