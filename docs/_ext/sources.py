@@ -12,7 +12,7 @@ from rayfed.cli.main import app as commands
 from rayfed.core import plugins
 from rayfed.reproduce.claims import SUFFIX, Claims, load_claims
 from rayfed.study import Study, load
-from rayfed.study.forecast.work import MOST_STEPS
+from rayfed.study.forecast.checks import MOST_STEPS
 from rayfed.study.scenario import bounds
 from rayfed.study.scenario.values import MOST_VALUES
 

@@ -17,14 +17,14 @@ from rayfed.study.forecast.privacy import spent
 
 def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
     """Return what a plan takes of machines, of disks, and of the simulated network."""
-    per = "in all" if cost.rounds_known else "a round of each run"
+    there, per = cost.processes, "in all" if cost.rounds_known else "a round of each run"
     return [
-        f"{many(cost.actors, 'client actor')}{on_nodes(nodes, cost.combiners)}, "
-        f"{many(cost.drivers, 'driver actor')}"
+        f"{many(there.actors, 'client actor')}{on_nodes(nodes, there.combiners)}, "
+        f"{many(there.runners, 'driver actor')}"
         f"{', which host clients, too' * plan.executor.hosting_driver}; about "
         f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
         f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
-        f"{in_words(cost.processes)})",
+        f"{in_words(there.memory)})",
         f"disk: results about {in_words(cost.results)}, checkpoints up to "
         f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}",
         f"simulated traffic if a round asks once: {in_words(cost.down)} down, "

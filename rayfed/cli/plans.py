@@ -63,7 +63,7 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
         from rayfed import api
 
         cost = plan.cost(sum(nodes) or api.cpus(), nodes)
-        actors = many(cost.actors, "client actor")
+        actors = many(cost.processes.actors, "client actor")
         actors += " and the driver" * plan.executor.hosting_driver
         placed = f"{actors} (about {in_words(cost.memory)} in all)"
     algorithms = {run.label for run in plan.runs}

@@ -19,14 +19,89 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.run import ENDLESS, Run
+from rayfed.executors.placement import actors_by_node, host_count
 from rayfed.messages import Ask
-from rayfed.study.forecast.processes import Processes
 from rayfed.study.scenario.parts import ExecutorSection
 
+_MIB = 2**20
+HERE_BYTES = 240 * _MIB
+"""Of this process, with pandas and Ray."""
+RUNNER_BYTES = 110 * _MIB
+"""Of a driver on Ray, or a worker with whole runs."""
+_LIBRARY = 200 * _MIB
+"""Of PyTorch, in each process that imports it."""
+OWN_BYTES = 450 * _MIB
+"""Of Ray's own programs on this machine; shared pages count once, here as above."""
+ACTOR_BYTES = 80 * _MIB
+"""Of a client actor or combiner at work."""
 _PAGE, _FOLDER, _ROW, _EVENT = 6 * 2**20, 2**15, 150, 40
 """Bytes of a page, of a run's small files, and of a row of ``rounds`` and of ``events``."""
 _LOCAL_COPIES = 6
 """Arrays of a model that a local solve has at once: the models, their start, gradients, steps."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """How many processes there are, and their memory.
+
+    Parameters
+    ----------
+    actors, combiners, runners : int
+        Client actors, combiners, and drivers or workers beside this process.
+    hosts : int
+        Processes that compute for the clients of a run: the actors, and its driver if that hosts
+        clients; this process, or a worker.
+    memory : int
+        Bytes, with room beside what was measured.
+    """
+
+    actors: int
+    combiners: int
+    runners: int
+    hosts: int
+    memory: int
+
+    @classmethod
+    def of(
+        cls, executor: ExecutorSection, runs: Sequence[Run], cpus: int, nodes: Sequence[int] = ()
+    ) -> Processes:
+        """Return those of a placement.
+
+        Parameters
+        ----------
+        executor : ExecutorSection
+        runs : sequence of Run
+        cpus : int
+            In all.
+        nodes : sequence of int
+            CPUs of each node of a cluster; where there are several, combiners count.
+        """
+        library = _LIBRARY * any(run.training.problem.libraries for run in runs)
+        here = HERE_BYTES + library
+        if executor.name == "workers":
+            wanted = cpus if executor.workers == "auto" else executor.workers
+            runners = min(wanted, len(runs))
+            return cls(0, 0, runners, 1, here + runners * (RUNNER_BYTES + library))
+        if executor.name != "ray":
+            return cls(0, 0, 0, 1, here)
+        hosts = host_count(_clients(runs), executor.clients_per_actor, cpus)
+        actors = hosts - executor.hosting_driver
+        combiners, runners = _combiners(actors, nodes), min(cpus, len(runs))
+        memory = here + (actors + combiners) * ACTOR_BYTES + runners * RUNNER_BYTES
+        memory += OWN_BYTES if executor.address is None else 0  # a cluster's are there anyway
+        memory += (actors + runners) * library
+        return cls(actors, combiners, runners, hosts, memory)
+
+
+def _clients(runs: Sequence[Run]) -> int:
+    return max(run.federation.clients.count for run in runs)
+
+
+def _combiners(actors: int, nodes: Sequence[int]) -> int:
+    """Return on how many of several nodes there are several actors."""
+    cpus = {str(number): float(of_node) for number, of_node in enumerate(nodes)}
+    placed = actors_by_node(actors, cpus, {}, {})
+    return sum(n > 1 for n in placed.values()) if len(placed) > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -35,12 +110,11 @@ class Cost:
 
     Parameters
     ----------
-    actors, drivers : int
-        Processes beside this one.
-    data, state, copies, processes : int
-        Bytes of memory: of the tables, and of the rows that are kept for computing; of client state
-        at its most, with what a checkpoint reads; of the copies of the model that computing and
-        averaging take; of the processes themselves.
+    processes : Processes
+    data, state, copies : int
+        Bytes of memory beside that of the processes themselves: of the tables, and of the rows that
+        are kept for computing; of client state at its most, with what a checkpoint reads; of the
+        copies of the model that computing and averaging take.
     scratch, results, checkpoints : int
         Bytes on the disk: of client state beside the clients, of the records, of the checkpoints.
     down, up : int
@@ -48,15 +122,11 @@ class Cost:
         round asks its cohort once.
     rounds_known : bool
         Whether the number of rounds is known; if not, what grows with it is of a single round.
-    combiners : int
-        Processes beside this one, where client actors are on several nodes.
     """
 
-    actors: int
-    drivers: int
+    processes: Processes
     data: int
     state: int
-    processes: int
     copies: int = 0
     scratch: int = 0
     results: int = 0
@@ -64,12 +134,11 @@ class Cost:
     down: int = 0
     up: int = 0
     rounds_known: bool = True
-    combiners: int = 0
 
     @property
     def memory(self) -> int:
         """Bytes of memory in all."""
-        return self.data + self.state + self.copies + self.processes
+        return self.data + self.state + self.copies + self.processes.memory
 
     @classmethod
     def of(
@@ -92,20 +161,17 @@ class Cost:
         nodes : sequence of int
             CPUs of each node of a cluster.
         """
-        each = [_RunCost.of(run) for run in runs]
+        each = [_RunCost(run) for run in runs]
         processes = Processes.of(executor, runs, cpus, nodes)
-        actors, drivers = processes.actors, processes.runners
-        beside = max(1, drivers)
+        actors, beside = processes.actors, max(1, processes.runners)
         state = beside * max(run.state for run in each)
         room = state_bytes(executor.memory_gb)
         pieces = beside * max(run.piece for run in each) * (4 if actors else 3)
         return cls(
-            actors=actors,
-            drivers=drivers,
+            processes,
             data=_rows_bytes(runs, tables, processes.hosts, beside),
             # arrays grow by doubling
             state=min(2 * state, room) + pieces,
-            processes=processes.memory,
             copies=beside * max(run.copies(processes.hosts, actors) for run in each),
             scratch=state if 2 * state > room else 0,
             results=_PAGE + sum(run.records for run in each),
@@ -113,7 +179,6 @@ class Cost:
             down=sum(run.down for run in each),
             up=sum(run.up for run in each),
             rounds_known=all(run.ending.rounds < ENDLESS for run in runs),
-            combiners=processes.combiners,
         )
 
     def check(self, available: int | None = None, scratch: int | None = None) -> None:
@@ -135,11 +200,11 @@ class Cost:
             remedy = "fewer clients or a smaller model"
             if 2 * self.state > self.memory:
                 remedy = f"a smaller executor.memory_gb, {remedy}"
-            if self.actors:
+            if self.processes.actors:
                 remedy = f"a larger executor.clients_per_actor, {remedy}"
             raise ScenarioError(
                 "executor",
-                f"needs about {in_words(self.memory)} of memory ({self.actors} actors), "
+                f"needs about {in_words(self.memory)} of memory ({self.processes.actors} actors), "
                 f"but {in_words(available)} are available; use {remedy}",
             )
         free = _free(scratch_folder()) if scratch is None else scratch
@@ -179,22 +244,15 @@ class Cost:
             )
 
 
-@dataclass(frozen=True)
 class _RunCost:
-    """Bytes that a run takes.
+    """Bytes that a run takes; of its Asks only the first is looked at.
 
-    Parameters
+    Attributes
     ----------
-    model : int
-        Of the model.
-    server : float
-        Of the server's state, in models.
-    sent, uploads, kept : float
-        Of what a client downloads, uploads and keeps, in models; codecs do not change these arrays.
-    stack : int
-        Clients that compute at once in a process.
-    iterates : int
-        Models that the evaluation averages.
+    model, server : int
+        Of the model, and of the server's state.
+    sent, uploads, kept : int
+        Of what a client downloads, uploads and keeps; codecs do not change these arrays.
     flight : int
         Works whose models the server keeps at most, where work may end in a later row: those under
         way, and those that wait in a buffer.
@@ -206,73 +264,44 @@ class _RunCost:
         Of the tables.
     """
 
-    model: int
-    server: float
-    sent: float
-    uploads: float
-    kept: float
-    stack: int
-    iterates: int
-    flight: int
-    state: int
-    down: int
-    up: int
-    rows: int
-
-    @classmethod
-    def of(cls, run: Run) -> _RunCost:
-        """Return what a run takes; of its Asks only the first is looked at."""
-        training, count = run.training, run.federation.population.count
-        x0 = training.x0
-        model = max(1, x0.nbytes)
-        wanted = run.participation.cohort or count
-        asked, flight = run.participation.asked(count), 0
-        if isinstance(training.algorithm, Asynchronous):
-            asked = wanted = training.algorithm.takes
-            ways = 2 if training.algorithm.overlap else 1  # at work, and sending
-            flight = ways * (training.algorithm.concurrency or count) + asked - 1
+    def __init__(self, run: Run) -> None:
+        algorithm, x0, ask = run.training.algorithm, run.training.x0, run.first_ask()
+        count, asked = run.federation.population.count, run.asked
+        wanted, self.flight = run.participation.cohort or count, 0
+        if isinstance(algorithm, Asynchronous):
+            wanted = asked
+            ways = 2 if algorithm.overlap else 1  # at work, and sending
+            self.flight = ways * (algorithm.concurrency or count) + asked - 1
         elif run.participation.late == "stale":
-            flight = asked
+            self.flight = asked
+        self.model, self.server = max(1, x0.nbytes), _bytes(algorithm.init(x0))
+        self.sent = 0 if ask is None else ask.bytes_down
+        self.uploads = 0 if ask is None else ask.bytes_up(x0.itemsize)
+        self.kept = _bytes(run.initial)
+        self.state = self.kept * min(count, wanted * run.ending.rounds)
+        self.stack, self.iterates = min(run.block, count), algorithm.evaluate_last
         rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
-        server = _bytes(training.algorithm.init(x0))
-        row = _bytes(run.initial)
-        ask = run.first_ask()
-        down = 0 if ask is None else ask.bytes_down
-        up = 0 if ask is None else ask.bytes_up(x0.itemsize)
         most = asked * (1 + run.participation.retries)
-        per_round = 0 if training.algorithm.centralised else most * rounds
-        return cls(
-            model=model,
-            server=server / model,
-            sent=down / model,
-            uploads=up / model,
-            kept=row / model,
-            stack=min(run.block, count),
-            iterates=training.algorithm.evaluate_last,
-            flight=flight,
-            state=row * min(count, wanted * run.ending.rounds),
-            down=_travels(run, ask)[0] * per_round,
-            up=_travels(run, ask)[1] * per_round,
-            rows=rounds * (_ROW + _EVENT * most),
-        )
+        per_round = 0 if algorithm.centralised else most * rounds
+        self.down, self.up = (n * per_round for n in _travels(run, ask))
+        self.rows = rounds * (_ROW + _EVENT * most)
 
     @property
     def piece(self) -> int:
         """Bytes of client state that travel at once."""
-        row = int(self.kept * self.model)
-        return min(self.state, max(PIECE, row))
+        return min(self.state, max(PIECE, self.kept))
 
     @property
     def records(self) -> int:
         """Bytes of tables, small files and the final model."""
-        return self.rows + _FOLDER + int(self.model * (1 + self.server))
+        return self.rows + _FOLDER + self.model + self.server
 
     @property
     def checkpoints(self) -> int:
         """Bytes of the checkpoints: two of the server, and of clients what is out of date too."""
-        single = self.kept * self.model > PIECE // 2  # such rows are replaced one by one
-        server = self.server + self.iterates - 1 + self.flight * self.sent
-        return int(2 * self.model * server) + self.state * (2 if single else 3)
+        single = self.kept > PIECE // 2  # such rows are replaced one by one
+        server = self.server + (self.iterates - 1) * self.model + self.flight * self.sent
+        return 2 * server + self.state * (2 if single else 3)
 
     def copies(self, hosts: int, actors: int) -> int:
         """Return the bytes of the copies of the model in all processes.
@@ -284,10 +313,10 @@ class _RunCost:
         actors : int
             How many of them are client actors.
         """
-        local = self.stack * (_LOCAL_COPIES + 2 * (self.kept + self.uploads))
-        served = 2 * self.server + 2 * self.uploads + self.iterates + 2 + self.flight * self.sent
-        stored = self.sent + actors * self.uploads if actors else 0.0  # in Ray's object store
-        return int(self.model * (hosts * local + served + stored))
+        local = self.stack * (_LOCAL_COPIES * self.model + 2 * (self.kept + self.uploads))
+        served = 2 * (self.server + self.uploads) + (self.iterates + 2) * self.model
+        stored = self.sent + actors * self.uploads if actors else 0  # in Ray's object store
+        return hosts * local + served + self.flight * self.sent + stored
 
 
 def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.faulty import faulty
 from rayfed.clients.solvers import Descent, Solver, block
@@ -40,7 +41,6 @@ from rayfed.runs.identity import Identities
 from rayfed.runs.modules import source_digests
 from rayfed.selection import All, Selection
 from rayfed.study import Study, plain
-from rayfed.study.forecast.asynchronous import with_concurrency
 from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
@@ -249,6 +249,8 @@ class _Seed:
         measures = self._measures(index, algorithm)
         algorithm = self._bound(index, algorithm)
         participation = self._participation(index, algorithm)
+        if isinstance(algorithm, Asynchronous):
+            algorithm = replace(algorithm, concurrency=self._at_work(algorithm, participation))
         run = Run(
             label=label,
             setting=self.setting,
@@ -267,7 +269,6 @@ class _Seed:
         )
         check_run(index, run)
         run = with_noise(index, run)
-        run = with_concurrency(run)
         return replace(run, record={**run.record, "aim": aim(run)})
 
     def _channel(self, algorithm: Algorithm) -> Channel:
@@ -325,6 +326,12 @@ class _Seed:
         everyone = selection.own_cohort or isinstance(selection, All)
         cohort = None if everyone else part.cohort
         return replace(part, select=selection, cohort=cohort)
+
+    def _at_work(self, algorithm: Asynchronous, participation: Participation) -> int:
+        """Return how many clients are at work: all if all are selected, else those asked for."""
+        if isinstance(participation.select, All):
+            return self.count
+        return min(algorithm.concurrency or participation.cohort or self.count, self.count)
 
     def _measuring(self, measures: Mapping[str, Measure]) -> Measuring:
         """Return what rows say about the model, before the optimum is known."""

@@ -13,7 +13,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.serial import SerialStudy
 from rayfed.study import expand
-from rayfed.study.forecast.cost import Cost
+from rayfed.study.forecast.cost import Cost, Processes
 from rayfed.study.plan.plan import make
 from rayfed.study.scenario.parts import ExecutorSection
 
@@ -446,13 +446,13 @@ class TestCost:
         """Eight rows of 3 numbers and a target; a model of 3 numbers for each of 4 clients."""
         plan = self.placed(made, clients_per_actor=1)
         cost = plan.cost(2)
-        assert (cost.actors, cost.drivers) == (4, 1)
+        assert (cost.processes.actors, cost.processes.runners) == (4, 1)
         # The rows are in the object store, and in the stacks of the one run at a time, with as
         # much for Gram matrices.
         assert cost.data == 3 * (8 * 3 + 8) * 8
         # Arrays grow by doubling; a checkpoint has four copies of what it reads at once.
         assert cost.state == (2 + 4) * 4 * MODEL
-        assert cost.memory == cost.data + cost.state + cost.copies + cost.processes
+        assert cost.memory == cost.data + cost.state + cost.copies + cost.processes.memory
         assert cost.scratch == 0
 
     @pytest.mark.parametrize(
@@ -460,11 +460,11 @@ class TestCost:
     )
     def test_clients_per_actor(self, made, each, cpus, actors):
         """With "auto" the driver takes the place of one."""
-        assert self.placed(made, clients_per_actor=each).cost(cpus).actors == actors
+        assert self.placed(made, clients_per_actor=each).cost(cpus).processes.actors == actors
 
     def test_serial_starts_nothing(self, made):
         cost = api.prepare(api.read(made())).cost(2)
-        assert (cost.actors, cost.drivers) == (0, 0)
+        assert (cost.processes.actors, cost.processes.runners) == (0, 0)
         assert cost.data == 3 * (8 * 3 + 8) * 8
         with pytest.raises(ScenarioError, match="are available; use fewer clients or a smaller"):
             cost.check(available=cost.memory - 1)
@@ -480,7 +480,8 @@ class TestCost:
         assert api.prepare(api.read(scenario)).cost(2).data == 2 * 25 * (4 + 1) * 8
 
     def test_what_fits_to_the_byte_is_allowed(self):
-        cost = Cost(3, 1, data=10, state=20, processes=30, scratch=5, results=7, checkpoints=8)
+        there = Processes(actors=3, combiners=0, runners=1, hosts=3, memory=30)
+        cost = Cost(there, data=10, state=20, scratch=5, results=7, checkpoints=8)
         cost.check(available=60, scratch=5)
         with pytest.raises(ScenarioError, match=r"\(3 actors\), but 59 B are available; use"):
             cost.check(available=59, scratch=5)
@@ -489,7 +490,8 @@ class TestCost:
 
     def test_what_fits_the_disk_to_the_byte_is_allowed(self, tmp_path, monkeypatch):
         monkeypatch.setenv("RAYFED_SCRATCH", str(tmp_path / "elsewhere"))
-        cost = Cost(0, 0, data=0, state=0, processes=0, scratch=5, results=7, checkpoints=8)
+        here = Processes(actors=0, combiners=0, runners=0, hosts=1, memory=0)
+        cost = Cost(here, data=0, state=0, scratch=5, results=7, checkpoints=8)
         place = tmp_path / "results" / "four"
         cost.check_disk(place, free=20)  # scratch files are on the same disk
         with pytest.raises(ScenarioError, match="results, checkpoints and scratch files need"):

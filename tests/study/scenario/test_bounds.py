@@ -1,18 +1,14 @@
-"""Every number of a scenario has a bound that the arithmetic bears, and local work an end."""
+"""Every number of a scenario has a bound that the arithmetic bears."""
 
 import dataclasses
 
-import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 from rayfed import api
-from rayfed.clients.solvers import SGD
-from rayfed.clients.step_counts import UniformSteps
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study, apply_overrides
-from rayfed.study.forecast.work import MOST_STEPS, check_steps
 from rayfed.study.scenario.bounds import LARGEST, LARGEST_SEED, LONGEST_S
 from rayfed.study.scenario.fields import model_of
 
@@ -102,68 +98,6 @@ def _takes(adapter, value, kind):
         return False
     parts = found if isinstance(found, (list, tuple)) else [found]
     return any(type(part) is kind for part in parts)
-
-
-class TestSteps:
-    SIZES = np.array([10, 1000])
-
-    @pytest.mark.parametrize(
-        ("solver", "pace", "place"),
-        [
-            (SGD(steps=MOST_STEPS + 1), 1.0, "local.steps"),
-            (SGD(epochs=1e300, batch=1), 1.0, "local.epochs"),
-            (SGD(epochs=1e6, batch=1), 1.0, "local.epochs"),  # 1e6 passes over 1000 rows
-            (SGD(time_s=3.0), 1e-12, "local.time_s"),
-            (SGD(time_s=1e12), 1e-300, "local.time_s"),
-            (SGD(steps=UniformSteps(low=10**9, high=10**9)), 1.0, "local.steps"),
-        ],
-    )
-    def test_too_many_are_refused(self, solver, pace, place):
-        with pytest.raises(
-            ScenarioError, match=r"comes to .* more than 100,000,000; use fewer"
-        ) as e:
-            check_steps(solver, self.SIZES, np.full(2, pace))
-        assert e.value.place == place
-
-    def test_as_many_as_allowed_are_not(self):
-        check_steps(SGD(steps=MOST_STEPS), self.SIZES, np.ones(2))
-        check_steps(SGD(epochs=1e5, batch=1), self.SIZES, np.ones(2))
-
-    def test_no_number_overflows(self):
-        assert SGD(epochs=1e300, batch=1).step_counts(self.SIZES).min() > 2**60
-        assert SGD(time_s=1.0).step_counts(self.SIZES, np.full(2, 1e-300)).min() > 2**60
-
-    @pytest.mark.parametrize(
-        ("local", "delay"),
-        [
-            ({"time_s": 3}, {"name": "constant", "mean_s": 1e-9}),
-            ({"time_s": 3}, {"name": "gamma", "shape": 0.1}),  # at times 1e-27 s a step
-            ({"epochs": 1e300}, {"name": "constant"}),
-            ({"steps": 2**31 - 1}, {"name": "constant"}),
-        ],
-    )
-    def test_the_plan_refuses_them(self, local, delay):
-        raw = {**RAW, "clients": {"count": 3, "delay": delay}}
-        raw["algorithms"] = [{"name": "fedavg", "local": local}]
-        with pytest.raises(ScenarioError, match=r"more than 100,000,000") as error:
-            api.prepare(api.read(raw))
-        assert error.value.place == f"local.{next(iter(local))}"
-
-
-def test_fine_tuning_takes_no_simulated_time():
-    raw = {**RAW, "algorithms": [{"name": "fedavg-finetuned", "tune": {"time_s": 3}}]}
-    with pytest.raises(ScenarioError) as error:
-        api.prepare(api.read(raw))
-    assert str(error.value) == (
-        "algorithms.0.tune: found time_s, but evaluation takes no simulated time; "
-        "give steps or epochs"
-    )
-
-
-def test_fine_tuning_comes_to_an_end():
-    raw = {**RAW, "algorithms": [{"name": "fedavg-finetuned", "tune": {"epochs": 1e300}}]}
-    with pytest.raises(ScenarioError, match=r"^tune.epochs: comes to 4.61e\+18 local steps"):
-        api.prepare(api.read(raw))
 
 
 def test_data_of_a_legacy_generator_take_32_bits_of_seeds():

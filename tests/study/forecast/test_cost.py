@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rayfed import api
-from rayfed.study.forecast.processes import (
+from rayfed.study.forecast.cost import (
     ACTOR_BYTES,
     HERE_BYTES,
     OWN_BYTES,
