@@ -22,7 +22,7 @@ from rich.console import Console
 import rayfed
 from rayfed.cli import main as cli
 from rayfed.core.plugins import KINDS, find
-from rayfed.study.forecast.processes import (
+from rayfed.study.forecast.cost import (
     ACTOR_BYTES,
     HERE_BYTES,
     OWN_BYTES,

@@ -1,4 +1,4 @@
-"""The first model of a run, from a file."""
+"""The first model of a run: zeros, noise, what the data come with, or a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,49 @@ import numpy as np
 
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.files import read_arrays, reading
+from rayfed.core.files import check_room, read_arrays, reading
+from rayfed.core.rng import Key
+from rayfed.datasets.shards import Shards
+from rayfed.problems.base import STARTS, Problem
+
+_COPIES = 24  # bytes of a parameter while the first model is made: in float64, and as computed
+
+
+def first_model(
+    problem: Problem, shards: Shards, given: str | None, of_data: Array | None, key: Key
+) -> Array:
+    """Return the first model (p,) of a problem that has met its rows.
+
+    Parameters
+    ----------
+    given : str, optional
+        One of `STARTS`, or the path of a file; the data's or the problem's own way if None.
+    of_data : (q,) array, optional
+        A first model that comes with the data.
+    key : Key
+        Of noise.
+
+    Raises
+    ------
+    ScenarioError
+        If it does not fit the problem, or the memory.
+    """
+    kind, p = given or problem.default_init, problem.size(shards.features, shards.classes)
+    what, remedy = f"copies of {p:,} parameters", "use fewer features, classes or hidden units"
+    check_room(_COPIES * p, "problem", what, remedy)
+    if given is None and of_data is not None:
+        if of_data.size != p:
+            text = f"the data comes with a first model of {of_data.size} numbers, but"
+            found = f"{text} '{problem.name}' has {p}; give init: zeros"
+            raise ScenarioError("problem.init", found)
+        return of_data
+    if kind not in STARTS:
+        read = problem.read_initial(Path(kind), key)
+        return read_model(Path(kind), p) if read is None else read
+    if kind not in problem.starts:
+        text = f"found '{kind}'; '{problem.name}' starts as {' or '.join(problem.starts)}"
+        raise ScenarioError("problem.init", f"{text}, or from a file")
+    return problem.initial(kind, shards.features, shards.classes, key)
 
 
 def read_model(path: Path, p: int) -> Array:
@@ -23,12 +65,13 @@ def read_model(path: Path, p: int) -> Array:
     remedy = "give zeros, normal, or a model.npz or .npy file"
     with reading(path, "a model", remedy, "problem.init"):
         x = read_arrays(path)["x"]
+    text = ""
     if x.dtype.kind not in "fiu":
         text = f"{name} holds values of type {clipped(x.dtype, 40)}; give real numbers"
-        raise ScenarioError("problem.init", text)
-    if x.size != p:
-        raise ScenarioError("problem.init", f"{name} has {x.size} numbers, not {p}")
-    if not np.isfinite(x).all():
+    elif x.size != p:
+        text = f"{name} has {x.size} numbers, not {p}"
+    elif not np.isfinite(x).all():
         text = f"{name} holds NaN or infinite numbers; give the model of a run that did not diverge"
+    if text:
         raise ScenarioError("problem.init", text)
     return x.ravel()

@@ -19,7 +19,7 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import Optimum
 from rayfed.messages import Upload
 from rayfed.numerics.minimise import minimise
-from rayfed.study.plan.identity import identity
+from rayfed.study.plan.shared import Shared, identity
 
 _NEWTON_UP_TO = 1000  # parameters; a Hessian of so many rows still solves in about a second
 _NEWTON_EACH_UP_TO = 100  # the same for every client; only least values are wanted there
@@ -73,8 +73,7 @@ class Optima:
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self.tables = tables
-        self._found: dict[Any, Optimum] = {}
-        self._least: dict[Any, Floats] = {}
+        self._known = Shared()
 
     def of(self, run: Run, place: str | None, *, of_clients: bool) -> Optimum | None:
         """Return the optimum of a run's objective.
@@ -105,15 +104,11 @@ class Optima:
             raise ScenarioError(place, text)
         key = identity((run.federation.views.evaluation, run.training.x0))
         x0 = run.training.x0.astype(np.float64)
-        if key not in self._found:
-            function = _Function(self.tables, run)
-            value, x = minimise(function.value_and_gradient, function.newton, x0)
-            self._found[key] = Optimum(value, x)
+        found = self._known.get(("optimum", key), lambda: _Function(self.tables, run).optimum(x0))
         if not of_clients:
-            return self._found[key]
-        if key not in self._least:
-            self._least[key] = _Function(self.tables, run).least(x0)
-        return replace(self._found[key], least=self._least[key])
+            return found
+        least = self._known.get(("least", key), lambda: _Function(self.tables, run).least(x0))
+        return replace(found, least=least)
 
 
 class _Function:
@@ -133,6 +128,10 @@ class _Function:
         self.dtype = run.training.dtype
         newton = run.training.problem.has_hessian and self.p <= _NEWTON_UP_TO
         self.newton = self.hessian if newton else None
+
+    def optimum(self, x: Floats) -> Optimum:
+        """Return F* and where it is, searched from x (p,)."""
+        return Optimum(*minimise(self.value_and_gradient, self.newton, x))
 
     def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Return F(x) and its gradient (p,)."""

@@ -13,10 +13,9 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.faulty import faulty
 from rayfed.clients.solvers import Descent, Solver, block
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError
-from rayfed.core.files import check_room
 from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
@@ -45,21 +44,25 @@ from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.forecast.privacy import with_noise
-from rayfed.study.plan.aims import aim
-from rayfed.study.plan.beware import of_module
-from rayfed.study.plan.changing import drifting
-from rayfed.study.plan.firstmodel import read_model
-from rayfed.study.plan.flipped import flipped
-from rayfed.study.plan.measured import BoundMeasures
+from rayfed.study.plan.data import (
+    Loader,
+    SeedData,
+    Wanted,
+    drifting,
+    looked_at,
+    subsample_of,
+    with_some_test_rows,
+    with_wrong_labels,
+)
+from rayfed.study.plan.firstmodel import first_model
+from rayfed.study.plan.notices import of_aim, of_module
 from rayfed.study.plan.optimum import Optima
-from rayfed.study.plan.subsamples import in_words, refuse_gap, subsample_of, with_some_test_rows
-from rayfed.study.plan.views import Loader, Views, Wanted
+from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import ExecutorSection
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
-_COPIES = 24  # bytes of a parameter while the first model is made: in float64, and as computed
 EVALUATE_ALL = 10_000
 """Up to so many clients, ``evaluate.clients: auto`` means all."""
 
@@ -145,7 +148,8 @@ class Planner:
     def __init__(self) -> None:
         self.loader = Loader()
         self.optima = Optima(self.loader.tables)
-        self.measures = BoundMeasures(self.loader.tables)
+        self.measures = Shared()
+        self.files: dict[str, dict[str, Any] | None] = {}  # what is known of modules and others
 
     def runs(self, settings: Sequence[tuple[str, Study]]) -> tuple[Run, ...]:
         """Return a run for each setting, algorithm and seed; see `make`."""
@@ -153,15 +157,14 @@ class Planner:
         for name, setting in settings:
             scenario = setting.to_dict()  # once: of 200 seeds it would take half of the time
             for seed in setting.seeds:
-                made = _Seed(name, setting, scenario, seed, self.loader, self.optima, self.measures)
-                runs += made.runs()
+                runs += _Seed(self, name, setting, scenario, seed).runs()
         check_runs((run.label, run.setting, run.seed, run.folder) for run in runs)
         return self._identified(runs)
 
     def _identified(self, runs: Sequence[Run]) -> tuple[Run, ...]:
         """Return runs whose records say what decides their results."""
         first = {(run.label, run.setting): run for run in runs}  # seeds share the modules
-        identities = Identities(self.loader.files, source_digests(first.values()))
+        identities = Identities(self.files, source_digests(first.values()))
         made = []
         for run in runs:
             record = dict(run.record)
@@ -175,18 +178,10 @@ class _Seed:
     """Makes the runs of one setting and seed; they share data, population and first model."""
 
     def __init__(
-        self,
-        setting: str,
-        study: Study,
-        scenario: dict[str, Any],
-        seed: int,
-        loader: Loader,
-        optima: Optima,
-        measures: BoundMeasures,
+        self, planner: Planner, setting: str, study: Study, scenario: dict[str, Any], seed: int
     ) -> None:
-        self.setting, self.study, self.scenario = setting, study, scenario
-        self.seed, self.loader = seed, loader
-        self.optima, self.measures = optima, measures
+        self.planner, self.setting, self.study = planner, setting, study
+        self.scenario, self.seed, self.tables = scenario, seed, planner.loader.tables
         task = study.problem
         self.problem: Problem = task.kernels
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
@@ -197,33 +192,34 @@ class _Seed:
             self.problem, data, task.target, task.test, task.validation or 0.0,
             study.partition, study.clients.count, self.dtype, Source.here(),
         )  # fmt: skip
-        self.views: Views = loader.views(wanted, seed)
-        self.rows = loader.digest(wanted, seed)
-        if task.validation and not self.views.validated:
+        self.data: SeedData = planner.loader.load(wanted, seed)
+        self.rows = planner.loader.digest(wanted, seed)
+        if task.validation and not self.data.validated:
             text = f"found {task.validation:g}, but no client has rows enough to hold one out"
             raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
         self.problem = self._bound_problem()
-        self.views = replace(self.views, problem=self.problem)
-        self.count = self.views.shards.clients
+        self.data = replace(self.data, problem=self.problem)
+        self.count = self.data.shards.clients
         self.clients = self._population()
         self.faults = faulty(study.clients.faults, self.clients)
         if study.drift is not None:
-            self.views = drifting(self.views, study.drift, self.clients)
+            self.data = drifting(self.data, study.drift, self.clients)
         study.check_cohort(self.count)
         study.check_selection(self.count)
         self.graphs: Graphs | None = None
         if study.topology is not None:
             self.graphs = Graphs(study.topology.named(self.clients.names), self.count, seed)
             self.graphs.check()  # refused here, not in a run
-        self.x0 = self._first_model()
-        held = self.views.whole(loader.tables)
-        self.beware = (*self.views.beware, *of_module(self.problem, self.x0, held))
+        given, start = study.problem.init, self.data.start
+        first = first_model(self.problem, self.data.shards, given, start, self._init_key)
+        self.x0 = first.astype(self.dtype)
+        held = self.data.whole(self.tables)
+        self.notices = (*self.data.notices, *of_module(self.problem, self.x0, held))
         self.evaluated = self._evaluated()
-        rows, whole = study.evaluate.rows, self.views
-        refuse_gap(study)
-        self.views = with_some_test_rows(whole, rows, seed)
+        rows, whole = study.evaluate.rows, self.data
+        self.data = with_some_test_rows(whole, rows, seed)
         self.subsample = subsample_of(whole, self.evaluated, rows, seed)
-        self.looked_at = in_words(self.subsample, self.views, whole, self.evaluated)
+        self.looked_at = looked_at(self.subsample, self.data, whole, self.evaluated)
 
     def runs(self) -> list[Run]:
         """Return a run for each algorithm, with the optimum that they share."""
@@ -233,7 +229,7 @@ class _Seed:
         wanted = any(run.measuring.needs("optimum if known") for run in runs)
         if not (place or of_clients or wanted):
             return runs
-        best = self.optima.of(runs[0], place, of_clients=of_clients)
+        best = self.planner.optima.of(runs[0], place, of_clients=of_clients)
         return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]
 
     def _run_of(self, index: int) -> Run:
@@ -269,7 +265,7 @@ class _Seed:
         )
         check_run(index, run)
         run = with_noise(index, run)
-        return replace(run, record={**run.record, "aim": aim(run)})
+        return replace(run, record={**run.record, "aim": of_aim(run)})
 
     def _channel(self, algorithm: Algorithm) -> Channel:
         """Return what vectors go through on their way."""
@@ -298,9 +294,9 @@ class _Seed:
         population = self.clients
         if algorithm.centralised:  # one machine with an ordinary client's speed, always there
             population = Population(1, self.seed, self.clients.delay, availability=Always())
-        views = self.views.of(algorithm, self.loader.tables)
+        views = self.data.of(algorithm, self.tables)
         if not algorithm.centralised:
-            wrong = flipped(views.training, self.faults, self.loader.tables)
+            wrong = with_wrong_labels(views.training, self.faults, self.tables)
             views = replace(views, training=wrong)
         graphs = self.graphs if selection.needs_graphs else None
         server = Server() if algorithm.centralised else self.study.server
@@ -338,28 +334,28 @@ class _Seed:
         evaluate = self.study.evaluate
         return Measuring(
             self.evaluated,
-            self.views.scored,
+            self.data.scored,
             evaluate.every,
             evaluate.every_s,
             measures=measures,
-            validation=self.views.validated,
+            validation=self.data.validated,
             subsample=self.subsample,
             left_out=evaluate.left_out,
         )
 
     def _population(self) -> Population:
-        clients = self.study.clients.population(self.seed, self.count, self.views.client_names)
+        clients = self.study.clients.population(self.seed, self.count, self.data.client_names)
         if not clients.needs:
             return clients
-        sizes = self.views.shards.sizes(np.arange(self.count))
+        sizes = self.data.shards.sizes(np.arange(self.count))
         if clients.needs == {"sizes"}:
             return replace(clients, sizes=sizes)
         place = "clients.availability." + ("by" if "ranks" in clients.needs else "p.by")
-        if not self.views.shards.classes:
+        if not self.data.shards.classes:
             text = "found label, but the targets are numbers; leave it out"
             raise ScenarioError(place, text)
         try:
-            counts = label_counts(self.views.whole(self.loader.tables))
+            counts = label_counts(self.data.whole(self.tables))
         except ScenarioError as error:
             raise error.under(place) from None
         return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
@@ -387,18 +383,27 @@ class _Seed:
                     raise ScenarioError(place, f"the column '{column}' is taken; rename it")
                 taken.add(column)
             try:
-                measures[name] = self.measures.bound(measure, self.views, self.clients)
+                measures[name] = self._bound_measure(measure)
             except ScenarioError as error:
                 raise error.under(place) from None
         return measures
+
+    def _bound_measure(self, measure: Measure) -> Measure:
+        """Return a measure that has met the clients; some read all rows for it, so it is shared."""
+        if type(measure).bound is Measure.bound:
+            return measure
+        data, clients, objective = self.data, self.clients, self.data.objective
+        key = identity((measure, data.shards, data.tables["clients"], objective, clients))
+        whole = data.whole(self.tables)
+        return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
 
     def _bound(self, index: int, algorithm: Algorithm) -> Algorithm:
         """Return an algorithm that has met clients and problem.
 
         Errors say which algorithm it is.
         """
-        whole = self.views.whole(self.loader.tables)
-        known = (whole, self.clients, self.views.objective)
+        whole = self.data.whole(self.tables)
+        known = (whole, self.clients, self.data.objective)
         selection = self.study.participation_of(index).select
         try:
             bound = algorithm.bound(*known)
@@ -418,14 +423,14 @@ class _Seed:
 
     def _block(self, algorithm: Algorithm) -> int:
         batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"
-        widths = self.views.shards.widths(self.evaluated)
+        widths = self.data.shards.widths(self.evaluated)
         rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))
-        shards = self.views.shards
+        shards = self.data.shards
         return block(self.problem, shards.features, shards.classes, rows, self.dtype.itemsize)
 
     def _bound_problem(self) -> Problem:
         """Return the problem that has met its rows."""
-        shards, init = self.views.shards, self.study.problem.init
+        shards, init = self.data.shards, self.study.problem.init
         path = None if init is None or init in STARTS else Path(init)
         bound = self.problem.bound(shards.shape, shards.classes, self._init_key, path)
         return bound.on_device(self.study.executor.device)
@@ -433,41 +438,6 @@ class _Seed:
     @property
     def _init_key(self) -> Key:
         return Key(self.seed, "init")
-
-    def _first_model(self) -> Array:
-        shards, problem = self.views.shards, self.problem
-        kind = self.study.problem.init or problem.default_init
-        p = problem.size(shards.features, shards.classes)
-        what, remedy = f"copies of {p:,} parameters", "use fewer features, classes or hidden units"
-        check_room(_COPIES * p, "problem", what, remedy)
-        if self.study.problem.init is None and self.views.start is not None:
-            return self._start_of_data(self.views.start)
-        if kind not in STARTS:
-            first = problem.read_initial(Path(kind), self._init_key)
-            if first is None:
-                first = read_model(Path(kind), p)
-            return first.astype(self.dtype)
-        if kind not in problem.starts:
-            text = f"found '{kind}'; '{problem.name}' starts as {' or '.join(problem.starts)}"
-            raise ScenarioError("problem.init", f"{text}, or from a file")
-        first = problem.initial(kind, shards.features, shards.classes, self._init_key)
-        return first.astype(self.dtype)
-
-    def _start_of_data(self, start: Array) -> Array:
-        """Return the first model that the data comes with.
-
-        Raises
-        ------
-        ScenarioError
-            If the problem has another number of parameters.
-        """
-        shards = self.views.shards
-        p = self.problem.size(shards.features, shards.classes)
-        if start.size != p:
-            text = f"the data comes with a first model of {start.size} numbers, but"
-            found = f"{text} '{self.problem.name}' has {p}; give init: zeros"
-            raise ScenarioError("problem.init", found)
-        return start.astype(self.dtype)
 
     def _evaluated(self) -> Ints:
         """Return whom evaluations ask: all, or a fixed keyed sample, ascending."""
@@ -487,17 +457,17 @@ class _Seed:
             "settings": plain(algorithm) | stages,
             "scenario": self.scenario,
             "clients": self.count,
-            "scored": self.views.scored,
+            "scored": self.data.scored,
             "evaluated_on": self.looked_at,
             "dtype": str(self.dtype),
             "data": {
-                "shape": list(self.views.shards.shape),
-                "features": self.views.shards.features,
-                "classes": self.views.shards.classes,
+                "shape": list(self.data.shards.shape),
+                "features": self.data.shards.features,
+                "classes": self.data.shards.classes,
             },
-            "classes": [str(label) for label in self.views.labels],
-            "data_note": self.views.note,
-            "beware": list(self.beware),
+            "classes": [str(label) for label in self.data.labels],
+            "data_note": self.data.note,
+            "beware": list(self.notices),
             "rows": self.rows,
         }
 

@@ -38,7 +38,6 @@ from rayfed.study.scenario.dotted import (
     pairs,
     resolved,
 )
-from rayfed.study.scenario.drift import misfits
 from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail, refuse
 from rayfed.study.scenario.invalid import Mistakes, complaint, errors_of, short
 from rayfed.study.scenario.names import comparable, slug
@@ -294,9 +293,9 @@ class Study(Settings):
     def _fits(self) -> Self:
         """Check what concerns several parts; all mistakes are raised together."""
         wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
-        wrong += self._check_cases()
+        wrong += [*self._check_cases(), *self._check_rows()]
         if self.drift is not None:
-            wrong += misfits(self.evaluate, self.stop, self.algorithms)
+            wrong += self._check_drift()
         if wrong:
             refuse(wrong, self)
         return self
@@ -389,6 +388,36 @@ class Study(Settings):
                         for error in wrong
                     )
                     break
+
+    def _check_rows(self) -> Iterator[ScenarioError]:
+        """Yield what compares the loss of some rows with the optimum of all."""
+        asked = {"evaluate.gap": self.evaluate.gap, "stop.loss_gap": self.stop.loss_gap is not None}
+        for place, given in asked.items():
+            if given and self.evaluate.rows is not None:
+                text = "compares the loss of all rows with its optimum, but evaluate.rows looks at"
+                yield ScenarioError(place, f"{text} some; leave one of them out")
+
+    def _check_drift(self) -> Iterator[ScenarioError]:
+        """Yield what has no meaning where rows change over rounds."""
+        evaluate = self.evaluate
+        places = [f"evaluate.{key}" for key in ("gap", "rows") if getattr(evaluate, key)]
+        places += [at for at, measure in evaluate.asked.items() if "fixed rows" in measure.needs]
+        for place in places:
+            text = "compares rounds on fixed rows, but drift changes them; leave one of them out"
+            yield ScenarioError(place, text)
+        if self.stop.loss_gap is not None:
+            text = "needs the optimum, which changes under drift; stop at a loss or leave it out"
+            yield ScenarioError("stop.loss_gap", text)
+        for index, (algorithm, label) in enumerate(zip(self.algorithms, self.labels, strict=True)):
+            fixed = any("fixed rows" in measure.needs for measure in algorithm.measures)
+            why = {
+                "is asynchronous and has no rounds, which drift goes by": algorithm.asynchronous,
+                "has all rows in one place, where no client's rows drift": algorithm.centralised,
+                "is compared with its optimum, which changes under drift": fixed,
+            }
+            for text in (text for text, holds in why.items() if holds):
+                place = f"algorithms.{index}"
+                yield ScenarioError(place, f"'{label}' {text}; leave one of them out")
 
 
 def _check_cohort(part: Participation, count: int) -> None:

@@ -1,36 +1,49 @@
-"""The data of a scenario as hosts see it: loaded, cast and split, each table only once."""
+"""The data of a scenario as hosts see it: loaded, cast and split, each table only once.
+
+Of one seed, they are `SeedData`. What a run makes of them is said by functions of it: rows that
+drift, labels that are wrong, all rows in one place, losses of some rows alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from rayfed.algorithms.base import Algorithm
+from rayfed.channel.faulty import Faulty
 from rayfed.clients.setup import DataView, DataViews, with_table
-from rayfed.core.arrays import Array
-from rayfed.core.errors import ScenarioError
+from rayfed.clients.subsample import Subsample
+from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.machine import in_words
+from rayfed.core.names import numbered
+from rayfed.core.rng import Key
 from rayfed.datasets.arrays import Arrays
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.checked import check_shards, check_table
+from rayfed.datasets.drift import Drift
+from rayfed.datasets.drifting import DriftingShards
 from rayfed.datasets.hub import SCHEME
 from rayfed.datasets.partitions import Partition
-from rayfed.datasets.shards import Shards
+from rayfed.datasets.shards import PARTS, Shards
 from rayfed.datasets.split import split
-from rayfed.datasets.table import Rows, TableShards, centralised, server_test
+from rayfed.datasets.table import Rows, TableShards, centralised, server_test, some_of
 from rayfed.datasets.tablefile import FileTable
 from rayfed.datasets.tabular import Learned, Tabular
 from rayfed.engine.evaluation import Scored
+from rayfed.population import Population
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
-from rayfed.study.plan.beware import of_table
+from rayfed.study.plan.notices import of_table
+from rayfed.study.plan.shared import Shared
 
 MOST_POOLED = 2**30
 """Bytes of rows that are made on demand and put in one place, at most."""
+_CALLED = {"train": "training", "test": "held-out", "validation": "validation"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Views:
+class SeedData:
     """The data of one seed.
 
     Parameters
@@ -76,8 +89,8 @@ class Views:
         The clients' rows, without their table.
     server : Shards, optional
         The server's own test rows, without their table.
-    data : dict
-        Names of the tables of ``shards`` and ``server``.
+    tables : dict
+        Names of the tables of ``shards``, under "clients", and ``server``.
     start : (p,) array, optional
         A first model that comes with the data.
     labels : tuple
@@ -86,19 +99,19 @@ class Views:
         What readers of results should know of the data.
     client_names : tuple of str
         What the data calls its clients; empty where they have no names.
-    beware : tuple of str
+    notices : tuple of str
         What often is not what was meant, of these rows.
     """
 
     problem: Problem
     shards: Shards
     server: Shards | None
-    data: dict[str, str]
+    tables: dict[str, str]
     start: Array | None = None
     labels: tuple[Any, ...] = ()
     note: str = ""
     client_names: tuple[str, ...] = ()
-    beware: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
     @property
     def scored(self) -> Scored:
@@ -121,7 +134,7 @@ class Views:
 
     def whole(self, tables: dict[str, Any]) -> Shards:
         """Return the clients' rows with their table."""
-        name = self.data["clients"]
+        name = self.tables["clients"]
         return with_table(self.shards, tables[name]) if name else self.shards
 
     def of(self, algorithm: Algorithm, tables: dict[str, Any]) -> DataViews:
@@ -140,7 +153,7 @@ class Views:
             If the algorithm needs all rows in one place and cannot have them.
         """
         objective = self.objective
-        training = whole = DataView(self.shards, objective, self.data["clients"])
+        training = whole = DataView(self.shards, objective, self.tables["clients"])
         if algorithm.centralised:
             everyone = np.arange(self.shards.clients)
             sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
@@ -148,12 +161,12 @@ class Views:
             training = DataView(shards, objective.centralised(sizes, mass), table)
         if self.server is None:
             return DataViews(training, whole)
-        return DataViews(training, whole, DataView(self.server, objective, self.data["server"]))
+        return DataViews(training, whole, DataView(self.server, objective, self.tables["server"]))
 
     def _centralised(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""
         if isinstance(self.shards, TableShards):
-            return centralised(self.shards), self.data["clients"]
+            return centralised(self.shards), self.tables["clients"]
         size = self.shards.total() * self.shards.features * self.shards.dtype.itemsize
         if size > MOST_POOLED:
             raise ScenarioError(
@@ -174,18 +187,14 @@ class Loader:
     ----------
     tables : dict of str to Rows
         Every table that some shards need, by name.
-    files : dict of str to dict
-        What is known of other files, by their paths; see `rayfed.runs.identity`.
+    known : Shared
+        What was read and found of it.
     """
 
     tables: dict[str, Any] = field(default_factory=dict)
-    loaded: dict[Any, Table] = field(default_factory=dict)
-    checked: set[Any] = field(default_factory=set)
-    digests: dict[Any, dict[str, Any]] = field(default_factory=dict)
-    files: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    told: dict[Any, tuple[str, ...]] = field(default_factory=dict)
+    known: Shared = field(default_factory=Shared)
 
-    def views(self, wanted: Wanted, seed: int) -> Views:
+    def load(self, wanted: Wanted, seed: int) -> SeedData:
         """Return the data of one seed.
 
         Raises
@@ -212,19 +221,11 @@ class Loader:
         names = table.client_names if partition is None else partition.names(table, parts.clients)
         _check_names(names)
         server, server_name = self._server(wanted, table, name, learned)
-        return Views(
+        return SeedData(
             wanted.problem, with_table(shards, None), server,
             {"clients": name, "server": server_name}, table.start, table.labels, table.note, names,
-            self._beware(key, table, dataset),
+            self.known.get(("notices", key), lambda: of_table(table, own=_of_users(dataset))),
         )  # fmt: skip
-
-    def _beware(self, key: Any, table: Table, dataset: Dataset) -> tuple[str, ...]:
-        """Return what `of_table` says of a table, which is looked at once."""
-        if key not in self.told:
-            ours = type(dataset).__module__.startswith("rayfed.")
-            own = not ours or isinstance(dataset, (Arrays, Tabular))
-            self.told[key] = of_table(table, own=own)
-        return self.told[key]
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
         """Return number and digest of the rows of a data set, of a file not made from a seed.
@@ -236,12 +237,12 @@ class Loader:
         if by_itself or dataset.random:
             return None
         table, key = self._table(wanted, seed)
-        if key not in self.digests:
-            found = {"name": _called(dataset), "rows": len(table.y), "digest": _digest(table)}
-            self.digests[key] = found
-        return self.digests[key]
+        return self.known.get(
+            ("digest", key),
+            lambda: {"name": _called(dataset), "rows": len(table.y), "digest": _digest(table)},
+        )
 
-    def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> Views:
+    def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> SeedData:
         if wanted.partition is not None:
             raise ScenarioError(
                 "partition", f"dataset '{dataset.name}' makes each client's rows; leave it out"
@@ -256,23 +257,18 @@ class Loader:
             test=test, validation=wanted.validation,
         )  # fmt: skip
         _check_task(wanted.problem, shards.classes, dataset)
-        if (dataset, seed, test) not in self.checked:
-            check_shards(shards, f"problem.dataset ({dataset.name})")
-            self.checked.add((dataset, seed, test))
-        return Views(wanted.problem, shards, None, {"clients": "", "server": ""})
+        place = f"problem.dataset ({dataset.name})"
+        self.known.get(("checked", dataset, seed, test), lambda: check_shards(shards, place))
+        return SeedData(wanted.problem, shards, None, {"clients": "", "server": ""})
 
     def _table(self, wanted: Wanted, seed: int) -> tuple[Table, Any]:
-        dataset, task = wanted.dataset, wanted.problem.task
+        dataset, source = wanted.dataset, wanted.source
         if isinstance(dataset, Tabular):
-            key: Any = (dataset, wanted.target, task)
-            if key not in self.loaded:
-                self.loaded[key] = dataset.read(wanted.source, wanted.target, task)
-            return self.loaded[key], key
+            how = (wanted.target, wanted.problem.task)
+            key: Any = (dataset, *how)
+            return self.known.get(key, lambda: dataset.read(source, *how)), key
         key = (dataset, dataset.seeded(seed) if dataset.random else None)
-        if key not in self.loaded:
-            self.loaded[key] = _load(dataset, wanted.source, seed)
-            check_table(self.loaded[key], f"problem.dataset ({dataset.name})")
-        return self.loaded[key], key
+        return self.known.get(key, lambda: _load(dataset, source, seed)), key
 
     def _fraction(self, wanted: Wanted, table: Table) -> float:
         """Return the fraction that each client holds out."""
@@ -339,13 +335,21 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _load(dataset: Dataset, source: Source, seed: int) -> Table:
-    if dataset.seeded(seed) < 2**32:
-        return dataset.load(source, seed)
     try:
-        return dataset.load(source, seed)
+        table = dataset.load(source, seed)
     except ValueError as error:  # of NumPy's legacy generator
+        if dataset.seeded(seed) < 2**32:
+            raise
         text = f"found {dataset.seeded(seed)}; '{dataset.name}' takes seeds below 2**32"
         raise ScenarioError("problem.dataset.seed", f"{text}, give a smaller one") from error
+    check_table(table, f"problem.dataset ({dataset.name})")
+    return table
+
+
+def _of_users(dataset: Dataset) -> bool:
+    """Whether the rows are the user's own; others are as their sources have them."""
+    ours = type(dataset).__module__.startswith("rayfed.")
+    return not ours or isinstance(dataset, (Arrays, Tabular))
 
 
 def _called(dataset: Dataset) -> str:
@@ -373,3 +377,109 @@ def _misfit(problem: Problem, text: str, task: str, remedy: str) -> ScenarioErro
     if not fitting:
         return ScenarioError("problem.name", f"{text}; {remedy}")
     return ScenarioError("problem.loss", f"{text}; use {fitting[0]}")
+
+
+def drifting(data: SeedData, drift: Drift, population: Population) -> SeedData:
+    """Return the data of one seed with rows that change over rounds.
+
+    Raises
+    ------
+    ScenarioError
+        If the rows cannot drift so, the clients do not exist, or the server has test rows of its
+        own.
+    """
+    if data.server is not None:
+        text = "the server's own test rows belong to no client and would not drift"
+        raise ScenarioError("problem.test", f"{text}; give the fraction that clients hold out")
+    try:
+        who = _who(drift, population)
+        shards = DriftingShards.of(data.shards, drift, population.seed, who)
+    except ScenarioError as error:
+        raise error.under("drift") from None
+    return replace(data, shards=shards)
+
+
+def _who(drift: Drift, population: Population) -> Ints | float:
+    """Return the ids of the clients that drift, ascending, or the share of them."""
+    if isinstance(drift.clients, tuple):
+        try:
+            ids = np.unique(np.array(numbered(drift.clients, population.names), dtype=np.int64))
+        except ScenarioError as error:
+            raise error.under("clients") from None
+        if len(ids) < len(drift.clients):
+            raise ScenarioError("clients", "lists a client twice; list each once")
+        return ids
+    if not isinstance(drift.clients, str):
+        return drift.clients
+    names = [group.name for group in population.groups]
+    if drift.clients not in names:
+        text = unknown("group", drift.clients, names) if names else "there are no client groups"
+        raise ScenarioError("clients", f"{text}; give a share, ids or one of clients.groups")
+    groups = population.group_of(np.arange(population.count))
+    return np.flatnonzero(groups == names.index(drift.clients) + 1)
+
+
+def with_wrong_labels(
+    view: DataView, faults: Sequence[Faulty], tables: Mapping[str, Any]
+) -> DataView:
+    """Return a view of the data in which the training labels of some clients are wrong.
+
+    Raises
+    ------
+    ScenarioError
+        If the targets are no classes, or the rows no table that stays as it is.
+    """
+    wrong = [faulty for faulty in faults if faulty.fault.rows]
+    if not wrong:
+        return view
+    place, shards = f"clients.faults.{wrong[0].number}", view.shards
+    name = f"'{wrong[0].fault.name}'"
+    if not isinstance(shards, TableShards):
+        text = f"{name} needs a table of rows that stay as they are; leave drift and generators out"
+        raise ScenarioError(place, text)
+    if not shards.classes:
+        raise ScenarioError(place, f"{name} is for classes, and the targets are numbers")
+    train = shards.split.train
+    rows = np.zeros(len(tables[view.table].y), np.bool_)
+    for faulty in wrong:
+        for client in faulty.clients.tolist():
+            rows[train.rows[train.offsets[client] : train.offsets[client + 1]]] = True
+    if shards.split.flipped is not None:
+        rows ^= shards.split.flipped
+    return replace(view, shards=replace(shards, split=replace(shards.split, flipped=rows)))
+
+
+def subsample_of(data: SeedData, evaluated: Ints, most: int | None, seed: int) -> Subsample | None:
+    """Return which rows of the evaluated clients (K,) losses are of; None if all are."""
+    if most is None:
+        return None
+    totals = {part: int(data.shards.sizes(evaluated, part).sum()) for part in PARTS}
+    subsample = Subsample(seed, most, totals)
+    return None if all(subsample.whole(part) for part in PARTS) else subsample
+
+
+def with_some_test_rows(data: SeedData, most: int | None, seed: int) -> SeedData:
+    """Return data whose server has at most so many test rows of its own."""
+    if most is None or not isinstance(data.server, TableShards):
+        return data
+    return replace(data, server=some_of(data.server, most, Key(seed, "evaluate/server")))
+
+
+def looked_at(subsample: Subsample | None, data: SeedData, whole: SeedData, evaluated: Ints) -> str:
+    """Return how many rows of how many are looked at, in words; empty if all are.
+
+    Parameters
+    ----------
+    data, whole : SeedData
+        With the test rows that the server looks at, and with all.
+    evaluated : (K,) array of int
+        The clients that are evaluated.
+    """
+    counts = []
+    for part, name in _CALLED.items():
+        if subsample is not None:
+            some = int(subsample.counts(data.shards.sizes(evaluated, part), part).sum())
+            counts.append((some, subsample.totals[part], name))
+    if data.server is not None and whole.server is not None:
+        counts.append((data.server.total("test"), whole.server.total("test"), "test"))
+    return ", ".join(f"{some:,} of {n:,} {name} rows" for some, n, name in counts if some < n)

@@ -16,7 +16,7 @@ from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.problems.network.network import Network
 from rayfed.problems.softmax import SoftmaxRegression
-from rayfed.study.plan.views import Loader, Wanted
+from rayfed.study.plan.data import Loader, Wanted
 
 FILES = {
     "train.csv": "client,a,b,y\n" + "".join(f"{i % 2},{i},{-i},{i % 2}\n" for i in range(8)),
@@ -53,61 +53,62 @@ def wanted(tmp_path):
 
 def refused(wanted):
     with pytest.raises(ScenarioError) as error:
-        Loader().views(wanted, 0)
+        Loader().load(wanted, 0)
     return str(error.value)
 
 
 class TestTables:
     def test_a_users_file_holds_nothing_out(self, wanted):
-        views = Loader().views(wanted(), 0)
+        views = Loader().load(wanted(), 0)
         assert (views.shards.total(), views.shards.total("test")) == (8, 0)
         assert views.scored == "training"
 
     def test_a_built_in_file_holds_out_what_it_says(self, wanted):
-        views = Loader().views(wanted(dataset=Mushroom(), clients=4), 0)
+        views = Loader().load(wanted(dataset=Mushroom(), clients=4), 0)
         n = views.shards.total() + views.shards.total("test")
         fraction = views.shards.total("test") / n
         assert fraction == pytest.approx(Mushroom.default_test, abs=4 / n)
         assert (
-            Loader().views(wanted(dataset=Mushroom(), clients=4, test=0.0), 0).scored == "training"
+            Loader().load(wanted(dataset=Mushroom(), clients=4, test=0.0), 0).scored == "training"
         )
 
     def test_a_fraction(self, wanted):
-        views = Loader().views(wanted(test=0.25), 0)
+        views = Loader().load(wanted(test=0.25), 0)
         assert (views.shards.total(), views.shards.total("test")) == (6, 2)
         assert views.scored == "held-out"
 
     def test_a_test_file_is_the_servers(self, wanted):
         """Its columns are put in the order of the training file's, a before b."""
         loader = Loader()
-        views = loader.views(wanted(test="test.csv"), 0)
+        views = loader.load(wanted(test="test.csv"), 0)
         assert views.scored == "server"
         assert views.shards.total("test") == 0
-        rows = loader.tables[views.data["server"]]
+        rows = loader.tables[views.tables["server"]]
         assert rows.X.tolist() == [[6, 5, 1], [8, 7, 1], [10, 9, 1]]
         assert rows.y.tolist() == [1, 0, 0]
 
-    def test_seeds_and_dtypes_share_what_they_can(self, wanted):
-        loader = Loader()
+    def test_seeds_and_dtypes_share_what_they_can(self, wanted, monkeypatch):
+        loader, read, reads = Loader(), Tabular.read, []
+        monkeypatch.setattr(Tabular, "read", lambda *given: reads.append(1) or read(*given))
         for seed in (0, 1, 2):
-            loader.views(
+            loader.load(
                 wanted(dataset=Tabular(path="iid.csv"), problem=SoftmaxRegression(), clients=3),
                 seed,
             )
-        assert len(loader.loaded) == len(loader.tables) == 1
-        loader.views(
+        assert len(reads) == len(loader.tables) == 1
+        loader.load(
             wanted(dataset=Tabular(path="iid.csv"), problem=SoftmaxRegression(), clients=3,
                    dtype=np.dtype("float32")), 0,
         )  # fmt: skip
-        assert (len(loader.loaded), len(loader.tables)) == (1, 2)
+        assert (len(reads), len(loader.tables)) == (1, 2)
 
     def test_the_column_of_ones_is_the_problems(self, wanted):
         for intercept, columns in ((True, 3), (False, 2)):
             problem = LogisticRegression(intercept=intercept)
-            assert Loader().views(wanted(problem=problem), 0).shards.features == columns
+            assert Loader().load(wanted(problem=problem), 0).shards.features == columns
 
     def test_the_shards_travel_without_their_rows(self, wanted):
-        assert Loader().views(wanted(test="test.csv"), 0).shards.table is None
+        assert Loader().load(wanted(test="test.csv"), 0).shards.table is None
 
 
 class TestOnDemand:
@@ -115,7 +116,7 @@ class TestOnDemand:
         loader = Loader()
         data = Synthetic(features=4, classes=3, samples=10)
         million = wanted(problem=SoftmaxRegression(), dataset=data, clients=10**6)
-        views = loader.views(million, 0)
+        views = loader.load(million, 0)
         assert not loader.tables
         assert views.shards.clients == 10**6
 
@@ -123,7 +124,7 @@ class TestOnDemand:
         def first(run, data=None):
             given = Linear(features=2, samples=3, seed=data)
             asked = wanted(problem=LeastSquares(), dataset=given, clients=2)
-            return Loader().views(asked, run).shards.rows(np.array([0]), 1)[0].tolist()
+            return Loader().load(asked, run).shards.rows(np.array([0]), 1)[0].tolist()
 
         assert first(0) == first(0) != first(1)
         assert first(0, data=1) == first(1)  # the data's own seed goes first
@@ -188,7 +189,7 @@ class TestPooled:
     def viewed(wanted, algorithm):
         """Return views, and the tables before and after."""
         loader = Loader()
-        made, before = loader.views(wanted, 0), dict(loader.tables)
+        made, before = loader.load(wanted, 0), dict(loader.tables)
         return made.of(algorithm, loader.tables), before, loader.tables
 
     def test_one_client_has_everything(self, wanted):
@@ -211,7 +212,7 @@ class TestPooled:
         assert not before
         assert list(after) == [views.training.table]
         every = after[views.training.table].X
-        own = Loader().views(given, 0).shards.rows(np.arange(3), 4)[0]
+        own = Loader().load(given, 0).shards.rows(np.arange(3), 4)[0]
         np.testing.assert_array_equal(every[:12], own.reshape(12, 3))
 
     def test_more_rows_than_fit_are_refused_before_they_are_made(self, wanted):
@@ -223,6 +224,6 @@ class TestPooled:
 
 def test_features_of_a_users_file_are_looked_at(wanted, tmp_path):
     (tmp_path / "large.csv").write_text("client,a,y\n0,1000,0\n0,-900,1\n1,800,0\n1,-700,1\n")
-    views = Loader().views(wanted(dataset=Tabular(path="large.csv", missing="drop")), 0)
-    (line,) = views.beware
+    views = Loader().load(wanted(dataset=Tabular(path="large.csv", missing="drop")), 0)
+    (line,) = views.notices
     assert line.startswith("1 of 1 features are larger than 20, feature 'a' most")

@@ -1,6 +1,7 @@
-"""Data and models that often are not what their user meant, as far as it shows before a run.
+"""Notices of what often is not what a user meant, as far as it shows before a run.
 
-Labels that are wrong leave no trace in the rows, unless rows are equal and their labels are not.
+They are of data, of networks and of the function that a method minimises in place of F. Labels that
+are wrong leave no trace in the rows, unless rows are equal and their labels are not.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rayfed.algorithms.base import Weights
 from rayfed.core.arrays import Array
 from rayfed.core.errors import clipped
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Shards
+from rayfed.engine.run import Run
 from rayfed.problems.base import Batch, Problem
 
 _LARGE = 20.0
@@ -23,6 +26,8 @@ _RIGHT = 0.98
 """Share of the rows about which some model has to be right."""
 _NUMBERS = 4_000_000  # that are looked at
 _PROBED = 32  # rows
+_COUNTS = ("equally", "by size", "by size squared (by size in the draw and in the mean)")
+_MEANS = ("the plain mean of the F_i", "the mean of the F_i by size", "sum_i n_i^2 F_i")
 
 
 def of_table(table: Table, *, own: bool = True) -> tuple[str, ...]:
@@ -111,3 +116,45 @@ def of_module(problem: Problem, x: Array, shards: Shards) -> tuple[str, ...]:
         return ()
     text = "the model's outputs are shares that add up to 1, and the cross-entropy makes such of"
     return (f"{text} them again, so the loss cannot come near 0: leave out the module's softmax",)
+
+
+def of_aim(run: Run) -> str:
+    """Return in one line how clients count otherwise than in F; empty if they do not.
+
+    What a method does about clients that draw its model apart, and what a selection by losses
+    does, is another matter.
+    """
+    power, in_f = _power(run, run.training.weights), _in_f(run)
+    if power is None or power == in_f or _alike(run):
+        return ""
+    other: Weights = "uniform" if run.training.weights == "size" else "size"
+    if _power(run, other) == in_f:
+        way = f"give weights: {other} to minimise F"
+    else:
+        way = f"give problem.weighting: {'size' if power else 'uniform'} to make that F"
+    return (
+        f"what is minimised is {_MEANS[power]}, not F: updates weigh clients {_COUNTS[power]}, F "
+        f"weighs them {_COUNTS[in_f]}; {way}"
+    )
+
+
+def _power(run: Run, weights: Weights) -> int | None:
+    """Return how clients count in what is minimised, as `Algorithm.power` says."""
+    algorithm, participation = run.training.algorithm, run.participation
+    if algorithm.centralised:
+        return None
+    power = algorithm.power(weights, participation.select.size_weighted)
+    if power is not None and participation.correct is not None:
+        return min(power, 1)  # what the draw prefers is taken away again
+    return power
+
+
+def _in_f(run: Run) -> int:
+    """Return the power of its size with which a client counts in F."""
+    return int(run.training.problem.weighting == "size")
+
+
+def _alike(run: Run) -> bool:
+    """Whether all clients are of the same size; of very many, those that are evaluated."""
+    shards = run.federation.views.training.shards
+    return not shards.moves_sizes and not np.ptp(shards.mass(run.measuring.evaluated))

@@ -1,13 +1,29 @@
-"""Keys of values that hold the same, so that what both need is found once."""
+"""What runs with equal settings and data share, found once."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Found = TypeVar("Found")
+
+
+class Shared:
+    """Values by keys, each of which is found when it is asked for first."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, find: Callable[[], Found]) -> Found:
+        """Return the value of a key; an error of ``find`` passes, and nothing is kept."""
+        if key not in self._found:
+            self._found[key] = find()
+        value: Found = self._found[key]
+        return value
 
 
 def identity(value: Any) -> Any:
