@@ -16,10 +16,9 @@ from rayfed.core.arrays import Array, Floats
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.places import Closed, Places
 from rayfed.engine.replies import WorkAnswer
-from rayfed.engine.returned import ServerFunction
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
-from rayfed.engine.state import RoundStats, RunState
+from rayfed.engine.state import RoundStats, RunState, ServerFunction
 from rayfed.engine.timeline import Send, Timeline
 from rayfed.engine.works import USED, Ended, Work, Works
 from rayfed.executors.base import Gathered

@@ -1,4 +1,7 @@
-"""Evaluation: what the rows of a run say about the model. It costs no simulated time."""
+"""Evaluation: what the rows of a run say about the model, and about the clients' own models.
+
+It costs no simulated time. The table of own models stays small however long a run is.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from rayfed.clients import Clients
 from rayfed.clients.clients import once
 from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
+from rayfed.core.columns import names
+from rayfed.engine.columns import MODELS
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
-COLUMNS = (
+TERMS = (
     "loss", "weight", "test_loss", "correct", "rows", "own_loss", "own", "own_accuracy", "scored",
 )  # fmt: skip
 """A client's terms: w_i F_i and w_i; summed loss, right predictions and count of the scored rows;
@@ -27,6 +32,12 @@ TOP = 5
 """Of many classes, how many with the highest scores count as a prediction of `Evaluation.top`."""
 MANY = 20
 """More classes than these are many."""
+KEPT = names(MODELS)
+"""The names of what is kept of a client's own model."""
+MOST_ROWS = 40_000
+"""Clients times rounds of one run; a float64 for each of `KEPT` makes 1.6 MB of them."""
+MOST_CLIENTS = 10_000
+"""Of more evaluated clients nothing is kept."""
 
 Scored = Literal["held-out", "server", "training"]
 
@@ -43,7 +54,7 @@ class Evaluation:
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
     reported : tuple of str
-        What `measure` reports of every client beside the sums, among `personal.COLUMNS`.
+        What `measure` reports of every client beside the sums, among `KEPT`.
     top : bool
         Whether rows count whose class is among the `TOP` with the highest scores.
     subsample : Subsample, optional
@@ -57,7 +68,7 @@ class Evaluation:
     subsample: Subsample | None = None
 
     def measure(self, clients: Clients, x: Array, **beside: Array) -> Upload:
-        """Return the terms (K, 9) of `COLUMNS`, and what is `reported` of each client (K,).
+        """Return the terms (K, 9) of `TERMS`, and what is `reported` of each client (K,).
 
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
@@ -219,7 +230,7 @@ def _in_top(clients: Clients, x: Array, batch: Batch | None) -> Array:
 
 def summarise(sums: Array, normaliser: float, scored: Scored, personal: bool) -> dict[str, float]:
     """Turn the summed terms (9,) into the columns of a row."""
-    total = dict(zip(COLUMNS, sums.tolist(), strict=True))
+    total = dict(zip(TERMS, sums.tolist(), strict=True))
     row = {"loss": total["loss"] / normaliser, **scores(*sums[2:5].tolist())}
     if scored == "training":
         row["test_loss"] = np.nan
@@ -251,3 +262,59 @@ def scores(loss: float, right: float, rows: float) -> dict[str, float]:
 def ratio(a: float, b: float) -> float:
     """Divide, NaN where there is nothing to divide by."""
     return a / b if b else float("nan")
+
+
+def reported(algorithm: Algorithm, evaluated: int, accuracies: bool) -> tuple[str, ...]:
+    """Return which of `KEPT` an evaluation reports of every client.
+
+    Parameters
+    ----------
+    evaluated : int
+        How many clients it asks.
+    accuracies : bool
+        Whether a measure needs their accuracies under the model.
+    """
+    if algorithm.personal and evaluated <= MOST_CLIENTS:
+        return KEPT if algorithm.has_global else KEPT[1:]
+    wanted = {"personal_accuracy": algorithm.personal, "accuracy": accuracies}
+    return tuple(name for name, given in wanted.items() if given)
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """Which evaluated rounds are kept of the clients' own models.
+
+    Every evaluation is at first. As often as there would be too many, every other one goes, so
+    what is left at the end depends on the last round alone, not on how the run came there.
+
+    Parameters
+    ----------
+    every : int
+        Rounds from one evaluation to the next.
+    clients : int
+        How many clients each is about.
+
+    Examples
+    --------
+    >>> thinning = Thinning(every=5, clients=10_000)  # of whom 4 evaluations are kept
+    >>> [k for k in range(0, 41, 5) if thinning.keeps(k, last=40)]
+    [0, 20, 40]
+    """
+
+    every: int
+    clients: int
+
+    def keeps(self, round: int, last: int) -> bool:
+        """Whether the evaluation of a round is kept once the newest is that of round `last`."""
+        return round % self._step(last) == 0
+
+    def of(self, rounds: Array, last: int) -> Array:
+        """Return which rows (n,) of these rounds are kept when a run ends; its last round's are."""
+        return np.asarray((rounds % self._step(last) == 0) | (rounds == last))
+
+    def _step(self, last: int) -> int:
+        most = max(2, MOST_ROWS // self.clients)
+        step = self.every
+        while last // step + 1 > most:
+            step *= 2
+        return step

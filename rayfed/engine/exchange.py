@@ -18,14 +18,13 @@ from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw
 from rayfed.engine.channel import ServerEnd
-from rayfed.engine.clock import Clock, Traffic
+from rayfed.engine.clock import Clock, StepCounter, Traffic
 from rayfed.engine.collusion import Colluders
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
 from rayfed.engine.rule import ServerRule
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
-from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.works import Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State

@@ -13,7 +13,9 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine import columns, replies
+from rayfed.engine.clock import StepCounter
 from rayfed.engine.evaluation import (
+    KEPT,
     MANY,
     VALIDATED,
     Evaluation,
@@ -22,10 +24,8 @@ from rayfed.engine.evaluation import (
     summarise,
     summarise_validation,
 )
-from rayfed.engine.personal import COLUMNS
 from rayfed.engine.run import Run
 from rayfed.engine.state import Measured, RunState
-from rayfed.engine.step_counter import StepCounter
 from rayfed.executors.base import Gathered
 from rayfed.measures import MeasureView, Method
 from rayfed.messages import Reply, State, Upload
@@ -92,7 +92,7 @@ class Measures:
     def of(self, run_state: RunState) -> tuple[dict[str, float], RunState]:
         """Return the columns of the row of a state, and the state with what measuring leaves in it.
 
-        That is the state of the measures, and ``round``, ``client`` and `personal.COLUMNS` of
+        That is the state of the measures, and ``round``, ``client`` and `KEPT` of
         every evaluated client, where they are kept.
         """
         run, x, when, round = self.run, run_state.model, run_state.when, run_state.round
@@ -187,7 +187,7 @@ class Measures:
             return {}
         ids = self.run.measuring.evaluated
         none = np.full(len(ids), np.nan)
-        columns = {name: by_client.get(name, none) for name in COLUMNS}
+        columns = {name: by_client.get(name, none) for name in KEPT}
         return {"round": np.full(len(ids), round), "client": ids, **columns}
 
     def each(

@@ -15,9 +15,8 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.cohort import Cohorts, NobodyToAsk, NoReply, Others
 from rayfed.engine.exchange import Asker, Exchange
 from rayfed.engine.measuring import AskedCohort, Measures
-from rayfed.engine.returned import ServerFunction
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.engine.state import Measured, RoundStats, RunState
+from rayfed.engine.state import Measured, RoundStats, RunState, ServerFunction
 from rayfed.engine.works import USED, Works, distinct
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait

@@ -28,8 +28,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
-from rayfed.engine.evaluation import MANY, Evaluation, Scored
-from rayfed.engine.personal import Thinning, reported
+from rayfed.engine.evaluation import MANY, Evaluation, Scored, Thinning, reported
 from rayfed.engine.private import PrivateMean
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
@@ -319,7 +318,7 @@ class Run:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """What evaluations report of every client, among `personal.COLUMNS`."""
+        """What evaluations report of every client, among `KEPT`."""
         measuring = self.measuring
         accuracies = measuring.needs("accuracy")
         return reported(self.training.algorithm, len(measuring.evaluated), accuracies)

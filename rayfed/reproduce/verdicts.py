@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Floats
-from rayfed.engine.rows import NOT_FINITE
+from rayfed.engine.loop import NOT_FINITE
 from rayfed.reproduce.claims import Check, Claim, Claims, Close, Mark, Where, runs_of
 from rayfed.reproduce.values import Recorded, Source, Unmeasured, measure, number, text
 

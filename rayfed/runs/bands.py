@@ -9,8 +9,8 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.summary import Ranking
+from rayfed.engine.clock import StepCounter
 from rayfed.engine.run import Run
-from rayfed.engine.step_counter import StepCounter
 
 _MOST = 1024
 """Clients that others are ranked among; of more, so many with evenly spaced ids."""

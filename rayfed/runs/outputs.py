@@ -12,10 +12,10 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
+from rayfed.engine.clock import StepCounter
 from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
-from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.works import USED, Ended
 from rayfed.runs.continued import told
 from rayfed.runs.files import summaries

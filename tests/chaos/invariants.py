@@ -17,7 +17,7 @@ import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST
-from rayfed.engine.rows import NOT_FINITE
+from rayfed.engine.loop import NOT_FINITE
 from rayfed.engine.works import STATUS
 from rayfed.testing.checks.common import require
 from tests.chaos import sent

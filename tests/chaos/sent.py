@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.engine.step_counter import StepCounter
+from rayfed.engine.clock import StepCounter
 from rayfed.testing.checks.common import require
 from tests.chaos.ended import Ended
 from tests.chaos.hosts import Traffic

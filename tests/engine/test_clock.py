@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.engine.clock import Clock, Traffic, undone
-from rayfed.engine.step_counter import StepCounter
+from rayfed.engine.clock import Clock, StepCounter, Traffic, undone
 from rayfed.engine.timeline import fates, settled
 from rayfed.engine.works import DROPPED, LATE, STATUS, USED, Work, Works
 from rayfed.messages import Ask

@@ -14,9 +14,8 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.clock import Clock, Traffic, fitting
+from rayfed.engine.clock import Clock, StepCounter, Traffic, fitting
 from rayfed.engine.loop import Loop
-from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import Work
 from rayfed.executors.serial import SerialExecutor

@@ -7,7 +7,7 @@ import pytest
 from rayfed import api
 from rayfed.clients.prints import Kept
 from rayfed.engine.loop import Loop
-from rayfed.engine.returned import ServerFunction
+from rayfed.engine.state import ServerFunction
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.engine.rows import NOT_FINITE
+from rayfed.engine.loop import NOT_FINITE
 from rayfed.reproduce.claims import Check, Claim, Claims
 from rayfed.reproduce.values import Recorded
 from rayfed.reproduce.verdicts import judge

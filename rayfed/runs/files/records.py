@@ -27,7 +27,7 @@ from rayfed.core.arrays import Array
 from rayfed.core.columns import Column, by_name, names
 from rayfed.core.entries import Damaged, Entry, check, sealed
 from rayfed.engine import columns
-from rayfed.engine.personal import Thinning
+from rayfed.engine.evaluation import Thinning
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.works import STATUS, UNFINISHED, Ended, events_of
 from rayfed.executors.profile import Profile

@@ -13,9 +13,8 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.clock import MOST_BREAKS
+from rayfed.engine.clock import MOST_BREAKS, StepCounter
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.engine.step_counter import StepCounter
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
 from rayfed.population import Population

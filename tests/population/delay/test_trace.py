@@ -7,8 +7,7 @@ from scipy import stats
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.clock import Clock
-from rayfed.engine.step_counter import StepCounter
+from rayfed.engine.clock import Clock, StepCounter
 from rayfed.population import Connection, Group, Population
 from rayfed.population.delay import Constant, Trace
 

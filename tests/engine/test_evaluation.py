@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.engine import personal
-from rayfed.engine.personal import COLUMNS, MOST_ROWS, Thinning
+from rayfed.engine import evaluation
+from rayfed.engine.evaluation import KEPT, MOST_ROWS, Thinning
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.records import Records
@@ -55,7 +55,7 @@ def test_the_columns_average_to_those_of_the_rounds(mixed, tmp_path):
     plan = prepared(mixed, evaluate={"every": 2})
     drive(plan, tmp_path).execute()
     found = table(plan, tmp_path)
-    assert found.columns.tolist() == ["round", "client", *COLUMNS]
+    assert found.columns.tolist() == ["round", "client", *KEPT]
     assert found["round"].unique().tolist() == [0, 2, 4, 6, 8, 9]
     rows = pd.read_parquet(tmp_path / plan.runs[0].folder / "rounds.parquet").set_index("round")
     means = found.groupby("round").mean()
@@ -104,7 +104,7 @@ def test_a_shared_model_alone_leaves_no_table(mixed, tmp_path):
 def test_of_too_many_clients_nothing_is_kept_and_the_columns_stay(mixed, tmp_path, monkeypatch):
     plan = prepared(mixed, rounds=2, evaluate={"fairness": True})
     drive(plan, tmp_path / "kept").execute()
-    monkeypatch.setattr(personal, "MOST_CLIENTS", 12)
+    monkeypatch.setattr(evaluation, "MOST_CLIENTS", 12)
     drive(plan, tmp_path / "not").execute()
     kept, bare = (tmp_path / name / plan.runs[0].folder for name in ("kept", "not"))
     assert not (bare / "personal.parquet").exists()
@@ -114,7 +114,7 @@ def test_of_too_many_clients_nothing_is_kept_and_the_columns_stay(mixed, tmp_pat
 
 
 def test_a_thinned_table_is_the_same_after_every_stop(mixed, tmp_path, monkeypatch, assert_same):
-    monkeypatch.setattr(personal, "MOST_ROWS", 13 * 4)
+    monkeypatch.setattr(evaluation, "MOST_ROWS", 13 * 4)
     plan = prepared(mixed)
     drive(plan, tmp_path / "calm").execute()
     assert table(plan, tmp_path / "calm")["round"].unique().tolist() == [0, 4, 8, 9]
