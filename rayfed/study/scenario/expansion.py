@@ -42,13 +42,12 @@ def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tupl
     study = given if isinstance(given, Study) else Study.parse(given, root)
     if study.cases:
         return _expand_cases(study)
-    base = study.given() | {"grid": {}}
     if any(algorithm.grid for algorithm in study.algorithms):
-        return _expand_own(study, base)
-    if not study.grid:
-        return [("", _set(base, {}))]
+        return _expand_own(study)
+    base, said = study.given() | {"grid": {}}, {key: f"grid.{key}" for key in study.grid}
     grid = [
-        (setting_name(values), values, _set(base, values)) for values in combinations(study.grid)
+        (setting_name(values), values, changed(base, values, said))
+        for values in combinations(study.grid)
     ]
     names = distinct_settings((name, values, made.to_dict()) for name, values, made in grid)
     return [(name, made) for name, (_, _, made) in zip(names, grid, strict=True)]
@@ -60,7 +59,8 @@ def _expand_cases(study: Study) -> list[tuple[str, Study]]:
     made: list[tuple[str, Study]] = []
     first: dict[str, str] = {}
     for case, values in study.cases.items():
-        for setting, one in expand(_set(base, values, f"cases.{case}")):
+        said = {key: f"cases.{case}.{key}" for key in values}
+        for setting, one in expand(changed(base, values, said)):
             name = case_setting(case, setting)
             same = first.setdefault(canonical(one.to_dict()), name)
             if same != name:
@@ -74,86 +74,87 @@ def _expand_cases(study: Study) -> list[tuple[str, Study]]:
     return made
 
 
-def _expand_own(study: Study, base: Mapping[str, Any]) -> list[tuple[str, Study]]:
+def _expand_own(study: Study) -> list[tuple[str, Study]]:
     """Return the settings of a study some of whose algorithms have grids of their own.
 
     A setting holds the algorithms that have one of its name.
     """
-    members: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    base: dict[str, Any] = study.given() | {"grid": {}}
+    said = {}
+    for index, algorithm in enumerate(study.algorithms):
+        base = put(base, f"algorithms.{index}.grid", {})
+        for key in algorithm.grid:
+            said[f"algorithms.{index}.{key}"] = f"algorithms.{index}.grid.{key}"
+    said |= {key: f"grid.{key}" for key in study.grid}
+    members: dict[str, dict[int, dict[str, Any]]] = {}
     for shared in combinations(study.grid):
         for index, algorithm in enumerate(study.algorithms):
             made = []
             for own in combinations(algorithm.grid):
                 values = shared | {f"algorithms.{index}.{key}": own[key] for key in own}
-                whole = _subset(base, [(index, values)])
+                whole = changed(base, values, said, [index])
                 made.append((setting_name(shared | own), values, whole.to_dict()))
             try:
                 names = distinct_settings(made)
             except ScenarioError as error:
                 raise ScenarioError(f"algorithms.{index}.grid", error.problem) from None
             for name, (_, values, _) in zip(names, made, strict=True):
-                members.setdefault(name, []).append((index, values))
-    return [(name, _subset(base, versions)) for name, versions in members.items()]
+                members.setdefault(name, {})[index] = values
+    settings = []
+    for name, versions in members.items():
+        values = {key: value for own in versions.values() for key, value in own.items()}
+        settings.append((name, changed(base, values, said, list(versions))))
+    return settings
 
 
-def _subset(base: Mapping[str, Any], versions: Sequence[tuple[int, Mapping[str, Any]]]) -> Study:
-    """Return a study of some algorithms, by their indices, with values for dotted keys."""
-    raw = dict(base)
-    indices = [index for index, _ in versions]
-    own = {index: f"algorithms.{index}." for index in indices}
-    try:
-        for index in indices:
-            raw = put(raw, f"algorithms.{index}.grid", {})
-        for _, values in versions:
-            for key, value in values.items():
-                raw = put(raw, key, value)
-        return Study.parse(raw | {"algorithms": [raw["algorithms"][index] for index in indices]})
-    except ScenarioError as error:
-        raise together(
-            _blamed_own(_moved(each, indices), versions, own, base) for each in errors_of(error)
-        ) from None
-
-
-def _moved(error: ScenarioError, indices: Sequence[int]) -> ScenarioError:
-    """Return an error about some algorithms of a study with their indices in the whole study."""
-    head, _, rest = error.place.partition(".")
-    index, dot, key = rest.partition(".")
-    if head != "algorithms" or index not in map(str, range(len(indices))):
-        return error
-    return ScenarioError(f"algorithms.{indices[int(index)]}{dot}{key}", error.problem)
-
-
-def _blamed_own(
-    error: ScenarioError,
-    versions: Sequence[tuple[int, Mapping[str, Any]]],
-    own: Mapping[int, str],
+def changed(
     base: Mapping[str, Any],
-) -> ScenarioError:
-    """Return an error with the key of an algorithm's grid that it comes from, if it does."""
-    for index, values in versions:
-        for key in values:
-            if key.startswith(own[index]) and matches(resolved(base, key), error.place):
-                place = f"algorithms.{index}.grid.{key.removeprefix(own[index])}"
-                return ScenarioError(place, error.problem)
-    return _blamed(error, versions[0][1], base)
+    values: Mapping[str, Any],
+    said: Mapping[str, str],
+    only: Sequence[int] | None = None,
+) -> Study:
+    """Return the study of one setting: a scenario with values for dotted keys.
 
+    Parameters
+    ----------
+    base : mapping
+        The scenario, without what the values come from.
+    values : mapping
+        Values for dotted keys.
+    said : mapping of str to str
+        Where the scenario says the values of keys, by key. What is wrong is blamed on the first of
+        them that it can come from.
+    only : sequence of int, optional
+        Indices of the algorithms that it is of; all if None.
 
-def _set(base: Mapping[str, Any], setting: Mapping[str, Any], place: str = "grid") -> Study:
-    """Return the study of one setting; what is wrong is blamed on the key below a place."""
-    raw = dict(base)
+    Raises
+    ------
+    ScenarioError
+        If the scenario is wrong with these values.
+    """
+    raw: dict[str, Any] = dict(base)
     try:
-        for key, value in setting.items():
+        for key, value in values.items():
             raw = put(raw, key, value)
+        if only is not None:
+            raw["algorithms"] = [raw["algorithms"][index] for index in only]
         return Study.parse(raw)
     except ScenarioError as error:
-        raise together(_blamed(each, setting, base, place) for each in errors_of(error)) from None
+        raise together(_blamed(each, base, said, only) for each in errors_of(error)) from None
 
 
 def _blamed(
-    error: ScenarioError, setting: Mapping[str, Any], base: Mapping[str, Any], place: str = "grid"
+    error: ScenarioError,
+    base: Mapping[str, Any],
+    said: Mapping[str, str],
+    only: Sequence[int] | None,
 ) -> ScenarioError:
-    """Return an error with the key of a setting that it comes from, if it comes from one."""
-    for key in setting:
-        if matches(resolved(base, key), error.place):
-            return ScenarioError(f"{place}.{key}", error.problem)
-    return error
+    """Return an error at what it comes from, else with the index of its algorithm in the whole."""
+    place = error.place
+    head, _, rest = place.partition(".")
+    index, dot, key = rest.partition(".")
+    if only is not None and head == "algorithms" and index in map(str, range(len(only))):
+        place = f"algorithms.{only[int(index)]}{dot}{key}"
+    origin = (said[key] for key in said if matches(resolved(base, key), place))
+    place = next(origin, place)
+    return error if place == error.place else ScenarioError(place, error.problem)

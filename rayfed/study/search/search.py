@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -10,10 +9,9 @@ from typing import Any, TypeAlias
 
 from rayfed.core.errors import ScenarioError
 from rayfed.study.scenario.distributions import Distribution
-from rayfed.study.scenario.dotted import matches, put, resolved, setting_name
-from rayfed.study.scenario.fields import plain
-from rayfed.study.scenario.invalid import errors_of, together
-from rayfed.study.scenario.names import run_folder
+from rayfed.study.scenario.dotted import put, resolved, setting_name
+from rayfed.study.scenario.expansion import changed
+from rayfed.study.scenario.names import canonical, run_folder
 from rayfed.study.scenario.study import Study
 from rayfed.study.scenario.sweep import ADAPTIVE
 from rayfed.study.search.samplers import sampler
@@ -88,6 +86,7 @@ class Search:
                 put(self.base, key, None)
             except ScenarioError as error:
                 raise ScenarioError(f"search.{key}", error.problem) from None
+        self.said: dict[str, str] = {}  # where the search says the values of keys
         self.spaces = [self._space(index) for index in range(len(study.algorithms))]
         for index, space in enumerate(self.spaces):
             self._check(index, space)
@@ -140,12 +139,11 @@ class Search:
 
     def study_of(self, trial: Trial) -> Study:
         """Return the study of a trial: its algorithm alone, with the values of the trial."""
-        return self._study(trial.algorithm, trial.values)
+        return changed(self.base, trial.values, self.said, [trial.algorithm])
 
     def _trial(self, index: int, number: int, values: dict[str, Any]) -> Trial:
         seen = self.seen[index]
-        text = json.dumps(plain(values), sort_keys=True, default=str)
-        first = seen.setdefault(text, number)
+        first = seen.setdefault(canonical(values), number)
         same = None if first == number else first
         return Trial(number, index, self.study.labels[index], values, same)
 
@@ -158,7 +156,9 @@ class Search:
                 if parts[1] not in ("*", str(index)):
                     continue
                 parts[1] = str(index)
-            space[".".join(parts)] = Distribution.of(key, given)
+            place = ".".join(parts)
+            self.said.setdefault(place, f"search.{key}")
+            space[place] = Distribution.of(key, given)
         return space
 
     def _check(self, index: int, space: Mapping[str, Distribution]) -> None:
@@ -166,25 +166,4 @@ class Search:
         most = max((len(held.values) for held in space.values()), default=1)
         for k in range(most):
             values = {key: held.values[min(k, len(held.values) - 1)] for key, held in space.items()}
-            self._study(index, values)
-
-    def _study(self, index: int, values: Mapping[str, Any]) -> Study:
-        raw: dict[str, Any] = dict(self.base)
-        try:
-            for key, value in values.items():
-                raw = put(raw, key, value)
-            return Study.parse(raw | {_ALGORITHMS: [raw[_ALGORITHMS][index]]})
-        except ScenarioError as error:
-            blamed = (self._blamed(each, index, values) for each in errors_of(error))
-            raise together(blamed) from None
-
-    def _blamed(self, error: ScenarioError, index: int, values: Mapping[str, Any]) -> ScenarioError:
-        """Return an error of a trial's study with the key of the search that it comes from."""
-        place = error.place
-        if place == f"{_ALGORITHMS}.0" or place.startswith(f"{_ALGORITHMS}.0."):
-            place = f"{_ALGORITHMS}.{index}{place.removeprefix(f'{_ALGORITHMS}.0')}"
-        for key in values:
-            if matches(key, place):
-                named = next(k for k in self.study.search if matches(resolved(self.base, k), key))
-                return ScenarioError(f"search.{named}", error.problem)
-        return ScenarioError(place, error.problem)
+            changed(self.base, values, self.said, [index])
