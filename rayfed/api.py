@@ -37,9 +37,9 @@ from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.plan.plan import Plan, make
 from rayfed.study.plan.trained import Trained, final_model, read_model
-from rayfed.study.scenario.combined import combined
-from rayfed.study.scenario.composed import read as read_composed
 from rayfed.study.scenario.dotted import Overrides, pairs
+from rayfed.study.scenario.files import combined
+from rayfed.study.scenario.files import read as read_file
 from rayfed.study.scenario.names import run_folder
 
 if TYPE_CHECKING:
@@ -673,7 +673,7 @@ def unfinished(folder: Path) -> list[str]:
         If its scenario cannot be read.
     """
     scenario = folder / "scenario.yaml"
-    names = noted_runs(folder, read_composed(scenario)[0])
+    names = noted_runs(folder, read_file(scenario)[0])
     if names is None:
         names = _runs_of(folder, read(scenario))
     done = ended(folder, names)

@@ -33,7 +33,7 @@ from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
 from rayfed.study import Study, plain
 from rayfed.study.plan.plan import Plan, Planner
-from rayfed.study.search.search import Recorded, Search, Trial
+from rayfed.study.search import Recorded, Search, Trial
 
 TRIALS = "trials.csv"
 """File of a result folder that lists all trials."""

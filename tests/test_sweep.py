@@ -20,8 +20,7 @@ from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.best import Aim, Best
 from rayfed.report.read.results import Results
 from rayfed.runs.serial import SerialStudy
-from rayfed.study.search.samplers import OptunaSampler
-from rayfed.study.search.search import Search
+from rayfed.study.search import OptunaSampler, Search
 from rayfed.trials import median_bounds
 
 

@@ -25,11 +25,11 @@ those of each key; a value beyond them is refused. In general:
 
 | setting | at most |
 |---|---|
-| whole numbers, such as `rounds` | {sources.bounds.LARGEST:,} |
-| seeds | {sources.bounds.LARGEST_SEED:,} |
-| seconds | {sources.bounds.LONGEST_S:g} |
+| whole numbers, such as `rounds` | {sources.LARGEST:,} |
+| seeds | {sources.LARGEST_SEED:,} |
+| seconds | {sources.LONGEST_S:g} |
 | local steps of a client in a round | {sources.MOST_STEPS:,} |
-| runs of a study: settings times algorithms times seeds | {sources.bounds.MOST_RUNS:,} |
+| runs of a study: settings times algorithms times seeds | {sources.MOST_RUNS:,} |
 | values in a file, aliases included | {sources.MOST_VALUES:,} |
 """
 

@@ -13,16 +13,20 @@ from rayfed.core import plugins
 from rayfed.reproduce.claims import SUFFIX, Claims, load_claims
 from rayfed.study import Study, load
 from rayfed.study.forecast.checks import MOST_STEPS
-from rayfed.study.scenario import bounds
-from rayfed.study.scenario.values import MOST_VALUES
+from rayfed.study.scenario.fields import LARGEST, LARGEST_SEED, LONGEST_S
+from rayfed.study.scenario.study import MOST_RUNS
+from rayfed.study.scenario.yamlfile import MOST_VALUES
 
 __all__ = [
+    "LARGEST",
+    "LARGEST_SEED",
+    "LONGEST_S",
+    "MOST_RUNS",
     "MOST_STEPS",
     "MOST_VALUES",
     "SUFFIX",
     "Claims",
     "Study",
-    "bounds",
     "commands",
     "load",
     "load_claims",

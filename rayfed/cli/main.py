@@ -166,7 +166,7 @@ def topology(
     With more than 500 clients, numbers of moves are bounds, and those to all clients are left out.
     """
     from rayfed.study.plan.plan import walks_of
-    from rayfed.study.scenario.bounds import LONGEST_S
+    from rayfed.study.scenario.fields import LONGEST_S
     from rayfed.topology import summary
 
     plan = prepared([scenario], set_)

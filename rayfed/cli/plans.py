@@ -29,7 +29,7 @@ def prepared(
         Returns the study that is planned, or refuses it.
     """
     from rayfed import api
-    from rayfed.study.scenario.study import with_lines
+    from rayfed.study.scenario.files import with_lines
 
     try:
         return api.prepare(adapt(api.read(scenarios, changes or (), address)))

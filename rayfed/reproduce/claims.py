@@ -15,8 +15,8 @@ from annotated_types import Ge, Gt, Len
 from pydantic import Field, ValidationError, model_validator
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.study.scenario.fields import Settings, fail
 from rayfed.study.scenario.invalid import complaint, errors_of, together
+from rayfed.study.scenario.settings import Settings, fail
 from rayfed.study.scenario.yamlfile import read_yaml
 
 SUFFIX = ".claims.yaml"

@@ -7,10 +7,9 @@ which gets their values, starts without it.
 from rayfed.engine.run import Participation
 from rayfed.engine.stopping import Stop
 from rayfed.population import Connection, Crash, Server, Stragglers
-from rayfed.study.scenario.docstrings import described, summary
 from rayfed.study.scenario.dotted import apply_overrides
 from rayfed.study.scenario.expansion import expand
-from rayfed.study.scenario.fields import plain
+from rayfed.study.scenario.files import load
 from rayfed.study.scenario.names import slug
 from rayfed.study.scenario.parts import (
     CheckpointSection,
@@ -21,8 +20,9 @@ from rayfed.study.scenario.parts import (
     ExecutorSection,
     ProblemSection,
 )
-from rayfed.study.scenario.study import Study, load
-from rayfed.study.scenario.sweep import Sweep
+from rayfed.study.scenario.search import Sweep
+from rayfed.study.scenario.settings import described, plain, summary
+from rayfed.study.scenario.study import Study
 
 __all__ = [
     "CheckpointSection",

@@ -15,7 +15,7 @@ from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
 
 from rayfed.core import plugins
-from rayfed.study.scenario.fields import plain
+from rayfed.study.scenario.settings import plain
 from rayfed.testing.examples import example
 
 Item = TypeVar("Item")

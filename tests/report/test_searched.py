@@ -13,7 +13,7 @@ from rayfed.report.page.report import page
 from rayfed.report.panels.search import coordinates, importance, trials
 from rayfed.report.read.results import Results
 from rayfed.report.searched import Searched
-from rayfed.study.scenario.distributions import Distribution
+from rayfed.study.scenario.search import Distribution
 
 LR = Distribution("log", (1e-4, 1.0))
 

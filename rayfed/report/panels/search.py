@@ -28,7 +28,7 @@ from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import Curve, curve, history
 from rayfed.report.searched import Searched, text_of
-from rayfed.study.scenario.distributions import Distribution
+from rayfed.study.scenario.search import Distribution
 
 HEIGHT = 440
 _BAND = 190  # pixels of the axes of one algorithm

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from rayfed.study.scenario.distributions import Distribution
 from rayfed.study.scenario.dotted import case_setting, combinations, put, resolved, setting_name
+from rayfed.study.scenario.search import Distribution
 from rayfed.study.scenario.yamlfile import parse_yaml
 
 _NOT_TOLD = ("algorithms", "grid", "seeds", "name", "description")

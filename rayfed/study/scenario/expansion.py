@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError
-from rayfed.study.scenario.bounds import MOST_RUNS
 from rayfed.study.scenario.dotted import (
     case_setting,
     combinations,
@@ -18,7 +17,7 @@ from rayfed.study.scenario.dotted import (
 )
 from rayfed.study.scenario.invalid import errors_of, together
 from rayfed.study.scenario.names import canonical, distinct_settings
-from rayfed.study.scenario.study import Study
+from rayfed.study.scenario.study import MOST_RUNS, Study
 
 
 def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tuple[str, Study]]:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
-from types import FunctionType, GenericAlias, UnionType
+from types import GenericAlias, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
-    ClassVar,
     Literal,
-    NoReturn,
     Union,
     cast,
     get_args,
@@ -27,129 +25,64 @@ from typing import (
     get_type_hints,
 )
 
-import numpy as np
+from annotated_types import Interval, Le
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     Tag,
     TypeAdapter,
-    ValidationError,
     ValidationInfo,
     create_model,
-    model_serializer,
-    model_validator,
 )
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from rayfed.clients.solvers import override
 from rayfed.core import plugins
-from rayfed.core.errors import ScenarioError, clipped, listed, nearest
+from rayfed.core.errors import ScenarioError, listed
 from rayfed.core.own import Untrusted
 from rayfed.datasets.hub import SCHEME
-from rayfed.study.scenario.bounds import bounded
-from rayfed.study.scenario.docstrings import described, summary
-from rayfed.study.scenario.invalid import BRANCHES, Refused, complaint, short
-from rayfed.study.scenario.paths import filled
+from rayfed.study.scenario.invalid import BRANCHES, short
+from rayfed.study.scenario.settings import Settings, fail, plain, settings_of
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
 BESIDE = "x-beside"  # the keys that a section has in addition to the settings of its plug-in
 UNNAMED = "x-unnamed"  # and to the one that settings without a name are for
 
+LARGEST = 2**31 - 1
+"""Of whole numbers: a product of two of them, or a sum over 2**32 clients, fits int64."""
+LARGEST_SEED = 2**53 - 1
+"""Of seeds: float64 and JavaScript hold every whole number up to here."""
+LONGEST_S = 1e12
+"""Seconds, about 30,000 years: a float64 clock still resolves 0.1 ms there."""
 
-def fail(text: str, found: Any, *place: str | int) -> NoReturn:
-    """Raise a pydantic error with a message of our own at a place below the current one."""
-    error = PydanticCustomError("scenario", "{text}", {"text": text})
-    details: InitErrorDetails = {"type": error, "loc": place, "input": found}
-    raise ValidationError.from_exception_data("scenario", [details])
-
-
-def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
-    """Raise a pydantic error with messages of our own, each at its dotted key."""
-    details: list[InitErrorDetails] = []
-    for error in errors:
-        kind = PydanticCustomError("scenario", "{text}", {"text": error.problem})
-        place = tuple(int(p) if p.isdecimal() else p for p in error.place.split("."))
-        details.append({"type": kind, "loc": place, "input": found})
-    raise ValidationError.from_exception_data("scenario", details)
+Whole = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
+Count = Annotated[int, Interval(ge=1, le=LARGEST)]
+Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
+Seconds = Annotated[float, Le(LONGEST_S)]
 
 
-if TYPE_CHECKING:  # mypy knows the fields of models by the metaclass of pydantic alone
-    _Made = BaseModel
-else:
+class _Built:
+    """Annotation of a field whose value is made by `_build`, and written by `plain`."""
 
-    class _OneLine(type(BaseModel)):
-        """Raises ScenarioError where a part is made in Python; pydantic does not call classes."""
+    def _build(self, given: Any, info: ValidationInfo) -> Any:
+        raise NotImplementedError
 
-        def __call__(cls, *args: Any, **given: Any) -> Any:
-            try:
-                return super().__call__(*args, **given)
-            except ValidationError as error:
-                raise complaint(error, given) from None
-
-    class _Made(BaseModel, metaclass=_OneLine):
-        pass
-
-
-class Settings(_Made):
-    """Base of all parts of a scenario: frozen, unknown keys and misplaced truth values refused."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        arbitrary_types_allowed=True,
-        protected_namespaces=(),
-    )
-    origin: ClassVar[type[Any] | None] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        marked = mark_unknown(given, cls.model_fields, cls.beside())
-        for key, value in marked.items():
-            if isinstance(value, bool) and not _takes_bool(cls.model_fields[key].annotation):
-                marked[key] = Refused(f"found {short(value)}; give a value, not yes or no")
-        return marked
-
-    @classmethod
-    def beside(cls) -> dict[str, str]:
-        """Return the settings of parts of this part, and their places: ``{"mu": "local.mu"}``."""
-        return _beside(cls)
-
-    def given(self) -> dict[str, Any]:
-        """Return the keys as a scenario gives them, with plug-ins as values."""
-        return {key: _given(value) for key, value in self}
-
-    @model_serializer
-    def _plain(self) -> dict[str, Any]:
-        return {key: plain(value) for key, value in self.given().items()}
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Describe the keys as the docstring does."""
-        described_schema = handler(schema)
-        inner = handler.resolve_ref_schema(described_schema)
-        texts = described(cls.origin or cls)
-        inner["description"] = summary(cls.origin or cls)
-        for key, shown in inner.get("properties", {}).items():
-            if key in texts:
-                shown["description"] = texts[key]
-        return described_schema
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate by `_build`, write by `plain`."""
+        return core_schema.with_info_plain_validator_function(
+            self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
-class Plugin:
+class Plugin(_Built):
     """Annotation of a field that holds a plug-in of a kind (see `rayfed.core.plugins.KINDS`).
 
     Parameters
@@ -168,14 +101,6 @@ class Plugin:
     default: Any = None
     base: type[Any] = object
     some: bool = False
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Validate by `build`, write by `plain`."""
-        return core_schema.with_info_plain_validator_function(
-            self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
-        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -196,7 +121,7 @@ class Plugin:
 
 
 @dataclasses.dataclass(frozen=True)
-class SettingsOf:
+class SettingsOf(_Built):
     """Annotation of a field that holds a frozen dataclass that is not a plug-in.
 
     Parameters
@@ -209,14 +134,6 @@ class SettingsOf:
 
     cls: type[Any]
     some: bool = False
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Validate by the dataclass's own fields."""
-        return core_schema.with_info_plain_validator_function(
-            self._build, serialization=core_schema.plain_serializer_function_ser_schema(plain)
-        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -354,31 +271,10 @@ def _model_of(cls: Any) -> type[Settings]:
     return made
 
 
-def settings_of(value: Any) -> dict[str, Any]:
-    """Return the settings of a plug-in value by name."""
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-
-
 def changes_of(value: Any) -> dict[str, Any]:
     """Return the settings of a plug-in value that are not the defaults of its class."""
     defaults = {f.name: _default(f) for f in dataclasses.fields(value)}
     return {name: v for name, v in settings_of(value).items() if v != defaults[name]}
-
-
-def plain(value: Any) -> Any:
-    """Return a value as YAML can hold it: mappings, lists, texts and numbers."""
-    if isinstance(value, (type, FunctionType)):
-        return plugins.name_of(value)
-    if dataclasses.is_dataclass(value):
-        named = {"name": plugins.name_of(value)} if hasattr(value, "name") else {}
-        return {**named, **plain(settings_of(value))}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    return value if isinstance(value, (str, int, float)) or value is None else str(value)
 
 
 def absolute(path: str, info: ValidationInfo) -> str:
@@ -402,70 +298,20 @@ def absolute(path: str, info: ValidationInfo) -> str:
     return beside
 
 
-OTHER_KEYS = {
-    "batchsize": "batch",
-    "learningrate": "lr",
-    "localepochs": "epochs",
-    "localsteps": "steps",
-    "model": "problem",
-    "numclients": "count",
-    "numrounds": "rounds",
-    "stepsize": "lr",
-    "weightdecay": "weight_decay",
-}
-"""What other tools call a key, in letters and digits alone, and what it is called here."""
-_SOLVER = "the local solver is chosen by local.name, see rayfed list solvers"
+def filled(path: str) -> str:
+    """Return a path with the values of its environment variables.
 
-
-def mark_unknown(
-    given: Mapping[Any, Any], known: Iterable[str], inside: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return settings in which the values of keys that do not exist are `Refused`.
-
-    Parameters
-    ----------
-    given : mapping
-    known : iterable of str
-        The keys that exist.
-    inside : mapping of str to str, optional
-        Where keys stand that are often written one level too high, by key.
+    Raises
+    ------
+    ScenarioError
+        If one is not set.
     """
-    names, places = list(known), inside or {}
-    marked = {}
-    for key, value in given.items():
-        name = key if isinstance(key, str) else str(short(key))
-        if key not in names and not isinstance(value, Refused):
-            value = Refused(f"unknown key '{clipped(name, 40)}'; {_hint_at(name, names, places)}")
-        marked[name] = value
-    return marked
-
-
-def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
-    """Return where an unknown key stands here, or what it is called."""
-    plain_name = "".join(filter(str.isalnum, name.lower()))
-    here = OTHER_KEYS.get(plain_name, name)
-    if plain_name in ("optimizer", "optimiser", "solver"):
-        return _SOLVER
-    if here in names:
-        return f"it is '{here}' here"
-    return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
-
-
-@cache
-def _beside(cls: type[Settings]) -> dict[str, str]:
-    places: dict[str, str] = {}
-    for name, field in cls.model_fields.items():
-        held = field.get_default(call_default_factory=False)
-        inner: Iterable[str] = ()
-        if isinstance(held, Settings):
-            inner = type(held).model_fields
-        elif dataclasses.is_dataclass(held) and not isinstance(held, type):
-            inner = settings_of(held)
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-            inner = field.annotation.model_fields
-        for key in inner:
-            places.setdefault(key, f"{name}.{key}")
-    return places
+    made = os.path.expandvars(path)
+    missing = re.search(r"\$(\w+|\{\w+\})", made)
+    if missing:
+        text = f"the environment variable {missing[0]} is not set; set it, or give the path"
+        raise ScenarioError("", text)
+    return made
 
 
 def _class(kind: str, name: Any, *place: str) -> type[Any]:
@@ -489,6 +335,31 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
+
+
+def bounded(hint: Any, name: str) -> Any:
+    """Return a type hint of a plug-in's setting whose whole numbers and seconds have bounds.
+
+    Parameters
+    ----------
+    hint : type
+        May be annotated, a union, or a tuple.
+    name : str
+        Of the setting; those that end in ``_s`` are seconds.
+    """
+    if hint is int:
+        return Seed if name == "seed" else Annotated[int, Le(LARGEST)]
+    if hint is float and name.endswith("_s"):
+        return Seconds
+    if get_origin(hint) is Annotated:
+        inner, *marks = get_args(hint)
+        return Annotated[bounded(inner, name), *marks]
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(bounded(part, name) for part in get_args(hint))]  # noqa: UP007
+    if get_origin(hint) is tuple:
+        parts = get_args(hint)
+        return tuple[tuple(p if p is ... else bounded(p, name) for p in parts)]  # type: ignore[misc]
+    return hint
 
 
 def _hint(hint: Any, default: Any) -> Any:
@@ -565,13 +436,3 @@ def _union(parts: Iterable[Any], default: Any) -> Any:
     first, second = map(Tag, BRANCHES)
     tagged: Any = Union[Annotated[made[cls], first], Annotated[Union[others], second]]  # noqa: UP007
     return Annotated[tagged, Discriminator(which), _AnyOf()]
-
-
-def _takes_bool(hint: Any) -> bool:
-    return hint in (bool, Any) or any(_takes_bool(part) for part in get_args(hint))
-
-
-def _given(value: Any) -> Any:
-    if isinstance(value, Settings):
-        return value.given()
-    return [_given(item) for item in value] if isinstance(value, tuple) else value

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rayfed.core.errors import ScenarioError
-from rayfed.study.scenario.fields import plain
+from rayfed.study.scenario.settings import plain
 
 LONGEST_PART = 100
 """Characters of a label or a setting in the name of a folder, at most."""

@@ -37,9 +37,9 @@ from rayfed.population.availability import Always, Availability
 from rayfed.population.delay import Constant, Delay
 from rayfed.problems.base import STARTS, Problem
 from rayfed.study.scenario import fields
-from rayfed.study.scenario.bounds import LARGEST, Count, Seconds, Whole
-from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail, refuse
+from rayfed.study.scenario.fields import LARGEST, Count, Plugin, Seconds, SettingsOf, Whole
 from rayfed.study.scenario.invalid import complaint, errors_of
+from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse, settings_of
 
 Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
@@ -501,7 +501,7 @@ class ProblemSection(Settings):
         problem, settings = fields.split("problems", given)
         known = [*fields.model_of(problem).model_fields, *beside]
         inside = {key: f"dataset: {{name: table, path: ..., {key}: ...}}" for key in _OF_TABLES}
-        settings = fields.mark_unknown(settings, known, inside)
+        settings = mark_unknown(settings, known, inside)
         data = {key: settings.pop(key) for key in beside if key in settings}
         return {"kernels": {"name": problem, **settings}, **data}
 
@@ -533,7 +533,7 @@ class ProblemSection(Settings):
     def given(self) -> dict[str, Any]:
         """Return the keys of the data beside the settings of the problem."""
         data = {key: value for key, value in self if key != "kernels"}
-        return {"name": type(self.kernels), **fields.settings_of(self.kernels), **data}
+        return {"name": type(self.kernels), **settings_of(self.kernels), **data}
 
     @classmethod
     def __get_pydantic_json_schema__(

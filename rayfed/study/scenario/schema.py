@@ -8,10 +8,11 @@ from typing import Any
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.core import plugins
-from rayfed.study.scenario.composed import BASE
 from rayfed.study.scenario.fields import BESIDE, KIND, UNNAMED, model_of
 from rayfed.study.scenario.yamlfile import POWER
 
+BASE = "base"
+"""The key under which a file names those that it builds on."""
 _OWN = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -27,19 +27,8 @@ from rayfed.engine.stopping import Stop
 from rayfed.population import Server
 from rayfed.selection import All
 from rayfed.study.scenario import fields
-from rayfed.study.scenario.bounds import MOST_RUNS, Count, Seed, check_runs_number
-from rayfed.study.scenario.composed import Sources
-from rayfed.study.scenario.composed import read as read_composed
-from rayfed.study.scenario.distributions import Distribution, Kind
-from rayfed.study.scenario.dotted import (
-    Overrides,
-    apply_overrides,
-    matches,
-    pairs,
-    resolved,
-)
-from rayfed.study.scenario.fields import Plugin, Settings, SettingsOf, fail, refuse
-from rayfed.study.scenario.invalid import Mistakes, complaint, errors_of, short
+from rayfed.study.scenario.fields import Count, Plugin, Seed, SettingsOf
+from rayfed.study.scenario.invalid import complaint, errors_of, short
 from rayfed.study.scenario.names import comparable, slug
 from rayfed.study.scenario.parts import (
     CheckpointSection,
@@ -50,10 +39,13 @@ from rayfed.study.scenario.parts import (
     ProblemSection,
 )
 from rayfed.study.scenario.schema import whole
-from rayfed.study.scenario.sweep import Sweep
-from rayfed.study.scenario.values import check_values
+from rayfed.study.scenario.search import Distribution, Kind, Sweep
+from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
+from rayfed.study.scenario.yamlfile import check_values
 from rayfed.topology.base import Topology
 
+MOST_RUNS = 10_000
+"""Runs of a study: settings of the grid times algorithms times seeds."""
 _NOT_SEARCHED = (
     "grid",
     "cases",
@@ -319,20 +311,27 @@ class Study(Settings):
                 text = "a grid cannot sweep a grid; list the keys side by side"
                 yield ScenarioError(f"grid.{key}", text)
         yield from self._check_search()
-        sizes = [len(values) for values in self.grid.values()] + [len(self.cases) or 1]
-        versions = sum(
-            math.prod(len(values) for values in algorithm.grid.values())
-            for algorithm in self.algorithms
-        )
-        try:
-            check_runs_number(sizes, versions, len(self.seeds))
-        except ScenarioError as error:
-            yield error
+        yield from self._check_runs()
         if self.clients.count is not None:
             try:
                 self.check_cohort(self.clients.count)
             except ScenarioError as error:
                 yield error
+
+    def _check_runs(self) -> Iterator[ScenarioError]:
+        """Yield that there are too many runs, before any of their settings is made."""
+        sizes = [len(values) for values in self.grid.values()]
+        settings, seeds = math.prod(sizes) * (len(self.cases) or 1), len(self.seeds)
+        versions = sum(
+            math.prod(len(values) for values in algorithm.grid.values())
+            for algorithm in self.algorithms
+        )
+        if seeds > MOST_RUNS:
+            text = f"found {seeds:,} seeds; give at most {MOST_RUNS:,}"
+            yield ScenarioError("seeds", text)
+        elif settings * versions * seeds > MOST_RUNS:
+            text = f"{settings:,} settings, {versions} algorithms and {seeds} seeds are more than"
+            yield ScenarioError("grid", f"{text} {MOST_RUNS:,} runs; split the study")
 
     def _check_search(self) -> Iterator[ScenarioError]:
         if not self.search:
@@ -445,75 +444,11 @@ def _wrong_solver(algorithm: Algorithm, local: Mapping[str, Any]) -> Sequence[Sc
     return []
 
 
-def load(path: Path | str, overrides: Overrides = ()) -> Study:
-    """Read a scenario file.
-
-    Parameters
-    ----------
-    path : Path
-        A YAML file. Paths in it, and in the files that it builds on, are relative to its folder.
-    overrides : mapping, or iterable of str
-        Values for dotted keys, or texts ``dotted.key=value``.
-
-    Raises
-    ------
-    ScenarioError
-        If it cannot be read or is wrong, in one line.
-    """
-    path = Path(path)
-    raw, sources = read_composed(path)
-    if not isinstance(raw, Mapping):
-        raise ScenarioError(str(path), "holds no mapping; write keys such as problem: ...")
-    changes = pairs(overrides)
-    try:
-        changed = apply_overrides(raw, changes)
-        return Study.parse({"name": path.stem} | changed, path.parent)
-    except ScenarioError as error:
-        keys = [resolved(raw, key) for key, _ in changes]
-        raise located(error, sources, keys) from None
-
-
-def located(
-    error: ScenarioError, sources: Sources, overridden: Iterable[str] = ()
-) -> ScenarioError:
-    """Return an error with the lines of the scenario files on which it stands.
-
-    Parameters
-    ----------
-    sources : Sources
-        The file, and those that it builds on.
-    overridden : iterable of str
-        Dotted keys whose values come from elsewhere.
-    """
-    keys, placed = list(overridden), []
-    for each in errors_of(error):
-        elsewhere = any(matches(key, each.place) for key in keys)
-        path, line = sources.find(each.place)
-        placed.append((str(path), None if elsewhere else line, each))
-    placed.sort(key=lambda found: (found[1] is None, found[0], found[1] or 0))
-    where = ["" if line is None else f"{clipped(path, 100)}:{line}" for path, line, _ in placed]
-    return Mistakes([each for *_, each in placed], where) if any(where) else error
-
-
-def with_lines(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:
-    """Return an error that was found after a scenario file was read, with its lines in the file.
-
-    The error is returned as it is where the file cannot be read any more.
-    """
-    try:
-        raw, sources = read_composed(Path(path))
-        keys = [resolved(raw, key) for key, _ in pairs(overrides)]
-    except ScenarioError:
-        return error
-    known = isinstance(error, Mistakes) and any(error.lines)
-    return error if known else located(error, sources, keys)
-
-
 def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
     """Return a local solver with some settings changed, or another one if they name it."""
     if not settings:
         return solver
     cls, changes = fields.split("solvers", settings, solver)
-    kept = override(fields.settings_of(solver), changes) if cls is type(solver) else changes
+    kept = override(settings_of(solver), changes) if cls is type(solver) else changes
     changed: Solver = fields.make(cls, kept)
     return changed

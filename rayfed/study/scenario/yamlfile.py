@@ -1,8 +1,12 @@
-"""YAML files of a user's, read safely; what is wrong with one is a single line."""
+"""YAML files of a user's, read safely, and values that a scenario may hold.
+
+What is wrong with one is a single line.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,8 @@ DEEPEST = 50
 """Lists and mappings within each other."""
 MOST_DIGITS = 100
 """Characters of a number."""
+LONGEST_TEXT = 4096
+"""Characters of a text or a key, the longest path of common systems."""
 
 _AMBIGUOUS = re.compile(r".*:.*|[-+]?0[0-9_]+")
 """Base 60 and base 8 of YAML 1.1, such as ``1:30`` and ``010``."""
@@ -312,3 +318,60 @@ def read_text(path: Path) -> str:
 def _line(path: Path, error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     return f"{path}:{mark.line + 1}" if mark else str(path)
+
+
+def check_values(raw: Mapping[str, Any]) -> None:
+    """Refuse values that no scenario file can hold, or that nothing can be made of.
+
+    Parameters
+    ----------
+    raw : mapping
+        What a scenario file holds; other objects, such as plug-in values, are not looked into.
+
+    Raises
+    ------
+    ScenarioError
+        If a text is too long or holds control characters or lone surrogates, a mapping has
+        such a key, or the values are nested too deep or too many.
+    """
+    for count, (place, value) in enumerate(_walk("", raw, 1), start=1):
+        if count > MOST_VALUES:
+            text = f"holds more than {MOST_VALUES:,} values; give fewer"
+            raise ScenarioError(place.partition(".")[0], text)
+        problem = _problem(value)
+        if problem:
+            raise ScenarioError(place, problem)
+
+
+def _walk(place: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield everything in a value with its dotted key, from the outside to the inside."""
+    yield place, value
+    if depth > DEEPEST:
+        raise ScenarioError(place, f"lies more than {DEEPEST} deep in lists and mappings")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield place, key
+            yield from _walk(f"{place}.{key}" if place else str(key), item, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _walk(f"{place}.{index}", item, depth + 1)
+
+
+def _problem(value: Any) -> str:
+    """Return what is wrong with one value, and what to change; empty if nothing is."""
+    if not isinstance(value, str):
+        return ""
+    if len(value) > LONGEST_TEXT:
+        found = f"found a text of {len(value):,} characters, '{clipped(value, 40)}'"
+        return f"{found}; give at most {LONGEST_TEXT:,}"
+    wrong = next((c for c in value if _unprintable(c)), "")
+    if wrong:
+        kind = "half of a character" if wrong >= "\ud800" else "a control character"
+        return f"found {kind}, {wrong!a}, in '{clipped(value, 40)}'; remove it"
+    return ""
+
+
+def _unprintable(character: str) -> bool:
+    """Return whether a character is a control character or a lone surrogate."""
+    control = character < " " or "\x7f" <= character < "\xa0"
+    return (control and character not in "\t\n\r") or "\ud800" <= character <= "\udfff"

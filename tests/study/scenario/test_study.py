@@ -28,7 +28,7 @@ from rayfed.study import (
     load,
     slug,
 )
-from rayfed.study.scenario.study import with_lines
+from rayfed.study.scenario.files import with_lines
 
 SCENARIO = textwrap.dedent(
     """

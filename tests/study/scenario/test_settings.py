@@ -1,6 +1,6 @@
 """The docstring reader: shared entries, inherited ones, sections that end."""
 
-from rayfed.study.scenario.docstrings import described, summary
+from rayfed.study.scenario.settings import described, summary
 
 
 class Parent:

@@ -1,1 +1,0 @@
-"""Search over settings: what is tried next."""
