@@ -2,6 +2,8 @@
 
 The environment has pfl, torch and threadpoolctl, and not rayfed's requirements. Each line of
 standard input is the length of a block of rounds in seconds; the mean seconds of a round answer it.
+Of several processes, which share the cohort, the first one reads and answers; the others wait for
+it in every round.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ class Blocks(TrainingProcessCallback):  # type: ignore[misc]  # pfl has no types
 def main(case: NetworkCase) -> None:
     """Serve one case until standard input ends."""
     torch.set_num_threads(1)
+    np.random.seed(0)  # noqa: NPY002  # of the cohorts, which are drawn in each process
     rng, n = np.random.default_rng(0), case.steps * case.batch
     users = {i: _rows(case, n, rng) for i in range(case.clients)}
     module = case.bare()
@@ -93,7 +96,7 @@ def main(case: NetworkCase) -> None:
     FederatedAveraging().run(
         algorithm_params=settings, backend=SimulatedBackend(training_data=data, val_data=None),
         model=model, model_train_params=training, model_eval_params=NNEvalHyperParams(None),
-        callbacks=[Blocks()],
+        callbacks=[Blocks()] if os.environ.get("RANK", "0") == "0" else [],
     )  # fmt: skip
 
 

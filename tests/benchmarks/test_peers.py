@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,27 @@ def test_each_block_is_asked_for():
 def test_an_end_before_the_first_round_is_told():
     with child("") as process, pytest.raises(RayfedError, match="pfl ended"):
         peers.Pfl(process)
+
+
+def test_processes_of_pfl_find_each_other_and_the_first_answers(tmp_path, monkeypatch):
+    loop = tmp_path / "benchmarks" / "pfl_loop.py"
+    loop.parent.mkdir()
+    (loop.parent / "__init__.py").touch()
+    loop.write_text(
+        "import os, sys\n"
+        "rank, size = int(os.environ['RANK']), int(os.environ.get('WORLD_SIZE', 1))\n"
+        "open(f'{sys.argv[1]}-{rank}', 'w').write(os.environ.get('MASTER_PORT', 'alone'))\n"
+        "print(size, flush=True)\n"
+        "print(float(sys.stdin.readline()), flush=True)\n"
+    )
+    monkeypatch.setattr(peers, "__file__", str(loop.with_name("peers.py")))
+    monkeypatch.chdir(tmp_path)
+    with peers.started(Path(sys.executable), "two", 2) as pfl:
+        assert pfl.seconds(3.0) == 3.0
+        while not (tmp_path / "two-1").exists():  # it was started after the first
+            time.sleep(0.01)
+    assert (tmp_path / "two-0").read_text() == (tmp_path / "two-1").read_text() != "alone"
+    with peers.started(Path(sys.executable), "one", 0) as pfl:
+        assert pfl.seconds(2.0) == 2.0
+    assert (tmp_path / "one-0").read_text() == "alone"
+    assert not (tmp_path / "one-1").exists()
