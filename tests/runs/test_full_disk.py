@@ -48,7 +48,7 @@ def test_a_command_that_cannot_write_is_one_line(study, monkeypatch, capsys, wor
 
 def test_a_picture_that_does_not_fit_the_disk_ends_nothing(tmp_path, monkeypatch):
     made = mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2}}])
-    monkeypatch.setattr("rayfed.runs.files.fit.log", full)
+    monkeypatch.setattr("rayfed.runs.files.afterwards.log", full)
     monkeypatch.setattr("rayfed.problems.base.Problem.picture", full)
     assert set(rayfed.run(made, out=tmp_path / "out", page=False).outcome.values()) == {"finished"}
 
