@@ -28,9 +28,9 @@ def scratched(plan, out):
 
 def test_scratch_and_small_pieces_change_no_byte(plan, tmp_path, assert_same, monkeypatch):
     drive(plan, tmp_path / "calm")
-    for module in ("executors.serial", "runs.files.clientparts"):
+    for module in ("executors.serial", "runs.files.checkpoints"):
         monkeypatch.setattr(f"rayfed.{module}.PIECE", 200)  # a client has 144 bytes
-    monkeypatch.setattr("rayfed.runs.files.clientparts._SMALL", 0)
+    monkeypatch.setattr("rayfed.runs.files.checkpoints._SMALL", 0)
     driver = scratched(plan, tmp_path / "out")
 
     def stop(progress):

@@ -3,38 +3,51 @@
 A checkpoint is a manifest, the server's arrays, and parts with the clients' arrays. The manifest is
 published last. It holds the sizes and digests of the other files and of all parts of the tables
 that were there, so that `Checkpoints.read` can tell a sound checkpoint from a damaged one.
+
+Of the clients' arrays a checkpoint adds the rows that have changed and keeps the parts of the
+others: rows of later parts replace those of earlier ones. What is rewritten is little: parts that
+are mostly out of date, and small parts once there are many. A part holds about `PIECE` bytes or a
+single client, and no more than a few are in memory at once.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from rayfed.clients.store import StateRows
-from rayfed.core.arrays import Array
+from rayfed.clients.store import PIECE, StateRows
+from rayfed.core.announced import Parts
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.entries import Damaged, Entry, check, described, entries, is_whole, sealed
 from rayfed.core.errors import RunFailed
 from rayfed.core.files import read_json
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import LastEvaluation
 from rayfed.engine.timeline import Timeline
+from rayfed.executors.base import merged, share
 from rayfed.runs.files import store
-from rayfed.runs.files.clientparts import PartFile, add_parts, live_rows, read_parts
 
 MANIFESTS = ("manifest.json", "previous.json")
 """The manifest of the newest checkpoint and of the one before."""
 
-Parts: TypeAlias = Mapping[str, Mapping[str, Entry]]
 _OLDER = ("flight.", "pending.", "examined.")
 _OTHER_WORKS = (
     "the checkpoint holds works or measures as earlier versions of rayfed wrote them; "
     "run the study anew"
 )
+_MOST_SMALL = 8
+_SMALL = PIECE // 2
+_PREFIXES = {
+    "state": "state.", "selection": "selection.", "step_state": "lengths.", "personal": "own.",
+    "correction": "correction.", "ahead": "ahead.", "channel": "channel.",
+}  # fmt: skip
+"""Fields of a state that are named arrays, with the beginnings of their names in a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +215,7 @@ class Checkpoints:
         return manifest
 
     def _publish(self, name: str, manifest: Mapping[str, Any]) -> None:
-        text = json.dumps(sealed(manifest))
-        write_text(self.folder / name, text, durable=True)
+        store.publish_text(self.folder / name, json.dumps(sealed(manifest)), durable=True)
 
     def _clean(self) -> None:
         """Delete the files that belong to no checkpoint."""
@@ -245,24 +257,23 @@ def _sound(folder: Path, parts: Any, compacted: Any) -> Mapping[str, Entry]:
 
 
 def _arrays(moment: RunState) -> dict[str, Array]:
-    arrays = {f"state.{k}": v for k, v in moment.state.items()}
-    arrays |= {f"selection.{k}": v for k, v in moment.selection.items()}
-    arrays |= {f"lengths.{k}": v for k, v in moment.step_state.items()}
+    arrays = {
+        f"{prefix}{name}": values
+        for field, prefix in _PREFIXES.items()
+        for name, values in getattr(moment, field).items()
+    }
     # the newest iterate is the model itself, which is not written twice
     arrays |= {f"window.{k}": v for k, v in enumerate(moment.window) if v is not moment.state["x"]}
-    arrays |= {f"own.{k}": v for k, v in moment.personal.items()}
-    arrays |= {f"correction.{k}": v for k, v in moment.correction.items()}
     if moment.timeline is not None:
         arrays |= {f"timeline.{k}": v for k, v in moment.timeline.arrays().items()}
-    arrays |= {f"ahead.{k}": v for k, v in moment.ahead.items()}
-    arrays |= {f"channel.{k}": v for k, v in moment.channel.items()}
     for name, known in moment.measured.items():
         arrays |= {f"measured.{name}/{k}": v for k, v in known.items()}
     return arrays
 
 
 def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunState:
-    state, window = _with_prefix(server, "state."), _with_prefix(server, "window.")
+    named = {field: _with_prefix(server, prefix) for field, prefix in _PREFIXES.items()}
+    window = _with_prefix(server, "window.")
     iterates = manifest.get("window", len(window))  # earlier versions wrote all of them
     timeline = _with_prefix(server, "timeline.")
     works = [name for name in timeline if name.startswith("works.")]
@@ -272,18 +283,12 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
     return RunState(
         round=manifest["round"],
         time_s=manifest["time_s"],
-        state=state,
-        selection=_with_prefix(server, "selection."),
-        step_state=_with_prefix(server, "lengths."),
-        window=tuple(window.get(str(k), state["x"]) for k in range(iterates)),
+        window=tuple(window.get(str(k), named["state"]["x"]) for k in range(iterates)),
         last=LastEvaluation(**manifest["last"]),
-        personal=_with_prefix(server, "own."),
         measured=_measured(_with_prefix(server, "measured.")),
         updates=manifest["updates"],
         timeline=Timeline.of(timeline) if timeline else None,
-        correction=_with_prefix(server, "correction."),
-        ahead=_with_prefix(server, "ahead."),
-        channel=_with_prefix(server, "channel."),
+        **named,
     )
 
 
@@ -297,6 +302,114 @@ def _with_prefix(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
 
 
-def write_text(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write a text file whole or not at all; see `store.publish`."""
-    store.publish_text(path, text, durable=durable)
+@dataclass(frozen=True, eq=False)
+class PartFile:
+    """One file of rows.
+
+    Parameters
+    ----------
+    name : str
+    bytes : int
+        Its size.
+    rows : int
+        Clients in it.
+    live : (K,) array of int
+        Those of them that no later part holds.
+    """
+
+    name: str
+    bytes: int
+    rows: int
+    live: Ints
+
+    @property
+    def stale(self) -> bool:
+        """Whether at least half of its rows are out of date."""
+        return 2 * len(self.live) <= self.rows
+
+
+def read_parts(folder: Path, names: Sequence[str]) -> list[PartFile]:
+    """Return the parts of these names, the earliest first; reads ids alone."""
+    parts: list[PartFile] = []
+    later = np.empty(0, dtype=np.int64)
+    for name in reversed(names):
+        with np.load(folder / name, allow_pickle=False) as arrays:
+            ids = arrays["ids"]
+        size = (folder / name).stat().st_size
+        parts.insert(0, PartFile(name, size, len(ids), ids[~np.isin(ids, later)]))
+        later = np.union1d(later, ids)
+    return parts
+
+
+def add_parts(
+    folder: Path, parts: Sequence[PartFile], changed: Iterable[StateRows], round: int
+) -> list[PartFile]:
+    """Write state that has changed, and return the parts that hold the state of all clients.
+
+    Parameters
+    ----------
+    folder : Path
+    parts : sequence of PartFile
+        Those of the checkpoint before; their files stay as they are.
+    changed : iterable of dict
+        State of disjoint clients.
+    round : int
+        Number of the last round, after which files are named.
+    """
+    kept, fresh = list(parts), []
+    for rows in changed:
+        if len(rows["ids"]):
+            kept = [_without(part, rows["ids"]) for part in kept]
+            fresh.append(_write(folder, rows, round))
+    if not fresh:
+        return kept
+    rewritten = _to_rewrite(kept, fresh)
+    for rows in live_rows(folder, rewritten):
+        fresh.append(_write(folder, rows, round))
+    return [part for part in kept if part not in rewritten] + fresh
+
+
+def live_rows(folder: Path, parts: Sequence[PartFile]) -> Iterator[StateRows]:
+    """Yield the rows of parts that no later part holds, about `PIECE` bytes at a time."""
+    held: list[StateRows] = []
+    size = 0
+    for part in parts:
+        if not len(part.live):
+            continue
+        rows = _load(folder / part.name)
+        if len(part.live) < part.rows:
+            rows = share(rows, np.isin(rows["ids"], part.live))
+        more = sum(values.nbytes for values in rows.values())
+        if held and size + more > PIECE:
+            yield merged(held)
+            held, size = [], 0
+        held.append(rows)
+        size += more
+    if held:
+        yield merged(held)
+
+
+def _to_rewrite(kept: Sequence[PartFile], fresh: Sequence[PartFile]) -> list[PartFile]:
+    """Return parts to rewrite: stale ones, and small ones if there are many."""
+    small = [part for part in (*kept, *fresh) if part.bytes < _SMALL]
+    many = len(small) > _MOST_SMALL
+    return [part for part in kept if part.stale or (many and part.bytes < _SMALL)]
+
+
+def _without(part: PartFile, ids: Ints) -> PartFile:
+    """Return a part whose rows of some clients are out of date."""
+    out_of_date = np.isin(part.live, ids)
+    return replace(part, live=part.live[~out_of_date]) if out_of_date.any() else part
+
+
+def _write(folder: Path, rows: StateRows, round: int) -> PartFile:
+    names = (f"clients-{round}-{k}.npz" for k in count())
+    name = next(name for name in names if not (folder / name).exists())
+    store.publish_npz(folder / name, rows, durable=True)
+    ids = np.array(rows["ids"])  # not a view of what travelled with it
+    return PartFile(name, (folder / name).stat().st_size, len(ids), ids)
+
+
+def _load(path: Path) -> dict[str, Array]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}

@@ -105,7 +105,7 @@ def test_a_crash_before_the_manifest_leaves_the_checkpoint_before(tmp_path, monk
     def crash(*args, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rayfed.runs.files.checkpoints.write_text", crash)
+    monkeypatch.setattr("rayfed.runs.files.store.publish_text", crash)
     with pytest.raises(KeyboardInterrupt):
         records.save(moment(1), NOTHING)
     monkeypatch.undo()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed.executors.base import merged
-from rayfed.runs.files import clientparts
-from rayfed.runs.files.clientparts import add_parts, live_rows, read_parts
+from rayfed.runs.files import checkpoints
+from rayfed.runs.files.checkpoints import add_parts, live_rows, read_parts
 
 
 def piece(ids, value, width=4):
@@ -15,8 +15,8 @@ def piece(ids, value, width=4):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Let a piece be 4 rows of 5 numbers."""
-    monkeypatch.setattr(clientparts, "PIECE", 160)
-    monkeypatch.setattr(clientparts, "_SMALL", 40)
+    monkeypatch.setattr(checkpoints, "PIECE", 160)
+    monkeypatch.setattr(checkpoints, "_SMALL", 40)
 
 
 def named(parts):
@@ -51,8 +51,8 @@ def test_what_is_read_at_once_is_bounded(tmp_path):
 
 
 def test_a_client_that_is_a_piece_by_itself_is_never_rewritten(tmp_path, monkeypatch):
-    monkeypatch.setattr(clientparts, "PIECE", 100)
-    monkeypatch.setattr(clientparts, "_SMALL", 50)
+    monkeypatch.setattr(checkpoints, "PIECE", 100)
+    monkeypatch.setattr(checkpoints, "_SMALL", 50)
     parts = add_parts(tmp_path, [], [piece([i], 0, width=100) for i in range(30)], 0)
     assert len(parts) == 30
     after = add_parts(tmp_path, parts, [piece([4], 1, width=100)], 1)
