@@ -1,8 +1,8 @@
-"""Outputs at the end of a run: the model, the clients, and the tables in one part each."""
+"""Outputs at the end of a run: the model, the clients, their absences, what to beware of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,21 @@ from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.works import USED, Ended
+from rayfed.population import Population
 from rayfed.runs.continued import told
 from rayfed.runs.files import summaries
-from rayfed.runs.files.away import AWAY_CLIENTS, away
 from rayfed.runs.files.records import Records, write_parquet
-from rayfed.runs.files.run_json import one_line
 from rayfed.runs.files.store import publish_npz
-from rayfed.runs.files.walked import WALK, WalkPath, walked
+from rayfed.runs.files.walked import write_walk
 from rayfed.runs.forecast import WHY_EMPTY, few_asked
-from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
+AWAY_CLIENTS = 1000
+"""Of so many clients it is recorded when they were away; nobody looks at more bars."""
+MOST_STEPS = 20_000
+"""Changes of availability, of a client that changes by the clock or of anybody; a run with more is
+recorded up to there."""
+MOST_INTERVALS = 100_000
+"""Intervals of all clients; a run with more is recorded up to there."""
 _WORSE = 1.2  # times the loss of guessing: regularisers and rows that are held by few add to it
 _LOGARITHMIC = ("cross-entropy", "binary-cross-entropy")
 _FEW_EMPTY = 0.1  # of all rounds: clients that come and go leave some rounds empty
@@ -194,42 +199,77 @@ def away_table(run: Run, records: Records) -> pa.Table:
     return table(intervals, schema(columns.AWAY))
 
 
-def write_walk(run: Run, records: Records) -> None:
-    """Write where a walking server went; a failure is a line in the log, not the run's end."""
-    graphs = run.federation.graphs
-    if graphs is None or records.rounds.rows < 2:  # row 0 is before the first round
-        return
-    try:
-        rule = run.participation.select.walk_on(graphs)
-        if rule is not None:
-            publish_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
-            log_disconnected(run, records)
-    except OSError:
-        raise  # the disk may be full: a resume writes it
-    except Exception as error:
-        records.log(f"the walk could not be recorded: {one_line(error)}")
+def away(population: Population, ids: Ints, times: Floats) -> dict[str, Array]:
+    """Return the intervals in which clients could not be reached.
+
+    Parameters
+    ----------
+    population : Population
+        Its availability is a pure function of time and round.
+    ids : (K,) array of int
+        The clients.
+    times : (R + 1,) array of float
+        The clock at the end of each round, from round 0.
+
+    Returns
+    -------
+    dict of str to (n,) array
+        ``client``, ``start_s`` and ``end_s``; adjacent intervals are one. They end where
+        `MOST_STEPS` or `MOST_INTERVALS` are reached.
+    """
+    if population.own_times:
+        return _by_client(population, ids, float(times[0]), float(times[-1]))
+    return _by_step(population, ids, times)
 
 
-def log_disconnected(run: Run, records: Records) -> None:
-    """Say in the log in how many rounds the graph under the server was not connected, if any."""
-    if not {CONNECTED, REPAIRED} <= set(names(run.participation.select.diagnostics)):
-        return
-    path = records.folder / "rounds.parquet"
-    rows = read(path, [CONNECTED, REPAIRED]).slice(1)  # without row 0
-    apart = int(np.sum(values(rows, CONNECTED) == 0))
-    repaired = int(np.sum(values(rows, REPAIRED) == 1))
-    if apart:
-        text = f"the graph was not connected in {apart:,} of {rows.num_rows:,} rounds"
-        records.log(f"{text}; links were added to connect it in {repaired:,}")
+def _by_client(population: Population, ids: Ints, start_s: float, end_s: float) -> dict[str, Array]:
+    """Return the intervals where each client can go from change to change on its own."""
+    away = np.flatnonzero(~population.available(ids, start_s, 1))
+    now, going = np.full(len(ids), start_s), np.arange(len(ids))
+    whose, when = [away], [now[away]]
+    for _ in range(MOST_STEPS):
+        if not len(going) or sum(map(len, whose)) > 2 * MOST_INTERVALS:
+            break
+        now[going] = population.next_change(ids[going], now[going])
+        going = going[now[going] < end_s]
+        whose.append(going)
+        when.append(now[going])
+    end_s = float(now[going].min(initial=end_s))  # all changes until then are known
+    who, time_s = np.concatenate(whose), np.concatenate(when)
+    who, time_s = who[time_s < end_s], time_s[time_s < end_s]
+    still = np.flatnonzero(np.bincount(who, minlength=len(ids)) % 2)  # away at the end
+    who, time_s = np.append(who, still), np.append(time_s, np.full(len(still), end_s))
+    order = np.lexsort((time_s, ids[who]))
+    time_s = time_s[order]
+    return {"client": ids[who[order]][::2], "start_s": time_s[::2], "end_s": time_s[1::2]}
 
 
-def _walk_path(records: Records) -> WalkPath:
-    """Return where the server was in each round, and when it asked whom."""
-    folder = records.folder
-    rounds = read(folder / "rounds.parquet", ["time_s", POSITION])
-    positions = values(rounds, POSITION)[1:]
-    events = read(folder / "events.parquet", ["round", "client", "start_s"])
-    numbers, first = np.unique(values(events, "round"), return_index=True)
-    times = values(rounds, "time_s")[1:].copy()  # of rounds that nobody was asked in
-    times[numbers - 1] = values(events, "start_s")[first]
-    return WalkPath(positions.astype(np.int64), times, values(events, "client"))
+def _by_step(population: Population, ids: Ints, times: Floats) -> dict[str, Array]:
+    """Return the intervals, asking all clients whenever one of them may change."""
+    since = np.full(len(ids), np.nan)
+    found: list[tuple[int, float, float]] = []
+    end = float(times[-1])
+    for step, (now, number) in enumerate(_moments(population, ids, times)):
+        if step == MOST_STEPS or len(found) >= MOST_INTERVALS:
+            end = now
+            break
+        there = population.available(ids, now, number)
+        back = there & ~np.isnan(since)
+        found += [(int(ids[k]), float(since[k]), now) for k in np.flatnonzero(back)]
+        since[there] = np.nan
+        since[~there & np.isnan(since)] = now
+    found += [(int(ids[k]), float(since[k]), end) for k in np.flatnonzero(since < end)]
+    found.sort()
+    columns = list(zip(*found, strict=True)) or [(), (), ()]
+    kinds = (np.int64, np.float64, np.float64)
+    names = ("client", "start_s", "end_s")
+    return {n: np.array(c, dtype=k) for n, c, k in zip(names, columns, kinds, strict=True)}
+
+
+def _moments(population: Population, ids: Ints, times: Floats) -> Iterator[tuple[float, int]]:
+    """Yield the times at which availability may change, each with its round."""
+    for number in range(1, len(times)):
+        now, end = float(times[number - 1]), float(times[number])
+        while now < end and len(ids):
+            yield now, number
+            now = float(population.next_change(ids, now).min())

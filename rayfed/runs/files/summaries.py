@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rayfed.core.arrays import Array, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.parquet import read, schema, table, values
-from rayfed.core.summary import CLOCKS, NEEDED, Summary, Sums, network_of, pieces, summarised
+from rayfed.core.summary import (
+    CLOCKS,
+    NEEDED,
+    Ranking,
+    Summary,
+    Sums,
+    network_of,
+    pieces,
+    summarised,
+)
 from rayfed.engine import columns
+from rayfed.engine.clock import StepCounter
+from rayfed.engine.run import Run
 from rayfed.engine.state import Row
+from rayfed.engine.clock import StepCounter
 from rayfed.runs.files import store
 
 SUMMARIES = ("usage.parquet", "density.parquet")
 _PATIENCE = 50.0
+_MOST = 1024
+"""Clients that others are ranked among; of more, so many with evenly spaced ids."""
 
 
 class Summaries:
@@ -82,6 +96,22 @@ class Summaries:
             write(self.folder, Summary(*self.sums.tables()))
             now = time.monotonic()
             self.next = now + self.patience * (now - began)
+
+
+def bands_of(run: Run) -> Callable[[Ints], Ints]:
+    """Return what says to which band of equal speed rank clients belong."""
+    clients = run.federation.clients
+
+    def known(ids: Ints) -> tuple[Bools, Floats, Ints]:
+        rows = None if run.training.algorithm.centralised else StepCounter(run).rows(ids)
+        return clients.straggles(ids), clients.mean_seconds_per_step(ids, rows), ids
+
+    @cache
+    def ranking() -> Ranking:
+        count = min(clients.count, _MOST)
+        return Ranking(*known(np.linspace(0, clients.count - 1, count).astype(np.int64)))
+
+    return lambda ids: ranking().of(*known(ids))
 
 
 def finish(folder: Path, record: Mapping[str, Any]) -> None:

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import names
+from rayfed.core.parquet import read, values
+from rayfed.engine.run import Run
+from rayfed.runs.files.records import Records
+from rayfed.runs.files.run_json import one_line
+from rayfed.runs.files.store import publish_npz
+from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
 if TYPE_CHECKING:
     from rayfed.topology import Graph, Graphs
@@ -42,6 +49,47 @@ class WalkPath:
     positions: Ints
     times: Floats
     asked: Ints
+
+
+def write_walk(run: Run, records: Records) -> None:
+    """Write where a walking server went; a failure is a line in the log, not the run's end."""
+    graphs = run.federation.graphs
+    if graphs is None or records.rounds.rows < 2:  # row 0 is before the first round
+        return
+    try:
+        rule = run.participation.select.walk_on(graphs)
+        if rule is not None:
+            publish_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
+            log_disconnected(run, records)
+    except OSError:
+        raise  # the disk may be full: a resume writes it
+    except Exception as error:
+        records.log(f"the walk could not be recorded: {one_line(error)}")
+
+
+def log_disconnected(run: Run, records: Records) -> None:
+    """Say in the log in how many rounds the graph under the server was not connected, if any."""
+    if not {CONNECTED, REPAIRED} <= set(names(run.participation.select.diagnostics)):
+        return
+    path = records.folder / "rounds.parquet"
+    rows = read(path, [CONNECTED, REPAIRED]).slice(1)  # without row 0
+    apart = int(np.sum(values(rows, CONNECTED) == 0))
+    repaired = int(np.sum(values(rows, REPAIRED) == 1))
+    if apart:
+        text = f"the graph was not connected in {apart:,} of {rows.num_rows:,} rounds"
+        records.log(f"{text}; links were added to connect it in {repaired:,}")
+
+
+def _walk_path(records: Records) -> WalkPath:
+    """Return where the server was in each round, and when it asked whom."""
+    folder = records.folder
+    rounds = read(folder / "rounds.parquet", ["time_s", POSITION])
+    positions = values(rounds, POSITION)[1:]
+    events = read(folder / "events.parquet", ["round", "client", "start_s"])
+    numbers, first = np.unique(values(events, "round"), return_index=True)
+    times = values(rounds, "time_s")[1:].copy()  # of rounds that nobody was asked in
+    times[numbers - 1] = values(events, "start_s")[first]
+    return WalkPath(positions.astype(np.int64), times, values(events, "client"))
 
 
 def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:

@@ -8,7 +8,6 @@ import pytest
 
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs import outputs
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files import walked
 from rayfed.runs.files.walked import WALK, WalkPath
@@ -164,7 +163,7 @@ def test_a_walk_that_cannot_be_recorded_is_a_line_in_the_log(plan, tmp_path, mon
     def broken(*_):
         raise ValueError("no such graph")
 
-    monkeypatch.setattr(outputs, "walked", broken)
+    monkeypatch.setattr(walked, "walked", broken)
     assert drive(plan, tmp_path).execute() == "finished"
     log = (tmp_path / plan.runs[0].folder / "log.txt").read_text()
     assert "the walk could not be recorded: ValueError: no such graph" in log
