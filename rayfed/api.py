@@ -26,8 +26,7 @@ from rayfed.runs.continued import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked
-from rayfed.runs.files.full import told
-from rayfed.runs.files.outcome import ended, outcomes, reason, record
+from rayfed.runs.files.outcome import ended, full_disk_told, outcomes, reason, record
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
@@ -790,7 +789,7 @@ def execute(
                 outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
             completed(plan, folder, outcome)
         result = Result(folder, outcome)
-        with told(folder, outcome):
+        with full_disk_told(folder, outcome):
             if page:
                 with watch:
                     result.report(tell=watch.page)
@@ -829,7 +828,7 @@ def _conduct(
     with _started(plan, folder, watch, debug) as backend:
         outcome = conduct(plan, folder, backend.execute, resume, watch, accept_changes)
     result = Result(folder, outcome)
-    with told(folder, outcome), watch:
+    with full_disk_told(folder, outcome), watch:
         result.report(tell=watch.page)
     return result
 
