@@ -10,7 +10,7 @@ import pytest
 import rayfed
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
-from rayfed.runs.rows import Row
+from rayfed.iteration import Row
 
 
 @pytest.fixture
