@@ -63,13 +63,13 @@ def seconds(study: str, placement: str, seeds: int) -> float:
 def one(study: str, placement: str, seeds: int) -> None:
     """Run a study up to its last record; its page is the same in all placements and left out."""
     from rayfed import api
-    from rayfed.runs.backend import Silent
+    from rayfed.runs.backend import ProgressDisplay
 
     given = sweep(placement) if study == "sweep" else scenario(study, placement, seeds)
     plan = api.placed(api.prepare(api.read(given)))
     with tempfile.TemporaryDirectory() as folder:
         out = api.begin(plan, Path(folder) / "out")
-        with api._started(plan, out, Silent(), False) as backend:
+        with api._started(plan, out, ProgressDisplay(), False) as backend:
             outcome = backend.execute(plan.runs, plan.tables, False, lambda *_: None)
     if set(outcome.values()) != {"finished"}:
         raise SystemExit(f"{study}: a run failed")

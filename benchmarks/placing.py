@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.data import Noise
 from benchmarks.large import Carried, Parabola
 from rayfed import api
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 
 SMALL, LARGE = 1_000, 100_000
 """Parameters of models of 4 bytes each, which two clients send back as they get them."""
@@ -53,7 +53,7 @@ def spent(given: Mapping[str, Any]) -> tuple[float, float]:
     plan = api.prepare(api.read(given))
     with tempfile.TemporaryDirectory() as folder:
         out = api.begin(plan, Path(folder) / "out")
-        with api._started(plan, out, Silent(), False) as backend:
+        with api._started(plan, out, ProgressDisplay(), False) as backend:
             backend.execute(plan.runs, plan.tables, False, lambda *_: None)
         asked = api.load(out).rounds.asked_s.dropna().to_numpy()
     return float(asked[0]) - began, float(np.quantile(np.diff(asked), 0.1))

@@ -21,7 +21,7 @@ from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
 from rayfed.report.result import RecordedResult
-from rayfed.runs.backend import ProgressDisplay, Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.continued import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
@@ -223,7 +223,7 @@ def local_copy(folder: str | Path, watch: ProgressDisplay | None = None) -> Path
         return Path(folder)
     from rayfed.runs.remote.session import bring  # here: it imports fsspec
 
-    return bring(str(folder), (watch or Silent()).note)
+    return bring(str(folder), (watch or ProgressDisplay()).note)
 
 
 def run(
@@ -366,7 +366,7 @@ def begin(
     ScenarioError
         If the folder cannot be written or holds something else, or its disk is too small.
     """
-    note = (watch or Silent()).note
+    note = (watch or ProgressDisplay()).note
     if out is not None and is_url(out):
         from rayfed.runs.remote.session import begin as begin_remote  # here: it imports fsspec
 
@@ -592,7 +592,7 @@ def _display(
         return watch
     visible = sys.stderr.isatty() or "ipykernel" in sys.modules
     if not (watch and visible) or debug:  # bars would hide the prompt of a debugger
-        return Silent()
+        return ProgressDisplay()
     from rayfed.runs.progress import display  # here: it imports rich
 
     return display(total)

@@ -10,7 +10,7 @@ from rayfed import api
 from rayfed.core.arrays import Array
 from rayfed.core.threads import one_thread
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.driver import Driver, Moment
 from rayfed.runs.files.folder import locked
 from rayfed.runs.serial import interruptible
@@ -131,7 +131,7 @@ def iterate(
 def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
     """Yield the rows of all runs, then write what is known at the end."""
     outcome: dict[str, str] = {}
-    silent = Silent()
+    silent = ProgressDisplay()
     with locked(folder, silent.note), api.mirrored(folder, silent):
         for run in plan.runs:
             executor = SerialExecutor(plan.tables, plan.executor.memory_gb)

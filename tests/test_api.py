@@ -22,7 +22,7 @@ from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
 from rayfed.problems.linear import LinearModel
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files.outcome import damaged, differences
 from rayfed.runs.progress import Bars
 
@@ -602,7 +602,7 @@ def test_serial_never_imports_ray(one_row, tmp_path):
     assert (tmp_path / "again" / "report.html").is_file()
 
 
-class Pressed(Silent):
+class Pressed(ProgressDisplay):
     """Presses Ctrl-C after the first round of a run."""
 
     def runs(self, progress, outcome):
@@ -633,11 +633,11 @@ class TestDisplay:
 
     def test_nothing_where_nobody_looks(self, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-        assert type(api._display(True, 3)) is Silent
+        assert type(api._display(True, 3)) is ProgressDisplay
 
     @pytest.mark.parametrize(("watch", "debug"), [(False, False), (True, True), (False, True)])
     def test_nothing_if_unwanted_or_in_the_way_of_a_debugger(self, looked_at, watch, debug):
-        assert type(api._display(watch, 3, debug)) is Silent
+        assert type(api._display(watch, 3, debug)) is ProgressDisplay
 
     def test_one_of_the_users_own(self, looked_at):
         own = Pressed()

@@ -58,10 +58,10 @@ class Volume:
 
     def watch(self, total: int, *, bars: bool = True) -> Any:
         """Return what displays the progress of so many runs."""
-        from rayfed.runs.backend import Silent
+        from rayfed.runs.backend import ProgressDisplay
         from rayfed.runs.progress import watch
 
-        return Silent() if self.quiet else watch(total, err, bars=bars)
+        return ProgressDisplay() if self.quiet else watch(total, err, bars=bars)
 
     def warn(self, line: str) -> None:
         """Print a warning, unless only errors are asked for."""

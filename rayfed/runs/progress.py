@@ -15,12 +15,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from rayfed.core.errors import many
 from rayfed.engine.run import ENDLESS
-from rayfed.runs.backend import ProgressDisplay, RunProgress, Silent
+from rayfed.runs.backend import ProgressDisplay, RunProgress
 
 _EVERY_S = 10.0
 
 
-class Bars(Silent):
+class Bars(ProgressDisplay):
     """A bar for the study and one for every run that goes on.
 
     Parameters
@@ -94,7 +94,7 @@ class Bars(Silent):
         self.bars.stop()
 
 
-class LogLines(Silent):
+class LogLines(ProgressDisplay):
     """One plain line every ten seconds, for logs."""
 
     def __init__(self, total: int, console: Console) -> None:
@@ -147,7 +147,7 @@ def display(total: int) -> ProgressDisplay:
     """Return bars in a terminal or a notebook, lines in a notebook that cannot show bars."""
     console = Console(stderr=True, emoji=False)
     if not (console.is_terminal or console.is_jupyter):
-        return Silent()
+        return ProgressDisplay()
     if console.is_jupyter and find_spec("ipywidgets") is None:
         return LogLines(total, console)
     return Bars(total, console)

@@ -15,12 +15,12 @@ from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import Report, RunProgress
+from rayfed.runs.backend import Backend, Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.run_json import record_failure
 
 
-class SerialStudy:
+class SerialStudy(Backend):
     """Runs the runs of a study one after the other.
 
     Parameters
@@ -37,12 +37,6 @@ class SerialStudy:
         executor: Callable[[Mapping[str, Any]], Executor] = SerialExecutor,
     ) -> None:
         self.out, self.executor = out, executor
-
-    def wait(self, report: Callable[[int, int], None]) -> None:
-        """Nothing has to start."""
-
-    def listens(self) -> None:
-        """Nobody listens."""
 
     def execute(
         self, runs: Sequence[Run], tables: dict[str, Any], resume: bool, report: Report
@@ -69,9 +63,6 @@ class SerialStudy:
                 raise KeyboardInterrupt
         report({}, outcome)
         return outcome
-
-    def close(self) -> None:
-        """Nothing has to end."""
 
 
 @contextmanager

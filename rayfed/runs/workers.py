@@ -1,34 +1,47 @@
 """Whole runs in processes of their own, one to a CPU, for studies of many runs.
 
 A worker takes one run after the other, computes its clients itself, and writes its folder. The
-tables of the study lie in one file that all workers map, so that they are in memory once.
+tables of the study lie in one file that all workers map, so that they are in memory once. A worker
+is a process ``python -m rayfed.runs.workers FD``, whose argument is its end of a pipe (`serve`).
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import RayfedError
-from rayfed.core.own import settled
-from rayfed.core.threads import ONE_THREAD
+from rayfed.core.own import settle, settled
+from rayfed.core.threads import ONE_THREAD, own_process
 from rayfed.engine.run import Run
-from rayfed.runs import logger
-from rayfed.runs.backend import STOP, Report, RunProgress
+from rayfed.executors.orphan import end_with_parent
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.backend import Backend, Report, RunProgress
+from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.files.folder import writing
 from rayfed.runs.files.run_json import record_failure
-from rayfed.runs.tables import read_tables, write_tables
+from rayfed.runs.logger import LogLine, forward, level
 
 _LOOK_S = 0.25
 _TRIES = 3  # workers that a run may lose
+_STOP = "stop"  # in place of a run, or during one: end it, and take no other
+_EVERY_S = 0.2  # a worker tells how far it is
+_LISTEN_S = 0.02
+_ALIGN = 64  # bytes; arrays begin at multiples of it, as they do in memory
 
 
 class Worker:
@@ -45,7 +58,7 @@ class Worker:
     def __init__(self, out: Path, memory_gb: float | None) -> None:
         here, there = Pipe()
         # -P: nothing in the current folder is taken for a library
-        command = [sys.executable, "-P", "-m", "rayfed.runs.worker", str(there.fileno())]
+        command = [sys.executable, "-P", "-m", "rayfed.runs.workers", str(there.fileno())]
         # it starts without the user's modules and finds them where this process does
         path = {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
         environment = dict(os.environ) | ONE_THREAD | path
@@ -61,7 +74,7 @@ class Worker:
         self.pipe: Connection[Any, Any] = here
         self.run: Run | None = None
         self.tries = 0
-        self.pipe.send((str(out), memory_gb, logger.level(), settled()))
+        self.pipe.send((str(out), memory_gb, level(), settled()))
 
     def deal(self, run: Run, tables: Path, resume: bool, tries: int = 0) -> None:
         """Give it a run; the worker may have died, which shows when it is listened to."""
@@ -79,7 +92,7 @@ class Worker:
         self.process.wait()
 
 
-class WorkersStudy:
+class WorkersStudy(Backend):
     """Runs the runs of a study in worker processes.
 
     Parameters
@@ -96,12 +109,6 @@ class WorkersStudy:
         self.out, self.most = out, workers
         self.memory_gb = None if memory_gb is None else memory_gb / workers
         self.workers: list[Worker] = []
-
-    def wait(self, report: Any) -> None:
-        """Nothing has to start: workers start when runs are executed."""
-
-    def listens(self) -> None:
-        """Nobody listens."""
 
     def execute(
         self, runs: Sequence[Run], tables: dict[str, Any], resume: bool, report: Report
@@ -170,7 +177,7 @@ class _Queue:
         if isinstance(said, RunProgress):
             self.progress[run.folder] = said
             return
-        if isinstance(said, logger.LogLine):
+        if isinstance(said, LogLine):
             said.write()
             return
         self.progress.pop(run.folder, None)
@@ -198,8 +205,111 @@ class _Queue:
         busy = [worker for worker in self.study.workers if worker.run is not None]
         for worker in busy:
             with suppress(OSError):
-                worker.pipe.send(STOP)
+                worker.pipe.send(_STOP)
         for worker in busy:
             with suppress(EOFError, OSError):
-                while isinstance(worker.pipe.recv(), (RunProgress, logger.LogLine)):
+                while isinstance(worker.pipe.recv(), (RunProgress, LogLine)):
                     pass
+
+
+def serve(pipe: Connection[Any, Any]) -> None:
+    """Execute the runs that come, until nobody sends any more, which is an EOFError."""
+    out, memory_gb, lowest, homes = pipe.recv()
+    settle(homes)
+
+    def send(line: LogLine) -> None:
+        with suppress(BrokenPipeError):
+            pipe.send(line)
+
+    forward(lowest, send)
+    while True:
+        try:
+            dealt = pipe.recv()
+        except (AttributeError, ImportError) as error:  # of a user's plug-in
+            text = f"a worker does not find a plug-in ({error}); put its class into a module"
+            pipe.send(RayfedError(text))
+            continue
+        if dealt == _STOP:  # said while a run ended, or to one that has ended since
+            return
+        run, tables, resume = dealt
+        try:
+            said = _execute(pipe, run, Path(out), _mapped_tables(Path(tables)), resume, memory_gb)
+        except OSError as error:  # of the run's folder
+            said = record_failure(run, Path(out), error, traceback.format_exc())
+        with suppress(BrokenPipeError):  # nobody is left, which `recv` says
+            pipe.send(said)
+
+
+def _execute(
+    pipe: Connection[Any, Any],
+    run: Run,
+    out: Path,
+    tables: Mapping[str, Any],
+    resume: bool,
+    memory_gb: float | None,
+) -> str:
+    """Execute a run, and return "finished", "failed" or "interrupted"."""
+    told = heard = time.monotonic()
+
+    def report(progress: RunProgress) -> None:
+        nonlocal told, heard
+        now = time.monotonic()
+        if now - heard > _LISTEN_S:  # to look takes as long as a short round
+            heard = now
+            if pipe.poll():  # somebody says to stop, or nobody is left
+                driver.stop()
+                return
+        if now - told > _EVERY_S:
+            told = now
+            with suppress(BrokenPipeError):
+                pipe.send(progress)
+
+    with writing(out / run.folder):
+        driver = Driver(run, out, SerialExecutor(tables, memory_gb=memory_gb))
+        try:
+            return driver.execute(resume, report)
+        except Interrupted:
+            return "interrupted"
+
+
+def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
+    """Write tables so that `read_tables` maps their arrays."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(dict(tables), protocol=5, buffer_callback=buffers.append)
+    sizes = [len(buffer.raw()) for buffer in buffers]
+    with path.open("wb") as file:
+        pickle.dump((head, sizes), file)
+        for buffer in buffers:
+            file.write(b"\0" * (-file.tell() % _ALIGN))
+            file.write(buffer.raw())
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """Return the tables of a file, whose arrays are mapped and cannot be written."""
+    with path.open("rb") as file:
+        head, sizes = pickle.load(file)
+        place = file.tell()
+        held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    whole, buffers = memoryview(held), []
+    for size in sizes:
+        place += -place % _ALIGN
+        buffers.append(whole[place : place + size])
+        place += size
+    tables: dict[str, Any] = pickle.loads(head, buffers=buffers)
+    return tables
+
+
+_mapped_tables = lru_cache(maxsize=1)(read_tables)
+
+
+def main() -> None:
+    """Serve on the connection whose number is the argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals says when to stop
+    end_with_parent()
+    own_process()
+    with suppress(EOFError):
+        serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

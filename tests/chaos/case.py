@@ -25,7 +25,7 @@ from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.compare import assert_same_results
 from tests.chaos.dice import Dice
@@ -313,7 +313,7 @@ class _Execution:
 
     def page(self, calm: Attempt, died_at: float) -> None:
         """Write the page, as the commands do, and again after a process died that wrote it."""
-        result = api.execute(calm.plan, calm.folder, resume=True, watch=Silent())
+        result = api.execute(calm.plan, calm.folder, resume=True, watch=ProgressDisplay())
         page = calm.folder / "report.html"
         written, rounds = page.read_bytes(), len(result.rounds)
         with suppress(Down), Disk(down_at=1 + int(died_at * _LONGEST_PAGE)).patched():

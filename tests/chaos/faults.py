@@ -25,7 +25,7 @@ from rayfed.core.leases import LOCK
 from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.backend import RunProgress, Silent
+from rayfed.runs.backend import ProgressDisplay, RunProgress
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.serial import SerialStudy
 from rayfed.study.plan.plan import Plan
@@ -210,14 +210,14 @@ def twice(attempt: Attempt, fault: Fault) -> None:
     require(second.said is None or _IN_USE in second.said, f"a second resume: {second.said}")
 
 
-def resumed(folder: Path, watch: Silent | None = None, *, accept: bool = False) -> None:
+def resumed(folder: Path, watch: ProgressDisplay | None = None, *, accept: bool = False) -> None:
     """Resume a study as users do, in this process; that runs fail is a result like others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        api.resume(folder, watch=watch or Silent(), page=False, accept_changes=accept)
+        api.resume(folder, watch=watch or ProgressDisplay(), page=False, accept_changes=accept)
 
 
-class _Second(Silent):
+class _Second(ProgressDisplay):
     """Resumes a study when another resume of it has reported so often."""
 
     def __init__(self, folder: Path, at: int) -> None:

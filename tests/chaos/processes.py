@@ -20,7 +20,7 @@ import psutil
 import yaml
 
 _MARKS = {
-    "worker": "rayfed.runs.worker", "driver": "DriverActor", "client": "HostActor",
+    "worker": "rayfed.runs.workers", "driver": "DriverActor", "client": "HostActor",
     "raylet": "raylet/raylet", "gcs": "gcs/gcs_server",
 }  # fmt: skip
 RAYS = ("gcs", "raylet", "driver", "client")

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from rayfed import api
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 
 MANY = 10_000_000
 STUDY = {
@@ -51,7 +51,7 @@ def test_a_run_of_ten_million_clients_is_small(tmp_path):
     def run(study):
         plan = api.prepare(api.read(study))
         folder = api.begin(plan, tmp_path / study["name"])
-        with api._started(plan, folder, Silent(), False) as backend:
+        with api._started(plan, folder, ProgressDisplay(), False) as backend:
             outcome = backend.execute(plan.runs, plan.tables, False, lambda *_: None)
         assert outcome == {"scaffold-seed0": "finished"}
 

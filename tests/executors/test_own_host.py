@@ -13,7 +13,7 @@ from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.executors.wire import Wire
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.ray import backend as ray_runs
 from rayfed.testing.studies import LOCAL, mixed
 from tests.fakes.cluster import Node, no_ray, pool, stored
@@ -209,5 +209,5 @@ def test_a_study_on_ray_is_told_whether_its_drivers_host_clients(
     plan = api.prepare(api.read(mixed(executor=executor)))
     told = []
     monkeypatch.setattr(ray_runs, "RayStudy", lambda *given: told.append(given[-1]))
-    api._backend(plan, tmp_path, False, Silent())
+    api._backend(plan, tmp_path, False, ProgressDisplay())
     assert told == [hosts]

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rayfed.engine.run import ENDLESS
 from rayfed.runs import progress
-from rayfed.runs.backend import RunProgress, Silent
+from rayfed.runs.backend import ProgressDisplay, RunProgress
 from rayfed.runs.progress import Bars, LogLines, watch
 
 NAN = float("nan")
@@ -137,7 +137,7 @@ def test_the_console_decides():
 
 
 def test_silent_says_nothing(capsys):
-    with Silent() as looks:
+    with ProgressDisplay() as looks:
         looks.actors(1, 1)
         looks.runs({"a": RunProgress(1, 2, 0.0, NAN)}, {})
     assert capsys.readouterr() == ("", "")
@@ -149,7 +149,7 @@ def test_silent_says_nothing(capsys):
         (True, False, False, Bars),
         (False, True, True, Bars),
         (False, True, False, LogLines),
-        (False, False, True, Silent),  # a script that imports what notebooks import
+        (False, False, True, ProgressDisplay),  # a script that imports what notebooks import
     ],
 )
 def test_bars_from_python_where_they_are_seen(monkeypatch, terminal, notebook, widgets, kind):

@@ -1,4 +1,4 @@
-"""Workers: runs that survive the death of a worker, a stop."""
+"""Workers: runs that survive the death of a worker or a stop; tables in a file that all map."""
 
 import json
 import os
@@ -8,16 +8,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.datasets.table import Rows
 from rayfed.runs import workers
 from rayfed.runs.files.afterwards import complete
-from rayfed.runs.tables import write_tables
-from rayfed.runs.workers import WorkersStudy
+from rayfed.runs.workers import WorkersStudy, read_tables, write_tables
 from rayfed.testing.studies import mixed
 
 
@@ -158,3 +159,20 @@ def test_ctrl_c_at_a_terminal_is_a_line(begun, tmp_path):
     assert process.returncode == 130, said
     assert "Traceback" not in said
     assert said.splitlines()[-1].endswith("go on with it by: rayfed resume out")
+
+
+def test_tables_are_mapped_where_arrays_lie_in_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = {
+        "a": Rows(rng.normal(size=(7, 3)), np.arange(7), (3,)),
+        "b": Rows(np.arange(5, dtype=np.uint8)[:, None], np.zeros(5), (1,), 255.0, 0.5),
+    }
+    write_tables(tmp_path / "tables", tables)
+    found = read_tables(tmp_path / "tables")
+    for name, rows in tables.items():
+        np.testing.assert_array_equal(found[name].X, rows.X)
+        np.testing.assert_array_equal(found[name].y, rows.y)
+        assert found[name].X.ctypes.data % 64 == 0
+        assert not found[name].X.flags.writeable
+    write_tables(tmp_path / "none", {})
+    assert read_tables(tmp_path / "none") == {}

@@ -6,7 +6,7 @@ import pytest
 
 from rayfed import api
 from rayfed.reproduce import studies as reproduce
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -20,6 +20,6 @@ def test_every_claim_stands(task, tmp_path, monkeypatch):
     study = reproduce.find(str(path), out=tmp_path / "o")
     for part in study.claims.parts:
         plan, kept = reproduce.begin(study, part)
-        reproduce.execute(study, part, plan, kept, Silent())
+        reproduce.execute(study, part, plan, kept, ProgressDisplay())
     outcome = reproduce.conclude(study, {})
     assert outcome.holds(), [(v.claim.says, v.measured) for v in outcome.verdicts if not v.expected]

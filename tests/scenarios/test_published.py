@@ -9,7 +9,7 @@ from rayfed.api import load
 from rayfed.datasets.base import Source
 from rayfed.datasets.fedexp import FedExPRegression
 from rayfed.reproduce.studies import begin, conclude, execute, find
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 
 pytestmark = pytest.mark.slow  # 200 rounds of thirteen algorithms
 
@@ -21,7 +21,7 @@ def outcome(tmp_path_factory):
     """The first part of the study, run and judged."""
     study = find(str(SYNTHETIC), out=tmp_path_factory.mktemp("fedexp") / "o")
     plan, kept = begin(study, "main")
-    execute(study, "main", plan, kept, Silent())
+    execute(study, "main", plan, kept, ProgressDisplay())
     return conclude(study, {})
 
 

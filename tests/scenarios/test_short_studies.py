@@ -6,7 +6,7 @@ They are slow tests, of which continuous integration takes a part in turn.
 import pytest
 
 from rayfed.reproduce.studies import begin, conclude, execute, find
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 
 STUDIES = (
     "bergerault_2023_line",
@@ -23,7 +23,7 @@ def test_every_claim_of_a_short_study_stands(name, tmp_path, monkeypatch):
     study = find(name, out=tmp_path / name)
     for part in study.claims.parts:
         plan, kept = begin(study, part)
-        execute(study, part, plan, kept, Silent())
+        execute(study, part, plan, kept, ProgressDisplay())
     outcome = conclude(study, {})
     assert not outcome.failed
     unexpected = [(v.claim.says, v.measured) for v in outcome.verdicts if not v.expected]

@@ -32,7 +32,7 @@ from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.placement import host_count
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import Pool, RayExecutor
-from rayfed.runs.backend import Report, RunProgress
+from rayfed.runs.backend import Backend, Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.checkpoints import MANIFESTS
 from rayfed.runs.files.folder import writing
@@ -110,7 +110,7 @@ class DriverActor:
             self.driver.stop()
 
 
-class RayStudy:
+class RayStudy(Backend):
     """Runs the runs of a study on one pool of actors.
 
     Parameters

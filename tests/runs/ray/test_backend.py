@@ -16,7 +16,7 @@ from rayfed.clients.setup import DataView, DataViews, Setup
 from rayfed.core.errors import RayfedError
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool, RayExecutor
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files import afterwards
 from rayfed.runs.files.outcome import reason
 from rayfed.runs.ray.backend import RayStudy, _Queue
@@ -168,7 +168,7 @@ def test_this_process_reads_tables_where_actors_do_until_they_end(mixed, tmp_pat
 
     monkeypatch.setitem(afterwards._MADE, "fit.npz", (check, "failed"))
     folder = api.begin(plan, tmp_path / "out")
-    api.execute(plan, folder, watch=Silent(), page=False)
+    api.execute(plan, folder, watch=ProgressDisplay(), page=False)
     assert set(flags) == {(False, False, True)}
     for rows, kept in zip(plan.tables.values(), own, strict=True):
         np.testing.assert_array_equal(rows.X, kept)

@@ -8,7 +8,7 @@ import pytest
 
 import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
-from rayfed.runs.backend import Silent
+from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.remote import mirror, owner, session
 from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.owner import OWNER, Owner
@@ -21,7 +21,7 @@ STUDY = mixed(rounds=3, algorithms=[{"name": "fedavg", "local": {"steps": 2, "ba
 RUN = "fedavg-seed3"
 
 
-class Lines(Silent):
+class Lines(ProgressDisplay):
     """Keeps the lines for the user; a study that reports is slowed down."""
 
     def __init__(self, pause_s=0.0):
@@ -123,7 +123,7 @@ def test_what_cannot_be_uploaded_is_kept_and_named(held, calm_study, assert_same
     assert_same(calm_study, rayfed.load(URL).folder)
 
 
-class Breaking(Silent):
+class Breaking(ProgressDisplay):
     """Breaks the store down once the run of a study has begun there."""
 
     def __init__(self, held):
