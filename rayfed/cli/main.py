@@ -45,7 +45,7 @@ from rayfed.cli.plans import estimates, headline, prepared, swept
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.plugins import KINDS, find, raised, users_frames
 from rayfed.runs.files.outcome import damaged
-from rayfed.runs.ray.listening import expected
+from rayfed.runs.ray import expected
 
 app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "

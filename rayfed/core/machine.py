@@ -135,3 +135,19 @@ def private_folder(inside: str) -> Path:
     whole = os.fsencode(f"{there}/rayfed-12345678/{inside}")
     home = there if len(whole) <= _LONGEST else "/tmp"
     return Path(tempfile.mkdtemp(prefix="rayfed-", dir=home))
+
+
+def private_file(path: Path, content: bytes) -> None:
+    """Make a file that this user alone reads, unless it is there.
+
+    Of two processes that make it one is first: the file gets its name when it is whole.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent) as made:  # its mode is 0600
+        made.write(content)
+        made.flush()
+        os.fsync(made.fileno())
+        with suppress(FileExistsError):
+            os.link(made.name, path)

@@ -37,3 +37,16 @@ def imported(address: str | None) -> Any:
             if value is not None:
                 os.environ[name] = value
     return backend
+
+
+def expected(address: str | None) -> str:
+    """Return who will listen during a run, in one line.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a cluster; None for Ray on this machine alone.
+    """
+    if address is None:
+        return "Ray will listen on the loopback address of this machine only, behind a token"
+    return f"the Ray cluster at {address} listens on the network of its nodes, as it was started"

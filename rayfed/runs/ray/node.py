@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -18,14 +20,15 @@ import psutil
 import ray
 from ray._private import worker as ray_worker
 
-from rayfed.core.errors import RayfedError
-from rayfed.core.machine import private_folder
+from rayfed.core.errors import RayfedError, listed
+from rayfed.core.machine import private_file, private_folder
 from rayfed.core.threads import ONE_THREAD
 from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
-from rayfed.runs.ray.listening import AUTH_MODE, found, is_loopback, listened
-from rayfed.runs.ray.token import keep_private
+from rayfed.runs.logger import logger
 
+AUTH_MODE = "RAY_AUTH_MODE"
+"""Environment variable of Ray: "token" is on, "disabled" is off."""
 _SERVERS = ("gcs_server", "raylet")
 _END_S = 5.0  # until what does not end by itself is killed
 _LOOKED_AT = 16  # processes whose sockets are read; the actors take the raylet's address
@@ -234,6 +237,74 @@ def _without_interrupts() -> Iterator[None]:
             signal.signal(number, handler)
     if came:
         raise KeyboardInterrupt
+
+
+def keep_private() -> None:
+    """Make the token if there is none, and let this user alone read it.
+
+    Ray writes it so that all users of the machine read it, unless the folder above keeps them out.
+
+    Raises
+    ------
+    RayfedError
+        If it cannot be made, or others may read it and this user cannot change that.
+    """
+    if os.environ.get("RAY_AUTH_TOKEN"):
+        return
+    given = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    try:
+        path = Path(given) if given else Path.home() / ".ray" / "auth_token"
+        if not given:
+            private_file(path, secrets.token_hex(32).encode())
+        if path.exists() and path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+            logger.warning("%s was open to others; delete it if they used this machine", path)
+    except (OSError, RuntimeError) as error:
+        why = str(getattr(error, "strerror", None) or error).lower()
+        text = "set RAY_AUTH_TOKEN_PATH to a file of mode 0600, or take executor: workers"
+        raise RayfedError(f"Ray's token cannot be kept from others ({why}); {text}") from error
+
+
+def found(sockets: Iterable[tuple[str, int]]) -> str:
+    """Return on which addresses Ray listens, in one line.
+
+    Parameters
+    ----------
+    sockets : iterable of (address, port)
+        See `listened`.
+    """
+    token = "a token" if os.environ.get(AUTH_MODE, "").lower() == "token" else "no token"
+    network = sorted({address for address, _ in sockets if not is_loopback(address)})
+    if network:
+        return f"Ray listens on the network, at {listed(network)}, behind {token}"
+    return f"Ray listens on the loopback address of this machine only, behind {token}"
+
+
+def listened(processes: Iterable[psutil.Process]) -> set[tuple[str, int]]:
+    """Return the addresses and ports that processes listen on.
+
+    "0.0.0.0" and "::" are all addresses of the machine.
+
+    Parameters
+    ----------
+    processes : iterable of psutil.Process
+        Those that have ended listen nowhere, and those of other users are not looked at.
+    """
+    sockets = set()
+    for process in processes:
+        try:
+            connections = process.net_connections(kind="tcp")
+        except psutil.Error:
+            continue
+        sockets |= {tuple(c.laddr) for c in connections if c.status == psutil.CONN_LISTEN}
+    return sockets
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches an address; sockets of IPv6 may hold one of IPv4."""
+    parsed = ipaddress.ip_address(address)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return (parsed if mapped is None else mapped).is_loopback
 
 
 def _rays_processes(before: set[psutil.Process]) -> list[psutil.Process]:
