@@ -221,7 +221,7 @@ def local_copy(folder: str | Path, watch: ProgressDisplay | None = None) -> Path
     """
     if not is_url(folder):
         return Path(folder)
-    from rayfed.runs.remote.session import bring  # here: it imports fsspec
+    from rayfed.runs.remote.staging import bring  # here: it imports fsspec
 
     return bring(str(folder), (watch or ProgressDisplay()).note)
 
@@ -368,7 +368,7 @@ def begin(
     """
     note = (watch or ProgressDisplay()).note
     if out is not None and is_url(out):
-        from rayfed.runs.remote.session import begin as begin_remote  # here: it imports fsspec
+        from rayfed.runs.remote.staging import begin as begin_remote  # here: it imports fsspec
 
         folder = begin_remote(str(out), note)
     else:
@@ -808,7 +808,7 @@ def mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[Non
     """Upload what is recorded, if the folder is the copy of a URL."""
     if not read_note(folder):
         return nullcontext()
-    from rayfed.runs.remote.session import owned  # here: it imports fsspec
+    from rayfed.runs.remote.mirror import owned  # here: it imports fsspec
 
     return owned(folder, watch.note)
 

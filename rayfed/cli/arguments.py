@@ -53,7 +53,7 @@ def local_copy(folder: str | Path) -> Path:
     """Return the local folder of results, see `api.local_copy`; what it says goes to the errors."""
     if not is_url(folder):
         return readable(Path(folder))
-    from rayfed.runs.remote.session import bring
+    from rayfed.runs.remote.staging import bring
 
     return bring(str(folder), partial(say, console=err))
 
@@ -64,7 +64,7 @@ def returned(folder: Path) -> Iterator[None]:
     if not read_note(folder):
         yield
         return
-    from rayfed.runs.remote.session import returned
+    from rayfed.runs.remote.staging import returned
 
     with returned(folder):
         yield

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rayfed import api
 from rayfed.runs.remote.mirror import Mirror, Unsettled
-from rayfed.runs.remote.objects import Objects, StoreError
+from rayfed.runs.remote.objects import StoreError
 from rayfed.runs.remote.owner import Owner
 from rayfed.runs.remote.staging import Staging, fetch
 from rayfed.study.plan.plan import Plan
@@ -71,7 +71,7 @@ def run_at_url(plan: Plan, home: Path, blows: Sequence[Blow]) -> Path:
         _under(store, None)
         _Machine(plan, home / "last").run()
         reader = _Machine(plan, home / "reader")
-        fetch(reader.staging, reader.objects)
+        fetch(reader.staging)
         return reader.staging.folder
 
 
@@ -85,18 +85,19 @@ class _Machine:
     """Begins a study at `_URL`, or goes on with what is there."""
 
     def __init__(self, plan: Plan, home: Path) -> None:
-        self.plan, self.staging, self.objects = plan, Staging(_URL, home), Objects(_URL)
+        self.plan, self.staging = plan, Staging(_URL, home)
+        self.objects = self.staging.objects
         self.staging.write_note(mine=True)
 
     def run(self) -> None:
         """Run the study to its end, with an upload after each round."""
         if self.objects.list():
-            fetch(self.staging, self.objects)
+            fetch(self.staging)
         else:
             api.begin(self.plan, self.staging.folder)
         owner = Owner(self.objects, self.staging.home.name)
-        held = self.staging.known(self.objects)
-        mirror = Mirror(self.staging, self.objects, owner, held, lambda line: None)
+        held = self.staging.known()
+        mirror = Mirror(self.staging, owner, held, lambda line: None)
 
         def upload(*_: object) -> None:
             with suppress(Unsettled, StoreError):  # it is tried again after the next round

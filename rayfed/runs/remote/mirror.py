@@ -7,14 +7,16 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
-from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.files import read_json
-from rayfed.runs.remote.objects import Objects
+from rayfed.runs.files.folder import Tell
+from rayfed.runs.remote.objects import StoreError
 from rayfed.runs.remote.owner import Owner, Taken
 from rayfed.runs.remote.staging import (
     LISTS,
@@ -23,6 +25,9 @@ from rayfed.runs.remote.staging import (
     Known,
     Staging,
     Stamp,
+    alone,
+    bring_unless_newer,
+    refused,
     stamp,
 )
 
@@ -47,6 +52,66 @@ class Unsettled(Exception):
     """A run changed at every look."""
 
 
+@contextmanager
+def owned(folder: Path, tell: Tell) -> Iterator[None]:
+    """Mirror the local copy of a remote folder meanwhile; nothing happens for other folders.
+
+    Parameters
+    ----------
+    folder : Path
+        Which nobody else in this machine writes.
+    tell : callable
+        Is given lines for the user.
+
+    Raises
+    ------
+    ScenarioError
+        If another process writes the remote folder.
+    RayfedError
+        In the end, if not everything could be uploaded.
+    """
+    staging = Staging.holding(folder)
+    if staging is None:
+        yield
+        return
+    with ExitStack() as stack:
+        mirror = _started(staging, tell)
+        stack.push(lambda *raised: _close(mirror, tell, raised[1]))
+        yield
+
+
+def _started(staging: Staging, tell: Tell) -> Mirror:
+    """Become the owner of a remote folder, and begin to mirror."""
+    owner, before = Owner(staging.objects, uuid4().hex), staging.note()
+    with refused(staging.url), alone(staging):
+        last = owner.take(before.session if before.mine else "", tell)
+        try:
+            if before.new and last != before.session:
+                raise ScenarioError(staging.url, "another process has begun a study there")
+            if not before.new:
+                bring_unless_newer(staging, last, tell)
+            known = staging.known()
+        except BaseException:
+            with suppress(StoreError):
+                owner.leave()
+            raise
+        changes = {"session": owner.session, "mine": True, "sent": False, "new": False}
+        staging.write_note(**changes, held={})
+    mirror = Mirror(staging, owner, known, tell)
+    mirror.start()
+    return mirror
+
+
+def _close(mirror: Mirror, tell: Tell, raised: BaseException | None) -> None:
+    """Upload the rest; what the study itself raised is not hidden by what that raises."""
+    try:
+        mirror.close()
+    except RayfedError as error:
+        if raised is None:
+            raise
+        tell(str(error))
+
+
 class Mirror:
     """Uploads what has changed in a result folder, again and again, in a thread of its own.
 
@@ -54,8 +119,6 @@ class Mirror:
     ----------
     staging : Staging
         The local copy, which holds everything.
-    objects : Objects
-        The remote folder.
     owner : Owner
         The right to write it.
     known : dict
@@ -67,12 +130,11 @@ class Mirror:
     def __init__(
         self,
         staging: Staging,
-        objects: Objects,
         owner: Owner,
         known: Known,
-        tell: Callable[[str], None],
+        tell: Tell,
     ) -> None:
-        self.staging, self.objects, self.owner, self.tell = staging, objects, owner, tell
+        self.staging, self.objects, self.owner, self.tell = staging, staging.objects, owner, tell
         self.known, self.count, self.passing = known, 0, staging.home
         self.settled: dict[str, Stamp] = {}
         self.failing = False

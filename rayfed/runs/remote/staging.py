@@ -1,4 +1,4 @@
-"""The local copy of a remote folder: where it is, what is noted about it, and how it is brought."""
+"""Local copies of remote folders: where they are, what is noted of them, how they are brought."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import os
 import re
 import shutil
 from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from rayfed.core.announced import PARTS
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.core.files import read_json
 from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
+from rayfed.runs.files.folder import Tell, free_name
 from rayfed.runs.files.place import NOTE, read_note
-from rayfed.runs.remote.objects import Gone, Objects, batches
+from rayfed.runs.remote.objects import Gone, Objects, StoreError, batches
+from rayfed.runs.remote.owner import OWNER
+from rayfed.runs.remote.owner import read as read_owner
 
 RUN = "run.json"
 MANIFESTS = ("checkpoint/manifest.json", "checkpoint/previous.json")
@@ -32,6 +38,8 @@ Known: TypeAlias = dict[str, Stamp | None]
 
 _PASSING = re.compile(r"(^|/)(\.[^/]*|\w+\.(new|old))(/|$)|^$|^/|//|/$|\\")
 _KEY_BYTES = 8
+_FETCH_S = 600.0
+"""Seconds for which another process of this machine that brings the same folder is waited for."""
 _TRIES = 5  # of a folder that somebody writes meanwhile
 
 
@@ -101,6 +109,7 @@ class Staging:
         """Return where the copy of a URL is, in the user's cache folder."""
         import pooch  # here: it is slow to import
 
+        url = url.rstrip("/")
         key = hashlib.blake2b(url.encode(), digest_size=_KEY_BYTES).hexdigest()
         return cls(url, Path(pooch.os_cache("rayfed")) / "remote" / key)
 
@@ -110,10 +119,15 @@ class Staging:
         note = read_note(folder)
         return cls(str(note["url"]), folder.parent) if note else None
 
+    @cached_property
+    def objects(self) -> Objects:
+        """The remote folder."""
+        return Objects(self.url)
+
     @property
     def folder(self) -> Path:
         """The copy, called as the last part of the URL."""
-        last = self.url.rstrip("/").rpartition("/")[2]
+        last = self.url.rpartition("/")[2]
         return self.home / (re.sub(r"[^\w.-]", "-", last).lstrip(".") or "results")
 
     def passing(self) -> Path:
@@ -147,17 +161,144 @@ class Staging:
             folders[:] = sorted(kept, key=lambda name: name != "rounds.parquet")
             yield from ((place / name).as_posix() for name in files if not is_passing(name))
 
-    def known(self, objects: Objects) -> Known:
+    def versions(self) -> dict[str, str]:
+        """Return the results that are remote, each with the version of its object."""
+        return {k: v for k, v in self.objects.list().items() if not is_passing(k)}
+
+    def known(self) -> Known:
         """Return what is remote, with the stamps of what was brought here."""
         brought = self.note().held
         return {
             name: brought[name][1] if name in brought and brought[name][0] == version else None
-            for name, version in objects.list().items()
-            if not is_passing(name)
+            for name, version in self.versions().items()
         }
 
 
-def fetch(staging: Staging, objects: Objects) -> None:
+def begin(url: str, tell: Tell) -> Path:
+    """Return the local folder for the results of a new study; what it held is moved aside.
+
+    Raises
+    ------
+    ScenarioError
+        If the URL cannot be written, or something is there.
+    """
+    staging = Staging.of(url)
+    objects = staging.objects
+    with refused(staging.url):
+        if any(name != OWNER for name in objects.list()):
+            text = "is not empty; go on with a study there by rayfed resume, or give another --out"
+            raise ScenarioError(staging.url, text)
+        probe = f".{uuid4().hex}"
+        objects.write(probe, b"")  # may it be written at all?
+        objects.delete([probe])
+        last = read_owner(objects)
+    if _is_written_here(staging):
+        raise ScenarioError(staging.url, "another process of this machine is running a study there")
+    if store.names(staging.folder):
+        _move_aside(staging, "an earlier copy", tell)
+    session = str(last.get("session", ""))
+    staging.write_note(session=session, mine=True, sent=False, new=True, held={})
+    return staging.folder
+
+
+def bring(url: str, tell: Tell) -> Path:
+    """Return the local copy of a remote folder, brought to what is remote.
+
+    Where a process of this machine wrote the folder last, the copy is as it left it.
+
+    Raises
+    ------
+    ScenarioError
+        If nothing is there, or it cannot be read.
+    """
+    staging = Staging.of(url)
+    with refused(staging.url), alone(staging):
+        if not _is_written_here(staging):
+            bring_unless_newer(staging, str(read_owner(staging.objects).get("session", "")), tell)
+    return staging.folder
+
+
+def bring_unless_newer(staging: Staging, last: str, tell: Tell) -> None:
+    """Bring a folder here unless the copy holds at least what is remote.
+
+    Parameters
+    ----------
+    last : str
+        The session that wrote it last; empty if that is not known.
+    """
+    note = staging.note()
+    if note.mine and note.session == last and store.names(staging.folder):
+        return
+    if note.mine and not note.sent and store.names(staging.folder):
+        _move_aside(staging, "what was recorded here and not uploaded", tell)
+        staging.write_note(held={})
+    fetch(staging)
+    staging.write_note(session=last)
+
+
+@contextmanager
+def alone(staging: Staging) -> Iterator[None]:
+    """Keep other processes of this machine from bringing the same folder."""
+    store.make_folder(staging.home)
+    try:
+        with store.lease(staging.home / LOCK, _FETCH_S):
+            yield
+    except store.Leased as error:
+        text = f"another process has been bringing it here for {_FETCH_S:g} s"
+        raise ScenarioError(staging.url, text) from error
+
+
+@contextmanager
+def refused(url: str) -> Iterator[None]:
+    """Turn what a store raises before anything starts into a line about the URL."""
+    try:
+        yield
+    except StoreError as error:
+        raise ScenarioError(url, str(error)) from error
+
+
+@contextmanager
+def returned(folder: Path) -> Iterator[None]:
+    """Upload what a command writes beside the runs of a local copy, such as the page.
+
+    Raises
+    ------
+    RayfedError
+        If that fails; it says where the files are.
+    """
+    staging = Staging.holding(folder)
+    if staging is None:
+        yield
+        return
+    before = _stamps(staging)
+    yield
+    changed = [name for name, stamp in _stamps(staging).items() if before.get(name) != stamp]
+    try:
+        staging.objects.put({name: folder / name for name in changed})
+    except StoreError as error:
+        text = f"{staging.url}: {error}; what was written is in {folder}"
+        raise RayfedError(text) from error
+
+
+def _stamps(staging: Staging) -> dict[str, Stamp]:
+    """Return the stamps of the files outside of runs."""
+    runs = {path.parent.name for path in staging.folder.glob("*/run.json")}
+    return {name: stamp(staging.folder / name) for name in staging.names(without=runs)}
+
+
+def _move_aside(staging: Staging, what: str, tell: Tell) -> None:
+    aside = free_name(staging.folder)
+    store.move(staging.folder, aside)
+    tell(f"{what} was moved aside to {aside}")
+
+
+def _is_written_here(staging: Staging) -> bool:
+    """Return whether a process of this machine is writing the copy."""
+    lock = staging.folder / LOCK
+    return lock.is_file() and store.is_leased(lock)
+
+
+def fetch(staging: Staging) -> None:
     """Make the local copy what is remote.
 
     Raises
@@ -169,16 +310,16 @@ def fetch(staging: Staging, objects: Objects) -> None:
     """
     for left in reversed(range(_TRIES)):
         try:
-            if _fetch(staging, objects):
+            if _fetch(staging):
                 return
         except Gone:
             if not left:
                 raise
 
 
-def _fetch(staging: Staging, objects: Objects) -> bool:
+def _fetch(staging: Staging) -> bool:
     """Bring what differs, and return whether the files that list others stayed as they are."""
-    versions = {k: v for k, v in objects.list().items() if not is_passing(k)}
+    versions = staging.versions()
     if not versions:
         raise ScenarioError(staging.url, "is no result folder; nothing is there")
     staging.write_note(session="", mine=False, sent=True)  # until it is whole
@@ -191,7 +332,7 @@ def _fetch(staging: Staging, objects: Objects) -> bool:
                 for number, name in enumerate(names)
                 if not _is_here(staging.folder / name, versions[name], brought.get(name))
             }
-            objects.get(places)
+            staging.objects.get(places)
             for name, place in places.items():
                 target = staging.folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +346,7 @@ def _fetch(staging: Staging, objects: Objects) -> bool:
                 store.remove(path)
     _delete_leftovers(staging.folder)
     store.append_text(staging.folder / LOCK, "")
-    now = objects.list()
+    now = staging.versions()
     return all(now.get(name) == versions[name] for name in lists)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.remote.mirror import Mirror, Unsettled
-from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.owner import Owner
 from rayfed.runs.remote.staging import Staging, fetch
 
@@ -21,9 +20,9 @@ class Machine:
     def __init__(self, plan, home: Path) -> None:
         self.plan, self.staging = plan, Staging(URL, home)
         self.staging.write_note(mine=True)
-        self.objects = Objects(URL)
+        self.objects = self.staging.objects
         owner = Owner(self.objects, home.name)
-        self.mirror = Mirror(self.staging, self.objects, owner, {}, print)
+        self.mirror = Mirror(self.staging, owner, {}, print)
 
     @property
     def folder(self) -> Path:
@@ -39,5 +38,5 @@ class Machine:
 
     def fetch(self) -> Driver:
         """Bring what is remote here, and return the driver that would go on."""
-        fetch(self.staging, self.objects)
+        fetch(self.staging)
         return self.driver()

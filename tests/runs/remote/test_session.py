@@ -9,7 +9,7 @@ import pytest
 import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.remote import mirror, owner, session
+from rayfed.runs.remote import mirror, owner, staging
 from rayfed.runs.remote.objects import Objects
 from rayfed.runs.remote.owner import OWNER, Owner
 from rayfed.runs.remote.staging import Staging
@@ -223,6 +223,6 @@ def test_a_copy_that_was_the_last_one_is_moved_aside(held):
 
 
 def test_other_folders_are_left_alone(tmp_path):
-    with session.owned(tmp_path, print), session.returned(tmp_path):
+    with mirror.owned(tmp_path, print), staging.returned(tmp_path):
         (tmp_path / "page.html").write_text("")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

@@ -113,6 +113,6 @@ def test_parts_that_were_to_be_deleted_do_not_come_back(plan, tmp_path):
         other = Machine(plan, tmp_path / "second")
         other.fetch()
         assert len(list((other.folder / RUN).glob("rounds.parquet/part-*"))) == 1
-        other.mirror.known |= other.staging.known(other.objects)
+        other.mirror.known |= other.staging.known()
         other.mirror.upload()
         assert left not in other.objects.list()
