@@ -22,7 +22,7 @@ from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
 from rayfed.report.result import RecordedResult
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.continued import adopt, check_all, check_same, extended
+from rayfed.runs.changes import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked

@@ -18,7 +18,7 @@ from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.works import USED, Ended
 from rayfed.population import Population
-from rayfed.runs.continued import told
+from rayfed.runs.changes import told
 from rayfed.runs.files import summaries
 from rayfed.runs.files.records import Records, write_parquet
 from rayfed.runs.files.store import publish_npz

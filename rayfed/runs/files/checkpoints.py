@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -79,7 +80,7 @@ class Checkpoints:
     Parameters
     ----------
     folder : Path
-        It is made if it does not exist.
+        Who writes there has made it.
     identities : sequence of str
         Digests of what decides the results of the run, that of now first. Checkpoints with another
         one are damaged; with none, any are read.
@@ -88,7 +89,6 @@ class Checkpoints:
     def __init__(self, folder: Path, identities: Sequence[str] = ()) -> None:
         self.folder, self.identities = folder, identities
         self.parts: list[PartFile] = []
-        store.make_folder(folder)
 
     def forget(self) -> None:
         """Delete all checkpoints."""
@@ -190,17 +190,16 @@ class Checkpoints:
 
     def round(self) -> int | None:
         """Return the round of the newest checkpoint, None if there is none that can be read."""
-        try:
-            return (self._manifest(MANIFESTS[0]) or {}).get("round")
-        except Damaged:
-            return None
+        return self._newest().get("round")
 
     def identity(self) -> str | None:
         """Return the digest of what decides the newest checkpoint's run; None if unknown."""
-        try:
-            return (self._manifest(MANIFESTS[0]) or {}).get("identity")
-        except Damaged:
-            return None
+        return self._newest().get("identity")
+
+    def _newest(self) -> dict[str, Any]:
+        with suppress(Damaged):
+            return self._manifest(MANIFESTS[0]) or {}
+        return {}
 
     def _manifest(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name

@@ -173,6 +173,7 @@ class Records:
     ) -> None:
         self.summaries = summaries
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
+        store.make_folder(folder / "checkpoint")
         self.checkpoints = Checkpoints(folder / "checkpoint", identities)
         self.damage: list[str] = []
         self.named = False  # whether the folder's name is on the disk

@@ -1,0 +1,350 @@
+"""Resuming: what is in a result folder, and whether that is what it would run.
+
+A run goes on only if its scenario, its data and the user's modules are those that it began with, or
+if the user accepts what has changed. More rounds are no change, nor are further runs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rayfed.core.announced import run_folders
+from rayfed.core.entries import Damaged
+from rayfed.core.errors import ScenarioError, clipped, many
+from rayfed.core.parquet import read, values
+from rayfed.engine.run import Run
+from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.outcome import damage, record
+from rayfed.runs.files.place import shown
+from rayfed.runs.files.records import status
+from rayfed.runs.files.run_json import versions
+from rayfed.runs.identity import decisive, digests_of, ending
+
+_MOST = 3  # changes that a message names
+_NEEDED = ("loss_gap", "loss_change", "model_change")
+"""Rules under ``stop`` that rows have columns for."""
+_NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What decides results and is not as it was when a run began.
+
+    Parameters
+    ----------
+    key : str
+        Dotted key of the scenario, or "modules.<name>".
+    before, now : str, float, int, bool, list or None
+        The values; of a file or a module what is known of it.
+    """
+
+    key: str
+    before: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self._named} was {_short(self.before)}, found {_short(self.now)}"
+
+    @property
+    def _named(self) -> str:
+        """The key, and the file or data set that it names."""
+        if not isinstance(self.now, Mapping):
+            return self.key
+        name = Path(self.now.get("path") or self.now.get("name") or "").name
+        return f"{self.key} ({clipped(name, 60)})" if name else self.key
+
+
+def check_same(
+    folder: Path, runs: Sequence[Run], *, accept: bool = False, mended: bool = False
+) -> list[str]:
+    """Compare the runs of a result folder with those that would go on there.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    runs : sequence of Run
+        Those that the scenario gives now.
+    accept : bool
+        Whether changes are accepted, which `adopt` writes down.
+    mended : bool
+        Whether changes of modules are, after a run failed.
+
+    Returns
+    -------
+    list of str
+        What the user should know.
+
+    Raises
+    ------
+    ScenarioError
+        If something else would be run than what is there.
+    """
+    found = [_Found(folder, run) for run in runs]
+    for each in found:
+        each.check(accept=accept, mended=mended)
+    unknown = sum(1 for each in found if each.held and "identity" not in each.held)
+    if not unknown:
+        return []
+    text = "begun by a version that noted no digests: whether data or modules have changed is not"
+    return [f"{text} known of {many(unknown, 'run')}"]
+
+
+def check_all(folder: Path, runs: Sequence[Run]) -> None:
+    """Raise ScenarioError if a result folder holds runs that the scenario has not.
+
+    Of a sweep these may be of later batches than the first, whose runs are given.
+    """
+    known = {run.folder for run in runs}
+    last = max((run.record["trial"]["number"] for run in runs if "trial" in run.record), default=0)
+    found = [path.name for path in run_folders(folder)]
+    others = [name for name in found if name not in known]
+    if last:
+        others = [name for name in others if _trial(folder / name) <= last]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        text = f"holds {others[0]}{more}, which the scenario has not; undo the change of the"
+        raise ScenarioError(shown(folder), f"{text} scenario, or move that folder away")
+
+
+def changes(held: Mapping[str, Any], run: Run) -> list[Change]:
+    """Return what has changed since a run began, by its ``run.json``.
+
+    Of another version of rayfed, settings that only one of both knows are none.
+    """
+    was, now = _settings(held, str(held.get("label"))), _settings(run.record, run.label)
+    identity, own = held.get("identity") or {}, run.record.get("identity") or {}
+    files, own_files = identity.get("data") or {}, own.get("data") or {}
+    modules, own_modules = identity.get("modules") or {}, own.get("modules") or {}
+    made_by = (held.get("versions") or {}).get("rayfed")
+    other = not identity or made_by != versions()["rayfed"]
+    found = [
+        Change(key, was.get(key, _NOTHING), now.get(key, _NOTHING))
+        for key in dict.fromkeys([*was, *now])
+        if not (key in files and key in own_files)
+        and was.get(key, _NOTHING) != now.get(key, _NOTHING)
+        and not (other and (key not in was or key not in now))
+    ]
+    replaced = tuple(c.key.removesuffix("name") for c in found if c.key.endswith(".name"))
+    found = [  # of a plug-in that is another one its name is enough
+        c for c in found
+        if c.key.endswith(".name") or not f"{c.key}.".startswith(replaced or ("-",))
+    ]  # fmt: skip
+    found += [
+        Change(key, files[key], own_files[key])
+        for key in files
+        if key in own_files and files[key].get("digest") != own_files[key].get("digest")
+    ]
+    return found + [
+        Change(f"modules.{name}", {"digest": modules[name]}, {"digest": own_modules[name]})
+        for name in modules
+        if name in own_modules and modules[name] != own_modules[name]
+    ]
+
+
+def adopt(folder: Path, runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Write down what has changed in the records of runs, and return the runs with it.
+
+    Parameters
+    ----------
+    folder, runs : Path, sequence of Run
+        As for `check_same`, which accepted the changes.
+    """
+    return tuple(_Found(folder, run).adopted() for run in runs)
+
+
+def told(noted: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return warnings for readers of results about accepted changes."""
+    return [
+        f"changed after round {change['round']}: "
+        f"{Change(change['key'], change['from'], change['to'])}"
+        for change in noted
+    ]
+
+
+def extended(run: Run, held: Mapping[str, Any]) -> bool:
+    """Return whether a run that finished is to end at another time now."""
+    was, now = _endings(run, held)
+    return held.get("status") == "finished" and was != now
+
+
+class _Found:
+    """A run that would go on, and what its folder holds of it.
+
+    Attributes
+    ----------
+    held : dict
+        What its record says; nothing if there is none, or it is damaged.
+    """
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        self.folder, self.run, self.path = folder, run, folder / run.folder
+        held = record(self.path)
+        self.held = {} if held.get("damaged") else held
+        self.checkpoints = Checkpoints(self.path / "checkpoint")
+
+    def check(self, *, accept: bool, mended: bool) -> None:
+        """Raise ScenarioError if something else would be run than what is there."""
+        if self._is_of_this_run(accept=accept, mended=mended):
+            self._check_ending()
+        elif self._round and self.checkpoints.identity() in digests_of(self.run.record):
+            self._check_reached()
+
+    def adopted(self) -> Run:
+        """Write down what has changed in the record, and return the run with it."""
+        identity = self.run.record.get("identity")
+        if not self.held or identity is None:
+            return self.run
+        before = self.held.get("identity") or {}
+        digests = {*before.get("before", ()), *filter(None, [before.get("digest")])}
+        own = {**identity, "before": sorted(digests - {identity["digest"]})}
+        noted = list(self.held.get("changes") or ())
+        fresh = changes(self.held, self.run)
+        if fresh and self._is_misplaced():
+            return self.run
+        if fresh:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            noted += [
+                {"time": stamp, "round": self._round, "key": c.key, "from": c.before, "to": c.now}
+                for c in fresh
+            ]
+            lines = [*(self.held.get("warnings") or ()), *told(noted[-len(fresh) :])]
+            kept = {"identity": own, "changes": noted, "warnings": lines}
+            kept |= {key: self.run.record[key] for key in ("scenario", "settings")}
+            status(self.path, {**self.held, **kept})
+        carried = {"identity": own, **({"changes": noted} if noted else {})}
+        return replace(self.run, record={**self.run.record, **carried})
+
+    @property
+    def _round(self) -> int:
+        """The round that the run goes on after."""
+        return self.checkpoints.round() or 0
+
+    def _refusal(self, text: str) -> ScenarioError:
+        return ScenarioError(shown(self.folder), f"{self.run.folder}: {text}")
+
+    def _is_of_this_run(self, *, accept: bool, mended: bool) -> bool:
+        """Return whether there is a record, of this very run; one of other files is mended."""
+        try:
+            if self.held:
+                self._check_place()
+                self._check_changes(accept=accept, mended=mended)
+        except ScenarioError:
+            if not self._is_misplaced():
+                raise
+            return False
+        return bool(self.held)
+
+    def _is_misplaced(self) -> bool:
+        """Return whether the record is that of other files than those beside it."""
+        if damage(self.path, self.held) is not None:
+            return True
+        made, known = self.checkpoints.identity(), digests_of(self.held)
+        return bool(made and known and made not in known)
+
+    def _check_place(self) -> None:
+        """Refuse the run of another folder."""
+        there = tuple(self.held.get(key) for key in ("label", "setting", "seed"))
+        if there != (self.run.label, self.run.setting, self.run.seed):
+            label, setting, seed = there
+            what = f"'{label}'{f' ({setting})' if setting else ''} with seed {seed}"
+            text = f"holds the run of {clipped(what, 120)}; put the folders back to where they were"
+            raise self._refusal(text)
+
+    def _check_changes(self, *, accept: bool, mended: bool) -> None:
+        """Refuse what has changed and is not accepted."""
+        found = [] if accept else changes(self.held, self.run)
+        found = [c for c in found if not (mended and c.key.startswith("modules."))]
+        if found:
+            more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+            text = f"{'; '.join(map(str, found[:_MOST]))}{more}; undo that, run the study anew, or"
+            raise self._refusal(f"{text} go on with --accept-changes")
+
+    def _check_ending(self) -> None:
+        """Refuse an end at which the run would have ended before the state it goes on from."""
+        was, now = _endings(self.run, self.held)
+        if was == now:
+            return
+        pairs = ((key, was.get(key), now.get(key)) for key in dict.fromkeys([*was, *now]))
+        differs = "; ".join(str(Change(*pair)) for pair in pairs if pair[1] != pair[2])
+        if "trial" in self.run.record:
+            text = "trials of a sweep were chosen by what others reached, sweep anew"
+            raise self._refusal(f"{differs}; {text}")
+        if "identity" not in self.held and self.held.get("status") == "finished":
+            text = "it ended under a version that did not keep what going on needs"
+            raise self._refusal(f"{differs}; {text}, run the study anew")
+        needed = {f"stop.{rule}" for rule in _NEEDED}
+        endless = now["rounds"] is None and was["rounds"] is not None
+        if endless or needed & (was.keys() ^ now.keys()):
+            raise self._refusal(f"{differs}; rows depend on it, run the study anew")
+        privacy = (self.run.record.get("settings") or {}).get("privacy") or {}
+        if privacy.get("epsilon") is not None and was["rounds"] != now["rounds"]:
+            text = "the noise was solved for the rounds that it had, run the study anew or give"
+            raise self._refusal(f"{differs}; {text} privacy.noise")
+        self._check_reached()
+
+    def _check_reached(self) -> None:
+        """Refuse an end before the round that the run goes on after."""
+        at, rounds = self._round, self.run.ending.rounds
+        if rounds < at:
+            text = f"found rounds: {rounds}, but it is after round {at}; give at least {at}"
+            raise self._refusal(f"{text}, or run the study anew")
+        early = self._ends_before(at)
+        if early is not None:
+            rule, number = early
+            text = f"stop.{rule} would have ended it after round {number}, but it is after"
+            raise self._refusal(f"{text} round {at}; run the study anew")
+
+    def _ends_before(self, at: int) -> tuple[str, int] | None:
+        """Return the rule that would have ended the run before a round, and when; None if none."""
+        stop, updates = self.run.ending.stop, 0
+        rules = ("time_s", "loss", "loss_gap", "accuracy", "participants", *stop.columns)
+        with suppress(Damaged, OSError):  # who goes on from there will say so
+            for number, row in enumerate(self._rows(rules)[:at]):
+                updates += int(row["participants"])
+                rule = stop.rule(row, updates)
+                if rule is not None:
+                    return rule, number
+        return None
+
+    def _rows(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return some columns of the rounds before the checkpoint that the run goes on from."""
+        found = filter(None, (self.checkpoints.read(name, self.path) for name in MANIFESTS))
+        parts = next((sorted(checkpoint.tables["rounds"]) for checkpoint in found), [])
+        tables = [read(self.path / "rounds.parquet" / part) for part in parts]
+        named = [zip(*(values(table, name) for name in columns), strict=True) for table in tables]
+        return [dict(zip(columns, row, strict=True)) for rows in named for row in rows]
+
+
+def _settings(record: Mapping[str, Any], label: str) -> dict[str, Any]:
+    return decisive(_plain(record), label)
+
+
+def _endings(run: Run, held: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return when a run was to end, by its record, and when it is to end now."""
+    return ending(held.get("scenario") or {}), ending(_plain(run.record))
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scenario of a record as JSON holds it."""
+    plain: dict[str, Any] = json.loads(json.dumps(record.get("scenario") or {}, default=str))
+    return plain
+
+
+def _trial(run: Path) -> int:
+    return int((record(run).get("trial") or {}).get("number", 0))
+
+
+def _short(value: Any) -> str:
+    if value == _NOTHING:
+        return _NOTHING
+    if not isinstance(value, Mapping):
+        return clipped(json.dumps(value, default=str), 60) if value is not None else "null"
+    sizes = (f"{value[key]:,} {key}, " for key in ("rows", "bytes") if key in value)
+    return f"{''.join(sizes)}digest {value['digest'][:8]}"
