@@ -31,7 +31,6 @@ from rayfed.engine import columns
 from rayfed.engine.clock import StepCounter
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row
-from rayfed.engine.clock import StepCounter
 from rayfed.runs.files import store
 
 SUMMARIES = ("usage.parquet", "density.parquet")
