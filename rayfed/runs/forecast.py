@@ -1,7 +1,8 @@
-"""Forecasts of runs before they are run: who takes part, and how long they are.
+"""Forecasts of runs before they are run: who takes part, and how long rounds take.
 
 Who is asked, who answers and when does not depend on a number that clients compute, unless a
-selection looks at losses. So rounds can be gone through with clients that return zeros.
+selection looks at losses. So rounds can be gone through with clients that return zeros. How long a
+round takes is measured in this process, for ``rayfed check`` and for ``executor: auto``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.channel.uplink import total_name
+from rayfed.clients.prints import Kept
 from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
@@ -41,6 +43,9 @@ _FEW_REACHED = 0.25  # of those that as many draws from all clients would reach
 _LONGEST_S = 2.0
 _NEVER = 10**9
 _WARM_S = 0.2  # of a round: a shorter one is run again, since the first loads what it needs
+_UNKNOWN = 1000  # rounds of a run that a rule ends
+_ROUNDS, _LONG_S = 3, 1.0  # rounds and seconds of a measurement: the first loads what it needs
+_SHORT_ROUNDS, _SHORT_S = 20, 0.1  # and of short rounds, which other programs disturb most
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,63 @@ def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
     if run.measuring.every > 1:  # this round was not evaluated, the first model was
         round_s += (started - begun) / run.measuring.every
     return started - begun, round_s
+
+
+@dataclass(frozen=True)
+class MeasuredRound:
+    """What a round of a run takes in this process.
+
+    Parameters
+    ----------
+    round_s : float
+        Wall-clock seconds.
+    clients_s : float
+        Of these, what clients compute, which actors share.
+    asks : int
+        Evaluations included.
+    """
+
+    round_s: float
+    clients_s: float
+    asks: int
+
+
+def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
+    """Run a round, or some if they are short, and return what the shortest of them took.
+
+    What client functions print is dropped.
+
+    Raises
+    ------
+    RunFailed
+        If a client function raises.
+    """
+    executor, profile = SerialExecutor(tables), Profile()
+    executor.prints = Kept()
+    executor.open(run.folder, run.setup())
+    loop = Loop(run, executor)
+    profile.watch(loop, "step", "other", opens=True)
+    profile.watch(executor.host, "exchange", "computing")
+    works: list[MeasuredRound] = []
+    try:
+        state = loop.first()
+        while len(works) < run.ending.rounds and (
+            (len(works) < _ROUNDS and profile.total_s < _LONG_S)
+            or (len(works) < _SHORT_ROUNDS and profile.total_s < _SHORT_S)
+        ):
+            before, asked = dict(profile.seconds), profile.begun["computing"]
+            state, *_ = loop.step(state)
+            taken = {step: profile.seconds[step] - before[step] for step in before}
+            asked = profile.begun["computing"] - asked
+            works.append(MeasuredRound(sum(taken.values()), taken["computing"], asked))
+    finally:
+        executor.close(run.folder)
+    return min(works, key=lambda work: work.round_s)
+
+
+def rounds_of(run: Run) -> int:
+    """Return how many rounds a run is expected to have."""
+    return _UNKNOWN if run.ending.rounds >= ENDLESS else run.ending.rounds
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,8 @@ from rayfed.algorithms.maxfl import MaxFL
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
-from rayfed.runs.forecast import few_asked, forecast, probe
+from rayfed.executors.serial import SerialExecutor
+from rayfed.runs.forecast import _SHORT_ROUNDS, few_asked, forecast, measure, probe
 from rayfed.testing import tiny_run
 from rayfed.testing.studies import mixed, mixed_for
 from rayfed.testing.toy import toy_scenario
@@ -148,3 +149,39 @@ def test_when_few_clients_are_few(cohort, asked, rounds, warned):
     study["clients"] = {"count": 100}
     (run,) = api.prepare(api.read(study)).runs
     assert bool(few_asked(run, rounds, np.array(asked, dtype=np.int64))) == warned
+
+
+SCENARIO = {
+    "rounds": 4,
+    "problem": {"name": "softmax-regression", "dataset": {"name": "synthetic", "features": 3}},
+    "clients": {"count": 6},
+    "participation": {"cohort": 3},
+    "algorithms": [{"name": "scaffold", "local": {"steps": 2, "lr": 0.1}}],
+    "executor": "serial",
+}
+
+
+def test_a_measured_round_is_of_the_run_and_changes_nothing(capsys):
+    plan = api.prepare(api.read(SCENARIO))
+    run = plan.runs[0]
+    work = measure(run, plan.tables)
+    assert 0 < work.clients_s < work.round_s < 60
+    assert work.asks == 2  # the local work of a round, and its evaluation
+    assert capsys.readouterr() == ("", "")
+
+
+def test_short_rounds_are_measured_more_often(monkeypatch):
+    """Other programs disturb them most; no run goes beyond its end."""
+    asked = []
+    exchange = SerialExecutor.exchange
+
+    def counted(self, key, request, send):
+        asked.append(request.round)
+        return exchange(self, key, request, send)
+
+    monkeypatch.setattr(SerialExecutor, "exchange", counted)
+    for rounds, most in ((4, 4), (1000, _SHORT_ROUNDS)):
+        asked.clear()
+        plan = api.prepare(api.read(SCENARIO | {"rounds": rounds}))
+        measure(plan.runs[0], plan.tables)
+        assert 3 <= max(asked) <= most

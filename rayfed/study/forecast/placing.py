@@ -14,9 +14,8 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import ScenarioError
 from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
-from rayfed.runs.forecast import duration
+from rayfed.runs.forecast import MeasuredRound, duration, measure, rounds_of
 from rayfed.runs.modules import found_by_name
-from rayfed.runs.placing import MeasuredRound, measure, rounds_of
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.scenario.parts import ExecutorSection
 

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.placing import MeasuredRound
+from rayfed.runs.forecast import MeasuredRound
 from rayfed.selection.simple import Uniform
 from rayfed.study import Study
 from rayfed.study.forecast import placing
