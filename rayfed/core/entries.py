@@ -144,7 +144,11 @@ def intact(record: Mapping[str, Any]) -> bool:
 
 
 def _digest(record: Mapping[str, Any]) -> str:
-    content = json.dumps(record).encode()
+    return digest_of(json.dumps(record).encode())
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest of what a file holds, or would hold."""
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 

@@ -22,8 +22,7 @@ from rayfed.engine.run import Run
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 from rayfed.runs.files.outcome import damage, record
 from rayfed.runs.files.place import shown
-from rayfed.runs.files.records import status
-from rayfed.runs.files.run_json import versions
+from rayfed.runs.files.run_json import status, versions
 from rayfed.runs.identity import decisive, digests_of, ending
 
 _MOST = 3  # changes that a message names

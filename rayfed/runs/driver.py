@@ -28,6 +28,7 @@ from rayfed.runs.backend import RunProgress
 from rayfed.runs.files import stops
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
+from rayfed.runs.files.run_json import status as write_status
 from rayfed.runs.files.summaries import Summaries, bands_of, finish
 from rayfed.runs.identity import digests_of
 from rayfed.runs.logger import log_round, logger
@@ -214,7 +215,7 @@ class Driver:
                 self._say(f"ended after round {end.state.round} by {end.rule}")
                 return end.rule
             except (HostLost, Damaged) as error:
-                before, checkpoint = checkpoint, self.records.checkpoint_round()
+                before, checkpoint = checkpoint, self.records.checkpoints.round()
                 losses = losses + 1 if checkpoint == before else 1
                 if losses > _REPLAYS:
                     if isinstance(error, HostLost):
@@ -382,4 +383,4 @@ class Driver:
 
     def _write_record(self, status: str, **more: Any) -> None:
         """Write ``run.json``."""
-        self.records.status(run_record(self.run, self.started, status, **more))
+        write_status(self.records.folder, run_record(self.run, self.started, status, **more))

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rayfed.core.entries import Entry
+from rayfed.core.entries import Entry, digest_of
 
 _NO_SETTINGS = (
     "name", "description", "seeds", "rounds", "stop", "checkpoint", "clock", "executor", "grid",
@@ -114,7 +113,7 @@ class Identities:
         data = data if rows is None else {**data, DATASET: dict(rows)}
         digests = {key: entry["digest"] for key, entry in data.items()}
         whole = json.dumps([text, label, seed, digests, self.modules], sort_keys=True)
-        return {"digest": _digest(whole.encode()), "data": data, "modules": self.modules}
+        return {"digest": digest_of(whole.encode()), "data": data, "modules": self.modules}
 
     def _settings(self, scenario: Mapping[str, Any], label: str) -> tuple[str, dict[str, Any]]:
         """Return the settings of a run as a text, without the files that they name, and these."""
@@ -148,11 +147,7 @@ def _described(path: Path) -> dict[str, Any] | None:
             held = [(str(file.relative_to(path)), Entry.of(file)) for file in files]
             whole = json.dumps([(name, entry.digest) for name, entry in held])
             size = sum(entry.bytes for _, entry in held)
-            return {"path": str(path), "bytes": size, "digest": _digest(whole.encode())}
+            return {"path": str(path), "bytes": size, "digest": digest_of(whole.encode())}
     except (OSError, ValueError):  # who reads it says what is wrong
         pass
     return None
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -50,11 +50,6 @@ def forward(level: int, take: Callable[[LogLine], None]) -> None:
     logger.addHandler(_Forwarded(take))
 
 
-def level() -> int:
-    """Return the level from which on lines are written; other processes need not make others."""
-    return logger.getEffectiveLevel()
-
-
 def log_round(run: Run, row: Row, ended: Sequence[Ended]) -> None:
     """Write a line about a round: who was asked, what came of it, the loss, the simulated time."""
     if logger.isEnabledFor(logging.DEBUG):

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 from zipfile import is_zipfile
 
+from rayfed.core.entries import digest_of
 from rayfed.core.files import check_regular, read_json
 from rayfed.core.machine import private_file
 from rayfed.core.own import Names, is_users, resolving
@@ -59,7 +59,7 @@ def source_digests(runs: Iterable[Run]) -> dict[str, str]:
         spec = module.__spec__
         with suppress(OSError, AttributeError):
             content = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]
-            found[module.__name__] = blake2b(content, digest_size=16).hexdigest()
+            found[module.__name__] = digest_of(content)
     return found
 
 

@@ -34,7 +34,7 @@ from rayfed.runs.backend import Backend, Report, RunProgress
 from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.folder import writing
 from rayfed.runs.files.run_json import record_failure
-from rayfed.runs.logger import LogLine, forward, level
+from rayfed.runs.logger import LogLine, forward, logger
 
 _LOOK_S = 0.25
 _TRIES = 3  # workers that a run may lose
@@ -74,7 +74,7 @@ class Worker:
         self.pipe: Connection[Any, Any] = here
         self.run: Run | None = None
         self.tries = 0
-        self.pipe.send((str(out), memory_gb, level(), settled()))
+        self.pipe.send((str(out), memory_gb, logger.getEffectiveLevel(), settled()))
 
     def deal(self, run: Run, tables: Path, resume: bool, tries: int = 0) -> None:
         """Give it a run; the worker may have died, which shows when it is listened to."""

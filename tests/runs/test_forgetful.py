@@ -45,7 +45,7 @@ def test_a_machine_that_goes_down_loses_nothing_that_counts(plan, tmp_path, asse
         out = tmp_path / f"out{number}"
         disk.restore(out)
         went_on = driver(plan, out)
-        seen.add(went_on.records.checkpoint_round())
+        seen.add(went_on.records.checkpoints.round())
         assert went_on.execute(resume=True) == "finished", number
         assert went_on.records.damage == [], number
         if number == 1:

@@ -21,7 +21,7 @@ from rayfed.core.rng import Key
 from rayfed.datasets.shards import label_counts
 from rayfed.engine.run import Run
 from rayfed.runs.files.outcome import record
-from rayfed.runs.files.records import log, status
+from rayfed.runs.files.run_json import log, status
 from rayfed.runs.files.store import publish_npz
 
 MOST_ROWS = 2000

@@ -25,7 +25,7 @@ from rayfed.core import parquet
 from rayfed.core.announced import PARTS, header, line_of
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column, by_name, names
-from rayfed.core.entries import Damaged, Entry, check, sealed
+from rayfed.core.entries import Damaged, Entry, check
 from rayfed.engine import columns
 from rayfed.engine.evaluation import Thinning
 from rayfed.engine.state import Row, RunState
@@ -33,8 +33,8 @@ from rayfed.engine.works import STATUS, UNFINISHED, Ended, events_of
 from rayfed.executors.profile import Profile
 from rayfed.runs.files import store
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.run_json import log
 from rayfed.runs.files.summaries import SUMMARIES, Summaries
-from rayfed.runs.logger import logger
 
 PERSONAL = parquet.schema(columns.OWN_MODELS)
 OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz", *SUMMARIES)
@@ -177,16 +177,15 @@ class Records:
         self.checkpoints = Checkpoints(folder / "checkpoint", identities)
         self.damage: list[str] = []
         self.named = False  # whether the folder's name is on the disk
+        self.event_table = EventsTable(events)
         # A row of `rounds` is written last, so that no row lacks its events or personal models.
         makes: dict[str, Callable[[list[Any]], pa.Table]] = {
-            "events": (event_table := EventsTable(events)),
+            "events": self.event_table,
             "personal": _personal_table,
             "rounds": RoundsTable(declared),
         }
         if thinning is None:
             del makes["personal"]
-        self.events_of = event_table.columns
-        self.unfinished = partial(_with_unfinished, event_table)
         self.tables = {}
         for name, make in makes.items():
             PartedTable.recover(folder / f"{name}.parquet")
@@ -236,7 +235,7 @@ class Records:
     def _flush(self) -> None:
         """Write all waiting rows, and announce them."""
         if self.summaries is not None:
-            self.summaries.add(self.rounds.waiting, self.events_of(self.events.waiting))
+            self.summaries.add(self.rounds.waiting, self.event_table.columns(self.events.waiting))
         fresh = {name: table.flush() for name, table in self.tables.items()}
         if any(fresh.values()):
             store.append_text(self.folder / PARTS, line_of(fresh))
@@ -257,10 +256,6 @@ class Records:
     def log(self, line: str) -> None:
         """Add a line to the run's log."""
         log(self.folder, line)
-
-    def status(self, record: Mapping[str, Any]) -> None:
-        """Replace ``run.json``."""
-        status(self.folder, record)
 
     def finish(
         self,
@@ -285,7 +280,7 @@ class Records:
             "rounds": partial(_with_last, closed), "events": _unchanged,
         }  # fmt: skip
         if unfinished is not None:
-            changes["events"] = partial(self.unfinished, unfinished)
+            changes["events"] = partial(_with_unfinished, self.event_table, unfinished)
         if self.thinning and personal:
             changes["personal"] = partial(_thinned, self.thinning, personal)
         self._compact(changes, recorded)
@@ -392,23 +387,6 @@ class Records:
         line = f"the checkpoint cannot be used: {error}; {older} is tried"
         self.damage.append(line)
         self.log(line)
-
-    def checkpoint_round(self) -> int | None:
-        """Return the round of the last checkpoint, None if there is none."""
-        return self.checkpoints.round()
-
-
-def log(folder: Path, line: str) -> None:
-    """Add a line to the log of a run's folder, and to rayfed's own."""
-    logger.info("%s: %s", folder.name, line)
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-    store.append_text(folder / "log.txt", f"{stamp} {line}\n")
-
-
-def status(folder: Path, record: Mapping[str, Any]) -> None:
-    """Replace ``run.json`` in a run's folder."""
-    text = json.dumps(sealed(record), indent=1) + "\n"
-    store.publish_text(folder / "run.json", text, durable=record["status"] == "finished")
 
 
 def _with_last(row: Row, whole: pa.Table) -> pa.Table:

@@ -1,10 +1,12 @@
-"""The record of a run, ``run.json``: what was run, where, how it ended."""
+"""The record of a run, ``run.json``: what was run, where, how it ended; and its log."""
 
 from __future__ import annotations
 
+import json
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -12,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.clients.scratch import ScratchError
-from rayfed.core.entries import FORMAT
+from rayfed.core.entries import FORMAT, sealed
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.engine.run import Run
 from rayfed.executors.base import HostLost
 from rayfed.runs.files import store
-from rayfed.runs.files.records import log
-from rayfed.runs.files.records import status as write_status
+from rayfed.runs.logger import logger
 
 VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
 MACHINE_ERRORS = (OSError, MemoryError, HostLost, ScratchError)
@@ -51,6 +52,19 @@ def run_record(run: Run, started: float, status: str, **more: Any) -> dict[str, 
     }  # fmt: skip
 
 
+def log(folder: Path, line: str) -> None:
+    """Add a line to the log of a run's folder, and to rayfed's own."""
+    logger.info("%s: %s", folder.name, line)
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    store.append_text(folder / "log.txt", f"{stamp} {line}\n")
+
+
+def status(folder: Path, record: Mapping[str, Any]) -> None:
+    """Replace ``run.json`` in a run's folder."""
+    text = json.dumps(sealed(record), indent=1) + "\n"
+    store.publish_text(folder / "run.json", text, durable=record["status"] == "finished")
+
+
 def record_failure(run: Run, out: Path, error: Exception, trace: str) -> str:
     """Record that a run failed whose driver could not begin, or died; returns "failed"."""
     folder, reason = out / run.folder, f"its driver failed: {one_line(error)}"
@@ -58,7 +72,7 @@ def record_failure(run: Run, out: Path, error: Exception, trace: str) -> str:
         store.make_folder(folder)
         log(folder, f"failed: {trace}")
         retry = isinstance(error, MACHINE_ERRORS)
-        write_status(folder, run_record(run, time.time(), "failed", reason=reason, retry=retry))
+        status(folder, run_record(run, time.time(), "failed", reason=reason, retry=retry))
     return "failed"
 
 

@@ -37,9 +37,8 @@ from rayfed.runs.driver import Driver, Interrupted
 from rayfed.runs.files.checkpoints import MANIFESTS
 from rayfed.runs.files.folder import writing
 from rayfed.runs.files.place import shown
-from rayfed.runs.files.records import log
-from rayfed.runs.files.run_json import record_failure
-from rayfed.runs.logger import LogLine, forward, level
+from rayfed.runs.files.run_json import log, record_failure
+from rayfed.runs.logger import LogLine, forward, logger
 from rayfed.runs.ray.actors import StudyActors, alive
 from rayfed.runs.ray.node import joined, start
 
@@ -296,7 +295,10 @@ class RayStudy(Backend):
         here = NodeAffinitySchedulingStrategy(self._here(), soft=False)
         actor = ray.remote(num_cpus=0, max_concurrency=2)(DriverActor)
         handle = actor.options(scheduling_strategy=here).remote(
-            str(self.out.resolve()), self.study_actors.clients, level(), self.study_actors.hosting()
+            str(self.out.resolve()),
+            self.study_actors.clients,
+            logger.getEffectiveLevel(),
+            self.study_actors.hosting(),
         )
         self.drivers.append(handle)
         return handle

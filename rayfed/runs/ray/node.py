@@ -316,31 +316,27 @@ def _rays_processes(before: set[psutil.Process]) -> list[psutil.Process]:
 def _is_rays(process: psutil.Process) -> bool:
     """Return whether a process is of Ray: a program of its, or a script."""
     home = str(Path(ray.__file__).parent)
-    try:
+    with suppress(psutil.Error):
         return any(argument.startswith(home) for argument in process.cmdline())
-    except psutil.Error:
-        return False
+    return False
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:
-    try:
+    with suppress(psutil.Error):
         return list(process.children(recursive=True))
-    except psutil.Error:
-        return []
+    return []
 
 
 def _name(process: psutil.Process) -> str:
-    try:
+    with suppress(psutil.Error):
         return str(process.name()).removesuffix(".exe")
-    except psutil.Error:
-        return ""
+    return ""
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    try:
+    with suppress(psutil.Error):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
+    return False
 
 
 def _kill(processes: list[psutil.Process]) -> None:

@@ -19,7 +19,7 @@ from rayfed.core.announced import PARTS
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.core.files import read_json
 from rayfed.core.leases import LOCK
-from rayfed.runs.files import store
+from rayfed.runs.files import checkpoints, store
 from rayfed.runs.files.folder import Tell, free_name
 from rayfed.runs.files.place import NOTE, read_note
 from rayfed.runs.remote.objects import Gone, Objects, StoreError, batches
@@ -27,7 +27,7 @@ from rayfed.runs.remote.owner import OWNER
 from rayfed.runs.remote.owner import read as read_owner
 
 RUN = "run.json"
-MANIFESTS = ("checkpoint/manifest.json", "checkpoint/previous.json")
+MANIFESTS = tuple(f"checkpoint/{name}" for name in checkpoints.MANIFESTS)
 LISTS = (RUN, PARTS, *MANIFESTS)
 """Files of a run that list others."""
 

@@ -71,7 +71,7 @@ def test_a_run_goes_on_from_what_an_interrupted_upload_left(
             if not other.objects.list():
                 continue
             driver = other.fetch()
-            rounds.append(driver.records.checkpoint_round())
+            rounds.append(driver.records.checkpoints.round())
             assert driver.execute(resume=True) == "finished"
             assert driver.records.damage == [], number
             assert_same(calm, other.folder)
