@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 
@@ -25,7 +24,7 @@ from benchmarks.large import Parabola
 from benchmarks.measure import resident_memory
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.plan.plan import Plan
 
@@ -65,7 +64,7 @@ def run(made: Plan, folder: Path) -> tuple[int, int]:
 
     def part(resume: bool) -> int:
         driver = Driver(run, folder, SerialExecutor(made.tables, memory_gb))
-        with resident_memory() as seen, threadpool_limits(1), suppress(Interrupted):
+        with resident_memory() as seen, threadpool_limits(1):
             driver.execute(resume, lambda now: None if resume else driver.stop())
         return max(seen)
 

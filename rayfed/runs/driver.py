@@ -38,12 +38,8 @@ _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an a
 _LOOK_S = 0.5  # between two looks at whether somebody asked the run to stop
 
 
-class Interrupted(Exception):
-    """The user asked to stop; the run is checkpointed."""
-
-
 class _Stopped(Exception):
-    """Somebody asked this run to stop; it is checkpointed, and the others go on."""
+    """Somebody asked this run to stop; it is checkpointed."""
 
 
 LOOP = "loop"
@@ -134,11 +130,6 @@ class Driver:
             Go on from the checkpoint in the folder, if there is one.
         report : callable
             Called after every round; what it raises fails the run.
-
-        Raises
-        ------
-        Interrupted
-            After `stop`, with a checkpoint written.
         """
         moments = self.moments(resume)
         go: Callable[[], object] = partial(next, moments)
@@ -159,11 +150,6 @@ class Driver:
         """Yield what the run is before its first and after every round; return as `execute` does.
 
         Whoever closes the generator before its end leaves a checkpoint.
-
-        Raises
-        ------
-        Interrupted
-            After `stop`, with a checkpoint written.
         """
         try:
             rule = yield from self._run(resume)
@@ -173,8 +159,6 @@ class Driver:
             warnings += self.records.damage
             self._write_record("finished", stopped_by=rule, warnings=warnings, files=files)
             self.records.close()
-        except Interrupted:
-            raise
         except _Stopped:
             self.records.log(f"stopped after round {self.progress.round}")
             return stops.STOPPED
@@ -258,10 +242,7 @@ class Driver:
             now = yield from self._shown(now)
         reason = self.loop.failure(now.last, now.closed)
         while reason is None and now.rule is None:
-            if self.stopping:
-                self._checkpoint(now.state)
-                raise Interrupted
-            if self._asked_to_stop():
+            if self.stopping or self._asked_to_stop():
                 self._checkpoint(now.state)
                 raise _Stopped
             run_state, row, ended = self.loop.step(now.state)

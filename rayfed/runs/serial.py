@@ -16,7 +16,7 @@ from rayfed.engine.run import Run
 from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Backend, Report, RunProgress
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.runs.files.run_json import record_failure
 
 
@@ -55,11 +55,8 @@ class SerialStudy(Backend):
                 report({folder: progress}, outcome)
 
             with one_thread(), interruptible(driver):
-                try:
-                    outcome[run.folder] = driver.execute(resume, report_run)
-                except Interrupted:
-                    raise KeyboardInterrupt from None
-            if driver.stopping:  # Ctrl-C came in its last round
+                outcome[run.folder] = driver.execute(resume, report_run)
+            if driver.stopping:
                 raise KeyboardInterrupt
         report({}, outcome)
         return outcome

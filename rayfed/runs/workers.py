@@ -31,7 +31,7 @@ from rayfed.engine.run import Run
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import Backend, Report, RunProgress
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.runs.files.folder import writing
 from rayfed.runs.files.run_json import record_failure
 from rayfed.runs.logger import LogLine, forward, logger
@@ -248,7 +248,7 @@ def _execute(
     resume: bool,
     memory_gb: float | None,
 ) -> str:
-    """Execute a run, and return "finished", "failed" or "interrupted"."""
+    """Execute a run, and return its outcome, see `Driver.execute`."""
     told = heard = time.monotonic()
 
     def report(progress: RunProgress) -> None:
@@ -266,10 +266,7 @@ def _execute(
 
     with writing(out / run.folder):
         driver = Driver(run, out, SerialExecutor(tables, memory_gb=memory_gb))
-        try:
-            return driver.execute(resume, report)
-        except Interrupted:
-            return "interrupted"
+        return driver.execute(resume, report)
 
 
 def write_tables(path: Path, tables: Mapping[str, Any]) -> None:

@@ -12,8 +12,9 @@ from unittest import mock
 
 from rayfed.core.plugins import name_of
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.runs.files.outcome import reason
+from rayfed.runs.files.stops import STOPPED
 from rayfed.selection import All
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.compare import assert_same_results
@@ -149,11 +150,9 @@ def stop_after(plan: Plan, folder: Path, rounds: int, *, block: int | None = Non
     if block is not None:
         run = replace(run, block=block)
     driver = Driver(run, folder, SerialExecutor(plan.tables))
-    try:
-        driver.execute(report=lambda now: driver.stop() if now.round == rounds else None)
-    except Interrupted:
-        return
-    raise AssertionError(f"{run.folder} ended before round {rounds}")
+    ended = driver.execute(report=lambda now: driver.stop() if now.round == rounds else None)
+    if ended != STOPPED:
+        raise AssertionError(f"{run.folder} {ended} before round {rounds}")
 
 
 def assert_same_bits(plan: Plan, folder: Path, rounds: int) -> None:

@@ -10,8 +10,9 @@ from rayfed import api
 from rayfed.engine import evaluation
 from rayfed.engine.evaluation import KEPT, MOST_ROWS, Thinning
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.runs.files.records import Records
+from rayfed.runs.files.stops import STOPPED
 
 LOCAL = {"steps": 2, "batch": 4, "lr": 0.1}
 DITTO = {"name": "ditto", "lam": 0.5, "local": LOCAL}
@@ -121,11 +122,10 @@ def test_a_thinned_table_is_the_same_after_every_stop(mixed, tmp_path, monkeypat
     stops = 0
     while True:
         driver = drive(plan, tmp_path / "stopped")
-        try:
-            driver.execute(resume=True, report=lambda progress: driver.stop())  # noqa: B023
+        ended = driver.execute(resume=True, report=lambda progress: driver.stop())  # noqa: B023
+        if ended != STOPPED:
             break
-        except Interrupted:
-            stops += 1
+        stops += 1
     assert stops == 8
     assert_same(tmp_path / "calm", tmp_path / "stopped")
     drive(plan, tmp_path / "stopped").execute(resume=True)  # compacted once more

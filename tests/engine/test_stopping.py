@@ -10,7 +10,8 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.stopping import LastEvaluation, Stop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
+from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.serial import SerialStudy
 
 ROW = {"time_s": 3.0, "loss": 0.5, "loss_gap": math.nan, "accuracy": 0.9}
@@ -141,8 +142,9 @@ def test_a_run_that_is_resumed_ends_in_the_same_round(one, tmp_path, assert_same
 
     driver("calm").execute()
     disturbed = driver("stopped")
-    with pytest.raises(Interrupted):
-        disturbed.execute(report=lambda p: disturbed.stop() if p.round == at else None)
+    assert (
+        disturbed.execute(report=lambda p: disturbed.stop() if p.round == at else None) == STOPPED
+    )
     assert driver("stopped").execute(resume=True) == "finished"
     assert_same(tmp_path / "calm", tmp_path / "stopped")
     told = json.loads((tmp_path / "calm" / run.folder / "run.json").read_text())

@@ -9,8 +9,9 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.executors.serial import SerialExecutor
 from rayfed.report.read.results import Results
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.runs.files.outcome import damaged
+from rayfed.runs.files.stops import STOPPED
 from rayfed.testing.studies import LOCAL, mixed
 
 VICTIM, OTHER = "ditto-seed3", "scaffold-seed3"
@@ -72,8 +73,7 @@ def stopped(tmp_path_factory, scenario):
     for run in plan.runs:
         driver = Driver(run, out, SerialExecutor(plan.tables))
         driver.records.every_s = 0
-        with pytest.raises(Interrupted):
-            driver.execute(report=lambda now, driver=driver: stop(driver, now))
+        assert driver.execute(report=lambda now, driver=driver: stop(driver, now)) == STOPPED
     return out
 
 

@@ -9,7 +9,8 @@ import pytest
 from rayfed import api
 from rayfed.clients.scratch import Scratch, ScratchError
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
+from rayfed.runs.files.stops import STOPPED
 from rayfed.testing.studies import drive, mixed
 
 TINY_GB = 1e-9
@@ -37,8 +38,7 @@ def test_scratch_and_small_pieces_change_no_byte(plan, tmp_path, assert_same, mo
         if progress.round == 3:
             driver.stop()
 
-    with pytest.raises(Interrupted):
-        driver.execute(report=stop)
+    assert driver.execute(report=stop) == STOPPED
     went_on = scratched(plan, tmp_path / "out")
     assert len(went_on.records.checkpoints.parts) == 0
     assert went_on.execute(resume=True) == "finished"

@@ -33,7 +33,7 @@ from rayfed.executors.placement import host_count
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Backend, Report, RunProgress
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
 from rayfed.runs.files.checkpoints import MANIFESTS
 from rayfed.runs.files.folder import writing
 from rayfed.runs.files.place import shown
@@ -68,7 +68,7 @@ class DriverActor:
         forward(level, self.lines.append)
 
     def execute(self, run: Run, tables: Mapping[str, Any], resume: bool, pool: Pool) -> str:
-        """Run to the end: "finished", "failed" or "interrupted"."""
+        """Run to the end, and return the outcome, see `Driver.execute`."""
         with writing(self.out / run.folder), one_thread():
             with self.changing:
                 pool = self._newest(pool)
@@ -76,10 +76,7 @@ class DriverActor:
             self.driver = Driver(run, self.out, self.executor)
             if self.stopped:
                 self.driver.stop()
-            try:
-                return self.driver.execute(resume)
-            except Interrupted:
-                return "interrupted"
+            return self.driver.execute(resume)
 
     def news(self) -> tuple[RunProgress | None, list[str | LogLine]]:
         """Return how far the current run is, and what was printed and logged since the last call.

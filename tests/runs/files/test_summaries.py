@@ -11,7 +11,8 @@ from rayfed.core.columns import names
 from rayfed.core.summary import STATUS
 from rayfed.engine import columns
 from rayfed.report.read.results import Results
-from rayfed.runs.driver import Driver, Interrupted
+from rayfed.runs.driver import Driver
+from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.files.summaries import SUMMARIES
 from rayfed.testing.compare import assert_same_run
 from rayfed.testing.toy import toy_scenario
@@ -85,8 +86,7 @@ def test_one_that_was_stopped_on_the_way_writes_the_same(tmp_path, which):
     calm = run_of(plan, tmp_path / "calm")
     driver = driver_of(plan, tmp_path / "stopped")
     driver.records.every_s = 0.0
-    with pytest.raises(Interrupted):
-        driver.execute(report=lambda progress: progress.round == 5 and driver.stop())
+    assert driver.execute(report=lambda progress: progress.round == 5 and driver.stop()) == STOPPED
     stopped = tmp_path / "stopped" / plan.runs[0].folder
     (stopped / "usage.parquet").write_bytes(b"half a fi")  # the machine went down with it
     assert driver_of(plan, tmp_path / "stopped").execute(resume=True) == "finished"
