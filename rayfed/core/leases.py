@@ -17,19 +17,19 @@ class Leased(Exception):
 
 
 @contextmanager
-def lease(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+def lease(path: Path, wait_s: float = 0.0, refusal: Exception | None = None) -> Iterator[None]:
     """Hold the lock of a file; it ends with the process, however that ends.
 
     Raises
     ------
     Leased
-        If another process holds it, and still does after `wait_s` seconds.
+        If another process holds it, and still does after `wait_s` seconds; or `refusal`, if given.
     """
     lock = FileLock(path)
     try:
         lock.acquire(timeout=wait_s)
     except Timeout as error:
-        raise Leased(str(path)) from error
+        raise refusal or Leased(str(path)) from error
     try:
         yield
     finally:

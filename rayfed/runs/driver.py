@@ -350,10 +350,9 @@ class Driver:
 
     def _files(self) -> dict[str, dict[str, Any]]:
         """Return what is known of the files of a run that failed; nothing if they are gone."""
-        try:
+        with suppress(OSError):
             return described(self.records.inventory())
-        except OSError:
-            return {}
+        return {}
 
     def _close(self) -> None:
         """Let the hosts forget the run."""

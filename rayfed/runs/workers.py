@@ -87,10 +87,6 @@ class Worker:
         self.pipe.close()
         self.process.terminate()
 
-    def wait(self) -> None:
-        """Wait until it has ended."""
-        self.process.wait()
-
 
 class WorkersStudy(Backend):
     """Runs the runs of a study in worker processes.
@@ -132,7 +128,7 @@ class WorkersStudy(Backend):
         for worker in self.workers:  # all end at once
             worker.end()
         while self.workers:
-            self.workers.pop().wait()
+            self.workers.pop().process.wait()
 
 
 class _Queue:
@@ -190,7 +186,7 @@ class _Queue:
         """Give the run of a worker that died to a new one."""
         self.study.workers.remove(worker)
         worker.end()
-        worker.wait()
+        worker.process.wait()
         if worker.tries + 1 < _TRIES:
             self.study.worker().deal(run, self.tables, True, worker.tries + 1)
             return

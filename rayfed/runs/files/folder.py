@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from rayfed.core.errors import ScenarioError, many
@@ -55,12 +55,8 @@ def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
     ScenarioError
         If another process holds the lock, or drivers that one left do not end.
     """
-    with ExitStack() as held:
-        try:
-            held.enter_context(store.lease(folder / LOCK))
-        except store.Leased as error:
-            text = "another process is running this study; wait for it or choose another folder"
-            raise ScenarioError(shown(folder), text) from error
+    text = "another process is running this study; wait for it or choose another folder"
+    with store.lease(folder / LOCK, refusal=ScenarioError(shown(folder), text)):
         _wait_for_drivers(folder, tell)
         yield
 
@@ -75,12 +71,8 @@ def writing(run: Path) -> Iterator[None]:
         If it still does after `WAIT_S`.
     """
     store.make_folder(run)
-    with ExitStack() as held:
-        try:
-            held.enter_context(store.lease(run / LOCK, WAIT_S))
-        except store.Leased as error:
-            text = f"another process has been writing this run for {WAIT_S:g} s"
-            raise BlockingIOError(text) from error
+    text = f"another process has been writing this run for {WAIT_S:g} s"
+    with store.lease(run / LOCK, WAIT_S, BlockingIOError(text)):
         yield
 
 
@@ -94,12 +86,10 @@ def _wait_for_drivers(folder: Path, tell: Tell) -> None:
     tell(f"an earlier process's drivers still write {written}; waiting at most {WAIT_S:g} s")
     end = time.monotonic() + WAIT_S
     for lock in left:
-        try:
-            with store.lease(lock, max(0.0, end - time.monotonic())):
-                pass
-        except store.Leased as error:
-            text = f"a driver of an earlier process still writes {lock.parent.name}"
-            raise ScenarioError(shown(folder), f"{text}; end it, or wait for it") from error
+        text = f"a driver of an earlier process still writes {lock.parent.name}"
+        refusal = ScenarioError(shown(folder), f"{text}; end it, or wait for it")
+        with store.lease(lock, max(0.0, end - time.monotonic()), refusal):
+            pass
 
 
 def _move_aside(folder: Path, tell: Tell) -> None:

@@ -19,7 +19,6 @@ from typing import BinaryIO
 import numpy as np
 
 from rayfed.core.arrays import Array
-from rayfed.core.leases import Leased as Leased
 from rayfed.core.leases import is_leased as is_leased
 from rayfed.core.leases import lease as lease
 

@@ -240,12 +240,9 @@ def bring_unless_newer(staging: Staging, last: str, tell: Tell) -> None:
 def alone(staging: Staging) -> Iterator[None]:
     """Keep other processes of this machine from bringing the same folder."""
     store.make_folder(staging.home)
-    try:
-        with store.lease(staging.home / LOCK, _FETCH_S):
-            yield
-    except store.Leased as error:
-        text = f"another process has been bringing it here for {_FETCH_S:g} s"
-        raise ScenarioError(staging.url, text) from error
+    text = f"another process has been bringing it here for {_FETCH_S:g} s"
+    with store.lease(staging.home / LOCK, _FETCH_S, ScenarioError(staging.url, text)):
+        yield
 
 
 @contextmanager

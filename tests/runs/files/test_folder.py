@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.core.leases import LOCK
+from rayfed.core.leases import LOCK, Leased
 from rayfed.runs.files import folder as folders
 from rayfed.runs.files import store
 from rayfed.runs.files.folder import create, locked, writing
@@ -68,7 +68,7 @@ def test_one_that_does_not_end_is_a_sentence(orphan, tmp_path, monkeypatch):
 def test_a_lock_is_held_once(tmp_path):
     with store.lease(tmp_path / LOCK):
         assert store.is_leased(tmp_path / LOCK)
-        with pytest.raises(store.Leased), store.lease(tmp_path / LOCK):
+        with pytest.raises(Leased), store.lease(tmp_path / LOCK):
             pass
     assert not store.is_leased(tmp_path / LOCK)
 
