@@ -1,18 +1,121 @@
-"""Plans: what a command is about to do with a scenario file, in one line."""
+"""Plans of scenario files: the commands `check` and `topology`, and what will run, in a line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from rayfed.cli.console import err, say
+from rayfed.cli import tables
+from rayfed.cli.arguments import Address, Overrides, ScenarioFile, ScenarioFiles
+from rayfed.cli.console import err, out, say
 from rayfed.core.errors import ScenarioError, clipped, many
 from rayfed.core.machine import in_words
 from rayfed.core.plugins import raised
 from rayfed.core.shipped import locate
+from rayfed.runs.ray import expected
+
+MOST_GRAPHS = 1000
+"""Of the command `topology`."""
+MOST_EPOCHS = 100_000
+"""Number of the last graph; those of moving clients are reached one after the other."""
+
+
+def check(
+    scenarios: ScenarioFiles,
+    set_: Overrides = None,
+    address: Address = None,
+    time_: Annotated[
+        bool,
+        typer.Option("--time", help="Run a round of each algorithm here and time it."),
+    ] = False,
+) -> None:
+    """Validate a scenario, its data included, and print what it will run and cost.
+
+    Who takes part and the simulated time of the first rounds are known without running them. With
+    --address the CPUs of that cluster count. Under executor: auto a round is run and timed, and
+    what is chosen is said.
+    """
+    from rayfed import api
+    from rayfed.cli import forecasts
+
+    plan = prepared(scenarios, set_, address)
+    nodes = [api.cpus()] if address is None else api.cluster_cpus(address)
+    cpus = sum(nodes)
+    plan = plan.placed(cpus)
+    say(swept(plan) if plan.study.search else headline(plan, nodes))
+    if plan.choice is not None:
+        say(f"executor: auto chooses {plan.executor.name}: {plan.choice.why}")
+    out.print(tables.runs(plan))
+    if plan.study.cases:
+        out.print(tables.cases(plan.study.cases))
+    cost = plan.cost(cpus, nodes)
+    coded = forecasts.coded(plan)
+    for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
+        say(each)
+    cost.check_disk(api.default_folder(plan.study))
+    for each in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
+        say(f"warning: {each}", err, style="yellow")
+    for text, warnings in forecasts.expected(plan):
+        say(text)
+        for each in warnings:
+            say(f"warning: {each}", err, style="yellow")
+    say(forecasts.timed(plan) if time_ else "with --time a round of each algorithm is timed")
+    if plan.executor.name == "ray":
+        say(expected(plan.executor.address))
+    if plan.study.topology is not None:
+        from rayfed.study.plan.plan import walks_of
+        from rayfed.topology.summary import line
+
+        graphs = plan.graphs()
+        say(line(graphs))
+        for walk in walks_of(plan.study, graphs):
+            say(f"walk {walk.name}, lazy {walk.lazy:g}")
+
+
+def topology(
+    scenario: ScenarioFile,
+    set_: Overrides = None,
+    frames: Annotated[
+        int,
+        typer.Option(min=1, max=MOST_GRAPHS, help="Graphs, spaced evenly over the run."),
+    ] = 5,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Virtual second of the last graph; stop.time_s, or 3600, if not given.",
+        ),
+    ] = None,
+) -> None:
+    """Print the properties of the graphs of a scenario and of walks on them.
+
+    A line for each graph: links, degrees, parts. A line for each walk on it, the scenario's own
+    and those that need no settings: lambda_2 of the transition matrix; the moves after which the
+    walk is within 1/4 of its stationary law; the least and the largest share of that law; the
+    expected moves from a client to another, where they are most; bounds of those to all clients.
+    With more than 500 clients, numbers of moves are bounds, and those to all clients are left out.
+    """
+    from rayfed.study.plan.plan import walks_of
+    from rayfed.study.scenario.fields import LONGEST_S
+    from rayfed.topology import summary
+
+    plan = prepared([scenario], set_)
+    study, graphs = plan.study, plan.graphs()
+    walks = walks_of(study, graphs)
+    last_s = until if until is not None else study.stop.time_s or 3600.0
+    if not last_s <= LONGEST_S:
+        raise ScenarioError("--until", f"found {last_s:g}; give at most {LONGEST_S:g} seconds")
+    if graphs.epoch(study.rounds or 1, last_s) > MOST_EPOCHS:
+        text = f"the last graph would be number {graphs.epoch(study.rounds or 1, last_s):,}"
+        raise ScenarioError("--until", f"{text}, of at most {MOST_EPOCHS:,}; give fewer seconds")
+    moments = summary.spaced(frames, study.rounds or 1, last_s)
+    say(summary.line(graphs))
+    for table in summary.tables(summary.epoch_summaries(graphs, moments, walks)):
+        out.print(table)
 
 
 def prepared(

@@ -11,9 +11,8 @@ import typer
 
 from rayfed.cli import completion, tables
 from rayfed.cli.arguments import local
-from rayfed.cli.console import err, out, say
+from rayfed.cli.console import Quiet, Verbose, Volume, err, out, say
 from rayfed.cli.plans import headline
-from rayfed.cli.volume import Quiet, Verbose, Volume
 from rayfed.core.errors import Missing, ScenarioError, unknown
 from rayfed.runs.files.outcome import differences, ended
 

@@ -1,4 +1,4 @@
-"""The commands that run studies: `run`, `sweep` and `resume`."""
+"""The commands that run studies, `run`, `sweep`, `resume`, or steer them, `stop`, `extend`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rayfed.cli.arguments import (
     ScenarioFile,
     ScenarioFiles,
     Trust,
+    local,
     returned,
 )
-from rayfed.cli.best import print_best
-from rayfed.cli.console import err, out, say
+from rayfed.cli.console import Quiet, Verbose, Volume, err, out, say
 from rayfed.cli.dashboard import watched
 from rayfed.cli.plans import headline, prepared, swept
-from rayfed.cli.volume import Quiet, Verbose, Volume
+from rayfed.cli.results import print_best
 from rayfed.core.announced import run_folders
-from rayfed.core.errors import clipped, many
+from rayfed.core.errors import ScenarioError, clipped, many
 from rayfed.runs.files.outcome import damaged, differences, reason, trace
 from rayfed.runs.files.place import read_note, shown
 
@@ -178,6 +178,59 @@ def resume(
         status = _resumed(folder, how, address, trust, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
+
+
+def stop(
+    folder: Annotated[Path, typer.Argument(help="A result folder.", metavar="DIR", parser=local)],
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Runs, such as FedAvg-seed0; all if not given."),
+    ] = None,
+) -> None:
+    """Ask a study that runs elsewhere to stop, or some of its runs.
+
+    A run that stops writes a checkpoint after its current round; rayfed resume goes on with it to
+    the same bytes. The study's other runs go on. Without RUN all stop, and none begins any more.
+    """
+    from rayfed import api
+
+    asked = api.stop(folder, runs or ())
+    what = ", ".join(asked) if runs else f"what goes on, {many(len(asked), 'run')}"
+    say(f"asked to stop: {what}; go on by: rayfed resume {shlex.quote(str(folder))}")
+
+
+def extend(
+    folder: Folder,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of each run from now on.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Further seeds, such as 3,4.")
+    ] = None,
+    set_: Overrides = None,
+    trust: Trust = False,
+    no_page: NoPage = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Ask more of a study that has ended or was stopped, and go on with it.
+
+    It records, byte for byte, what a study does that asked for all of it at once. history.jsonl in
+    the folder notes what was asked, and when.
+
+    Exit status: as of rayfed resume.
+    """
+    from rayfed import api
+
+    api.extend(folder, rounds=rounds, seeds=_seeds(seeds), overrides=set_ or (), trust=trust)
+    resume(folder, trust=trust, no_page=no_page, quiet=quiet, verbose=verbose)
+
+
+def _seeds(text: str | None) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")] if text else []
+    except ValueError:
+        raise ScenarioError("--seeds", f"found '{text}'; give numbers, such as 3,4") from None
 
 
 def _resumed(

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
-from rayfed.cli import columns
+from rayfed.cli.catalogue import column
 from rayfed.cli.main import app, out
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.columns import catalogue
@@ -42,10 +42,10 @@ def test_one_in_detail_tells_of_every_table_that_has_it():
 
 
 def test_who_declares_it_is_named():
-    assert "  of: algorithm fedexp, algorithm giant" in columns.column("server_lr")
-    assert "  unit: s" in columns.column("compute_s")
+    assert "  of: algorithm fedexp, algorithm giant" in column("server_lr")
+    assert "  unit: s" in column("compute_s")
 
 
 def test_an_unknown_one_is_refused_with_the_nearest():
     with pytest.raises(ScenarioError, match="unknown column 'los'; did you mean 'loss'"):
-        columns.column("los")
+        column("los")
