@@ -15,12 +15,12 @@ UPWARDS = {
     "rayfed/problems/__init__.py": (CLIENTS, "rayfed.problems -> rayfed.clients.host"),
     "rayfed/engine/__init__.py": ("import rayfed.api", "rayfed.engine -> rayfed.api"),
     "rayfed/report/figures/__init__.py": (
-        "import rayfed.report.panels.waste",
-        "rayfed.report.figures -> rayfed.report.panels.waste",
+        "import rayfed.report.panels.usage",
+        "rayfed.report.figures -> rayfed.report.panels.usage",
     ),
-    "rayfed/report/panels/waste.py": (
+    "rayfed/report/panels/usage.py": (
         "import rayfed.report.panels.walk",
-        "rayfed.report.panels.waste -> rayfed.report.panels.walk",
+        "rayfed.report.panels.usage -> rayfed.report.panels.walk",
     ),
     "rayfed/algorithms/__init__.py": ("import ray", "rayfed.algorithms -> ray"),
 }

@@ -192,7 +192,7 @@ def compare(
     algorithm. Where the folders solve different problems the page says so and names no winner. Of a
     sweep the best trial of each algorithm is shown.
     """
-    from rayfed.report.page.compare import compare as write
+    from rayfed.report.page.report import compare as write
     from rayfed.report.panels.base import PageSource
 
     results = write([local_copy(folder) for folder in folders], page, panel)

@@ -21,8 +21,8 @@ from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
-from rayfed.report.read.recorded import Recorded
 from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.run_files import Recorded
 from rayfed.report.read.series import targets
 from rayfed.runs.files.outcome import record
 

@@ -21,11 +21,11 @@ from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.compared import differing, own_facts, scenario_facts
 from rayfed.report.read.compared import shown as text
-from rayfed.report.read.files import replace
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import y_columns
 from rayfed.report.searched import Searched
+from rayfed.report.writing import replace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,10 @@ import pandas as pd
 import yaml
 
 from rayfed.core.errors import ScenarioError, many, unknown
-from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import crossing, history, level_with_best
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
+from rayfed.report.writing import replace
 from rayfed.study.scenario.dotted import setting_name
 
 PRUNED = "pruned"

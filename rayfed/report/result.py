@@ -270,7 +270,7 @@ class RecordedResult:
         >>> result.export_runs("csv")  # doctest: +SKIP
         "read it by: pandas.read_csv('results/quickstart/csv/rounds.csv')"
         """
-        from rayfed.report.export.formats import write
+        from rayfed.report.export import write
 
         return write(self._results, to, None if folder is None else Path(folder), run)
 
@@ -300,11 +300,10 @@ class RecordedResult:
         there in 46); in simulated time 1.7 times sooner, beyond noise.'
         """
         from rayfed.report.panels.answers import headline
-        from rayfed.report.searched import Searched
+        from rayfed.report.searched import best_of
         from rayfed.report.tables import summary
 
-        searched = Searched.of(self._results)
-        shown = self._results if searched is None else searched.winners
+        shown = best_of(self._results)
         return headline(shown, summary(shown))
 
     def report(
@@ -384,6 +383,6 @@ class RecordedResult:
             raise ScenarioError("", unknown("column", y, map(str, known)))
 
     def _frame(self, what: str) -> pd.DataFrame:
-        from rayfed.report.read.frames import frame
+        from rayfed.report.summary import frame
 
         return frame(self._results, what)

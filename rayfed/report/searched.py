@@ -111,6 +111,12 @@ class Searched:
         return {key: float(share) for key, share in found.items()}
 
 
+def best_of(results: Results) -> Results:
+    """Return what is shown of a folder: of a search the best trial of each algorithm, else all."""
+    found = Searched.of(results)
+    return results if found is None else found.winners
+
+
 def text_of(values: Mapping[str, Any]) -> str:
     """Return the values of a trial in a line."""
     shown = (f"{key.rpartition('.')[2]} {value}" for key, value in values.items())

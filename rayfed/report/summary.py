@@ -1,4 +1,4 @@
-"""Tidy tables of results: a row a run, or a row a setting of an algorithm."""
+"""Tidy tables of results: all rows of all runs, a row a run, or a row a setting of an algorithm."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report import tables
+from rayfed.report.read.breakdown import profile_of
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
     first_column,
@@ -19,6 +20,8 @@ from rayfed.report.read.series import (
 )
 from rayfed.report.read.settings import flat, tried
 
+FRAMES = ("rounds", "events", "clients", "personal", "activity", "profile")
+_FIRST_COLUMNS = ("label", "seed", "setting")
 COUNTS = (
     "participants",
     "dropped",
@@ -29,6 +32,37 @@ COUNTS = (
     "local_steps",
 )
 """Columns of the rounds that count, whose sum over the rounds is what a run took."""
+
+
+def frame(results: Results, what: str) -> pd.DataFrame:
+    """Return a table of all runs that have it.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    what : str
+        One of `FRAMES`.
+    """
+    frames, derived = [], {"activity": _activity, "profile": _profile}
+    for run in results.runs_found:
+        found = derived[what](run) if what in derived else getattr(run, what).copy()
+        about: tuple[Any, ...] = (run.label, run.seed, run.setting)
+        for place, (column, value) in enumerate(zip(_FIRST_COLUMNS, about, strict=True)):
+            if len(found.columns) and column not in found:
+                found.insert(place, column, value)
+        frames += [found] if len(found.columns) else []
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _activity(run: RunRecord) -> pd.DataFrame:
+    found = run.usage.activity
+    return pd.DataFrame() if found is None else found.reset_index()
+
+
+def _profile(run: RunRecord) -> pd.DataFrame:
+    found = profile_of(run)
+    return pd.DataFrame() if found is None else found.to_frame().T
 
 
 def by_run(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def test_commands_that_write_beside_the_runs_upload_it(remote):
 
 
 def test_commands_that_write_here_upload_nothing(remote, tmp_path, monkeypatch):
-    monkeypatch.setattr("rayfed.report.page.compare.page", lambda results, **_: "")  # it takes long
+    monkeypatch.setattr("rayfed.report.page.report.page", lambda results, **_: "")  # it takes long
     monkeypatch.setattr(rayfed.Result, "report", lambda result, **_: None)
     rayfed.run(STUDY, out="here", overrides={"problem.l2": 0.5})
     for words in [

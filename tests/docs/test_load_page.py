@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rayfed.report.gallery import kinds
-from rayfed.report.read.frames import FRAMES
+from rayfed.report.summary import FRAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "load.md"
 

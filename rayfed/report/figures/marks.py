@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LIGHT, LineStyle
+from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, spans_decades
+from rayfed.report.read import units
+from rayfed.report.read.results import Results
 
 NO_LINE = {"width": 0}
+_ROW = 22  # pixels
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
+MOST_TICKS = 12
+"""Levels of which each has a tick."""
 
 
 class NothingToDraw(ValueError):
@@ -108,3 +118,64 @@ def rows_down(figure: go.Figure, names: Sequence[str]) -> None:
         type="category", categoryorder="array", categoryarray=names, dtick=1, nticks=None,
         range=[len(names) - 0.4, -0.6], automargin=True, showgrid=False,
     )  # fmt: skip
+
+
+def dotted_rows(results: Results, values: pd.DataFrame, number: str) -> go.Figure:
+    """Return a figure with a row for each line of a table, and its columns as dots."""
+    names = [plain(str(row)) for row in values.index]
+    figure = canvas(64 + _ROW * max(len(names), 4), hovermode="y unified")
+    styles = algorithm_styles(results)
+    for place, name in enumerate(map(str, values.columns)):
+        marker = {"color": styles[name].light, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 9}
+        dots(
+            figure, "dots", values[name].to_numpy(), names, marker, of=name, name=plain(name),
+            hovertemplate=number,
+        )  # fmt: skip
+    legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom"}
+    figure.update_layout(showlegend=len(values.columns) > 1, legend=legend)
+    rows_down(figure, names)
+    return figure.update_yaxes(autorange="reversed", range=None, showgrid=None)
+
+
+def over_levels(
+    points: pd.DataFrame, styles: Mapping[str, LineStyle], x: str, y: str, height: int
+) -> go.Figure:
+    """Draw a line for each series, with a bar of one deviation at each level where it is known.
+
+    Parameters
+    ----------
+    points : DataFrame
+        ``series``, ``level``, ``value`` and ``sd`` (NaN where there is none).
+    styles : mapping of str to LineStyle
+        The series in their order.
+    x, y : str
+        Titles of the axes.
+    height : int
+        Pixels.
+    """
+    logs = spans_decades([points["level"].to_numpy()])
+    figure = canvas(height, hovermode="x unified")
+    for series, style in styles.items():
+        rows = points[points["series"] == series].sort_values("level")
+        spread = rows["sd"].to_numpy(float)
+        bars = {"array": spread, "thickness": 1.5, "width": 4, "color": style.light}
+        lines(
+            figure, "mean", rows["level"].to_numpy(), rows["value"].to_numpy(), line(style),
+            of=series, mode="lines+markers", name=plain(series), hovertemplate="%{y:.3g}",
+            marker={"size": 7, "color": style.light},
+            error_y=bars if np.isfinite(spread).any() else None,
+        )  # fmt: skip
+    figure.update_xaxes(title_text=x, type="log" if logs else "linear")
+    figure.update_xaxes(unifiedhovertitle_text=f"{x} %{{x:.3~g}}")
+    levels = np.unique(points["level"])
+    if len(levels) <= MOST_TICKS:
+        figure.update_xaxes(tickvals=levels, ticktext=powered(levels.tolist()))
+    known = points.dropna(subset=["value"])
+    ends = known["value"].to_numpy(), *(known["value"] + k * known["sd"].fillna(0) for k in (-1, 1))
+    return figure.update_yaxes(fitted(y, [np.asarray(values) for values in ends]))
+
+
+def powered(values: Sequence[float]) -> list[str]:
+    """Return settings as ticks, with powers raised."""
+    texts = units.settings(values)
+    return [f"2<sup>{text[2:]}</sup>" if text.startswith("2^") else text for text in texts]

@@ -18,10 +18,12 @@ from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
-from rayfed.report.read.files import replace
+from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results, Tell
 from rayfed.report.read.series import clocks
+from rayfed.report.searched import best_of
 from rayfed.report.tables import summary
+from rayfed.report.writing import make, replace
 
 Shown = tuple[Panel, Markup]
 """A panel that applies, and its HTML."""
@@ -77,6 +79,35 @@ def page(
 ) -> str:
     """Return the page as HTML; `y`, `target` and `panels` are as for `write`."""
     return page_of(PageSource.of(results, y, target), find(panels))
+
+
+def compare(
+    folders: Sequence[str | Path], out: Path, panels: Sequence[str | type[Panel]] = ()
+) -> Results:
+    """Write a page over several result folders and return what it shows.
+
+    Parameters
+    ----------
+    folders : sequence of path
+        Result folders; of a search the best trial of each algorithm is shown.
+    out : Path
+        The page. Its folder is made.
+    panels : sequence of str or type, optional
+        Panels of the user's, as `panels.base.find` takes them.
+
+    Raises
+    ------
+    ScenarioError
+        If there are less than two folders, one is given twice, or one holds no run; if a
+        panel of the user's cannot be found or drawn.
+    RayfedError
+        If the page cannot be written.
+    """
+    results = joined([best_of(Results.read(folder)) for folder in folders])
+    text = page(results, panels=panels)
+    make(out.parent)
+    replace(out, text)
+    return results
 
 
 def page_of(

@@ -1,8 +1,8 @@
-"""Any two columns against each other, chosen by the reader."""
+"""Columns against each other: any two, last values and their costs, what is left out by round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,23 +10,45 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.labels import plain
-from rayfed.report.figures.palette import LineStyle
+from rayfed.report.figures.facets import axis_names
+from rayfed.report.figures.labels import label_ends, plain
+from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
     fitted,
     line,
+    spans_decades,
     x_scales,
 )
-from rayfed.report.panels.base import FigurePanel, Section
+from rayfed.report.html import keep_units
+from rayfed.report.panels.base import FigurePanel, Section, figure_json
+from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, joined, quoted
+from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import X_AXES, clocks, history, thin, y_columns
+from rayfed.report.read.series import (
+    EPSILON,
+    X_AXES,
+    Curve,
+    clocks,
+    curve,
+    first_column,
+    history,
+    points,
+    thin,
+    y_columns,
+)
 from rayfed.report.read.units import short_number
 
 HEIGHT = 400
 _MOST = 600  # points of a line
+COSTS = ("bytes_up", "time_s", EPSILON)
+_ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
+_CODED = 1.2  # bytes an update that differ by more are shown
+LEFT_OUT_HEIGHT = 320
+_LEFT_OUT = "left_out"
 
 
 def against(results: Results, x: str | None = None, y: str | None = None) -> go.Figure:
@@ -135,7 +157,7 @@ def _stored(means: pd.DataFrame) -> dict[str, list[float | None]]:
     return values | {"round": kept.index.tolist()}
 
 
-def title(results: Results, x: str, y: str) -> str:
+def against_title(results: Results, x: str, y: str) -> str:
     """Return which columns are drawn."""
     under = X_AXES[x].title if x in clocks(results) else results.column(x).title
     return f"{results.column(y).title} against {under}"
@@ -161,7 +183,7 @@ class AgainstPanel(FigurePanel):
 
     def title(self) -> str:
         """Return which columns are drawn."""
-        return title(self.results, *first_pair(self.results))
+        return against_title(self.results, *first_pair(self.results))
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -184,3 +206,241 @@ class AgainstPanel(FigurePanel):
     def ys(self) -> list[tuple[str, str]]:
         """The choices of a y axis: columns with their titles."""
         return [(c, self.results.column(c).title) for c in y_columns(self.results)]
+
+
+def tradeoff(results: Results, column: str | None = None) -> go.Figure:
+    """Draw the last value of each setting against what it cost until then.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+
+    Returns
+    -------
+    Figure
+        Axes below each other: uploaded bytes, simulated time and epsilon, as far as they differ. A
+        large dot at the means over seeds, small ones at the seeds. The grey line is the front: none
+        is better at less.
+
+    Raises
+    ------
+    NothingToDraw
+        If no setting has a last value, or all cost the same.
+    """
+    column = column or first_column(results)
+    ends = _ends(results, column)
+    if not ends:
+        raise marks.NothingToDraw(f"no costs of {column} differ")
+    height = _ROW * len(ends) + _HEAD
+    figure, scales = canvas(height), x_scales(results)
+    like = [figure.layout[key].to_plotly_json() for key in ("xaxis", "yaxis")]
+    for place, (cost, pairs) in enumerate(ends.items()):
+        x, y = axis_names(place)
+        scale = scales[cost]
+        in_units = {name: each / [[scale["worth"]], [1.0]] for name, each in pairs.items()}
+        _add_setting(figure, in_units, results, column, {"xaxis": x, "yaxis": y})
+        top = 1 - (place * _ROW + _HEAD) / height
+        xs, ys = ([pair[k] for pair in in_units.values()] for k in (0, 1))
+        log = False if "accuracy" in column else None
+        across = fitted(scale["title"], xs) | {"anchor": y}
+        up = fitted(f"final {results.column(column).label}", ys, log)
+        up |= {"anchor": x, "domain": [top - (_ROW - _GAP) / height, top]}
+        for key, own, axis in zip("xy", like, (across, up), strict=True):
+            figure.layout[f"{key}axis{x[1:]}"] = own | axis
+    return figure.update_layout(hovermode="closest", margin={"t": 10, "b": 10})
+
+
+def _add_setting(
+    figure: go.Figure,
+    pairs: Mapping[str, Floats],
+    results: Results,
+    column: str,
+    axes: Mapping[str, str],
+) -> None:
+    """Draw the front, and a large dot at the means and small ones at the seeds of each setting."""
+    styles, means = algorithm_styles(results), _means(pairs)
+    steps = np.array([means[name] for name in _front(means, results.column(column).better)])
+    grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
+    marks.lines(figure, "front", steps[:, 0], steps[:, 1], grey, **axes)
+    for name, (costs, values) in pairs.items():
+        hover = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+        dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
+        small = dot | {"size": 5, "opacity": 0.45}
+        marks.dots(figure, "seeds", costs, values, small, of=name, **axes)
+        rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
+        x, y = means[name][:, None].tolist()
+        marks.dots(figure, "mean", x, y, dot | rim, hover, of=name, **axes)
+
+
+def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:
+    """Return cost and value (2, seeds) of each setting by each cost, as far as costs differ."""
+    found: dict[str, dict[str, Floats]] = {}
+    for cost in COSTS:
+        ends = {}
+        for name in (name for name in results.names if name not in results.failed):
+            runs = [np.array(points(history(run), cost, column)) for run in results.usable(name)]
+            ends[name] = np.hstack([np.empty((2, 0)), *(run[:, -1:] for run in runs)])
+        ends = {name: pairs for name, pairs in ends.items() if pairs.size}
+        costs = [pairs[0].mean() for pairs in ends.values()]
+        if len(costs) > 1 and max(costs) > ALIKE * min(costs):
+            found[cost] = ends
+    return found
+
+
+def _means(pairs: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return mean cost and value (2,) of each setting."""
+    return {name: each.mean(axis=1) for name, each in pairs.items()}
+
+
+def _front(means: Mapping[str, Floats], better: str | None) -> list[str]:
+    """Return the settings of which none is better at less, by cost."""
+    best, front = np.inf, []
+    sign = -1 if better == "higher" else 1
+    for name in sorted(means, key=lambda name: (means[name][0], sign * means[name][1])):
+        if sign * means[name][1] < best:
+            best = sign * means[name][1]
+            front.append(name)
+    return front
+
+
+def tradeoff_title(results: Results, column: str) -> str:
+    """Return the front of the first cost."""
+    cost, pairs = next(iter(_ends(results, column).items()))
+    front = _front(_means(pairs), results.column(column).better)
+    shown = f"{results.column(column).title} against {X_AXES[cost].title}"
+    if len(front) == 1:
+        return f"{quoted(front[0])} ends best and costs least: {shown}"
+    least, best = quoted(front[0]), quoted(front[-1])
+    between = len(front) - 2
+    more = f", {between} more between them" if between else ""
+    return f"From {least}, which costs least, to {best}, which ends best{more}: {shown}"
+
+
+def _per_update(results: Results, names: Collection[str]) -> list[float]:
+    """Return the bytes that an update of each of some algorithms takes."""
+    found = []
+    for name in names:
+        frames = [run.rounds for run in results.usable(name) if "bytes_up" in run.rounds]
+        used = sum(float(frame["participants"].sum()) for frame in frames)
+        if used:
+            found.append(sum(float(frame["bytes_up"].sum()) for frame in frames) / used)
+    return found
+
+
+class TradeoffPanel(FigurePanel):
+    """A dot a setting: how it ended against what that cost, with the front."""
+
+    name: ClassVar[str] = "tradeoff"
+    section = Section.RESULTS
+    rank = 35
+    draws = (tradeoff,)
+    keyed = True
+    labelled = False
+    how = (
+        "A large dot is the mean over seeds of a setting, small ones are its seeds. Along the grey "
+        "line none ends better at less."
+    )
+
+    @property
+    def applies(self) -> bool:
+        """Whether what travels differs: epsilon is recorded, or bytes an update differ."""
+        sizes = _per_update(self.results, self.results.rivals)
+        coded = len(sizes) > 1 and max(sizes) > _CODED * min(sizes)
+        if not (coded or EPSILON in self.results.rounds):
+            return False
+        return bool(_ends(self.results, self.source.y))
+
+    def title(self) -> str:
+        """Return the front of the first cost."""
+        return tradeoff_title(self.results, self.source.y)
+
+    def figure(self) -> go.Figure:
+        """Return `figures.tradeoff`."""
+        return tradeoff(self.results, self.source.y)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """Title and figure of the first column, and of each other one that can be won."""
+        columns = [c for c in y_columns(self.results) if self.results.column(c).better]
+        shown = {c: self._of(c) for c in columns if c != self.source.y and _ends(self.results, c)}
+        return super().content | {"columns": shown}
+
+    def _of(self, column: str) -> dict[str, Any]:
+        figure = figure_json(tradeoff(self.results, column))
+        return {"title": keep_units(tradeoff_title(self.results, column)), "figure": figure}
+
+
+def left_out(results: Results) -> go.Figure:
+    """Draw the norm of what memories of uploads have not sent yet, by round.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+
+    Returns
+    -------
+    Figure
+        A line for each algorithm that recorded it, mean over seeds.
+
+    Raises
+    ------
+    NothingToDraw
+        If no run recorded it; set ``evaluate.left_out``.
+    """
+    curves = _left_out_curves(results)
+    if not curves:
+        raise marks.NothingToDraw("no run has what compression left out; set evaluate.left_out")
+    figure, styles = canvas(LEFT_OUT_HEIGHT, hovermode="x unified"), algorithm_styles(results)
+    for name, values in curves.items():
+        marks.lines(
+            figure, "mean", values.x, values.mean, line(styles[name]), of=name, name=name,
+            hovertemplate="%{y:.3g}", mode="lines" if len(values.x) > 1 else "markers",
+        )  # fmt: skip
+    means = [values.mean for values in curves.values()]
+    figure.update_yaxes(fitted(results.column(_LEFT_OUT).label, means, spans_decades(means)))
+    figure.update_xaxes(title_text="round", showgrid=False)
+    label_ends(figure, {name: float(c.mean[-1]) for name, c in curves.items()}, styles)
+    return figure
+
+
+def _left_out_curves(results: Results) -> dict[str, Curve]:
+    """Return what each algorithm has left out by round, of those that recorded it."""
+    found = {}
+    for name in results.names:
+        values = curve([history(run) for run in results.usable(name)], "round", _LEFT_OUT)
+        if len(values.x):
+            found[name] = values
+    return found
+
+
+def left_out_title(results: Results) -> str:
+    """Return how much each algorithm has not sent in the end, the most first."""
+    ends = {name: float(values.mean[-1]) for name, values in _left_out_curves(results).items()}
+    order = sorted(ends, key=lambda name: -ends[name])[:MOST_NAMED]
+    texts = [f"{units.number(ends[name])} of {quoted(name)}" for name in order]
+    return f"Not sent yet in the end: a norm of {joined(texts)}"
+
+
+class LeftOutPanel(FigurePanel):
+    """What memories of uploads have not sent yet, a line for each algorithm."""
+
+    name: ClassVar[str] = "left-out"
+    section = Section.RESULTS
+    rank = 38
+    draws = (left_out,)
+    words = staticmethod(left_out_title)
+    best_only = True
+    keyed = True
+    how = (
+        "Root mean square, over the replies of a round, of the norm of what memories have not sent "
+        "yet; mean over seeds."
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The algorithms with a memory."""
+        return [*_left_out_curves(self.results)]

@@ -10,13 +10,12 @@ import plotly.graph_objects as go
 
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.levels import over_levels
-from rayfed.report.figures.marks import NothingToDraw
+from rayfed.report.figures.marks import NothingToDraw, over_levels
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import algorithm_styles, canvas
 from rayfed.report.html import environment, keep_units
+from rayfed.report.panels.answers import of_ranks, verdict
 from rayfed.report.panels.base import Panel, Section, figure_json
-from rayfed.report.panels.verdicts import of_ranks, verdict
 from rayfed.report.pivot import Ranks, pivot, ranks, standings
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results

@@ -1,14 +1,168 @@
-"""Provenance: clients, versions, settings, every run, and the scenario."""
+"""What was run: claims of the source, what differs between folders, endings, and all settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
+from rayfed.core.errors import many
+from rayfed.core.files import read_json, reading
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.read import units
+from rayfed.report.read.compared import Compared
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat
+
+CLAIMS = "claims.json"
+_ANSWERS = {"holds": "yes", "fails": "no"}
+_STATES = ("finished", "running", "interrupted", "failed")
+
+
+def claims_of(folder: Path) -> dict[str, Any] | None:
+    """Return what ``claims.json`` of a result folder holds; None where there is none.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be read.
+    """
+    path = folder / CLAIMS
+    if not path.is_file():
+        return None
+    with reading(path, "verdicts", "was it edited?"):
+        verdicts = read_json(path)
+    return verdicts if isinstance(verdicts, dict) and verdicts.get("claims") else None
+
+
+def claims_title(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many claims hold.
+
+    Examples
+    --------
+    >>> title([{"status": "holds"}, {"status": "fails"}, {"status": "holds"}])
+    '2 of 3 claims of the source hold; failing: 1'
+    """
+    states = [claim["status"] for claim in claims]
+    others = {"fails": "failing", "not reproduced": "not reproduced", "not checked": "not checked",
+              "not run": "of the other length"}  # fmt: skip
+    counts = [f"{words}: {states.count(s)}" for s, words in others.items() if s in states]
+    return "; ".join(
+        [f"{states.count('holds')} of {len(states)} claims of the source hold", *counts]
+    )
+
+
+def _holds(claim: Mapping[str, Any]) -> str:
+    answer = _ANSWERS.get(claim["status"], claim["status"])
+    return f"{answer}: {claim['remark']}" if claim.get("remark") else str(answer)
+
+
+class ClaimsPanel(Panel):
+    """What the source says, what was measured, and whether it holds."""
+
+    name: ClassVar[str] = "claims"
+    section = Section.SOURCE
+    rank = 0
+
+    @cached_property
+    def verdicts(self) -> dict[str, Any] | None:
+        """What ``claims.json`` holds; None of several folders."""
+        return None if self.results.compared else claims_of(self.results.folder)
+
+    @property
+    def applies(self) -> bool:
+        """Whether claims were checked."""
+        return self.verdicts is not None
+
+    @property
+    def title(self) -> str:
+        """How many claims hold."""
+        assert self.verdicts is not None
+        return claims_title(self.verdicts["claims"])
+
+    @property
+    def short(self) -> bool:
+        """Whether runs were shorter than the source's."""
+        return self.verdicts is not None and self.verdicts.get("length") == "short"
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """For each claim what the source says, whether it holds, what was measured, and where."""
+        assert self.verdicts is not None
+        claims = self.verdicts["claims"]
+        return [(c["says"], _holds(c), c["measured"], c["where"]) for c in claims]
+
+
+class ComparedPanel(Panel):
+    """A row for every setting that differs, a column for every folder."""
+
+    name: ClassVar[str] = "compared"
+    section = Section.DIFFERENCES
+    rank = 0
+
+    @property
+    def applies(self) -> bool:
+        """Whether these are the runs of several folders."""
+        return self.results.compared is not None
+
+    @property
+    def compared(self) -> Compared:
+        """What differs."""
+        assert self.results.compared is not None
+        return self.results.compared
+
+    @property
+    def title(self) -> str:
+        """How many settings differ."""
+        count = len(self.compared.table)
+        if not count:
+            return "The folders differ in no setting, only in their seeds"
+        return f"{count} setting{' differs' if count == 1 else 's differ'} between the folders"
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The titles of the columns."""
+        return ("setting", *self.compared.folders)
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Each key with its value in each folder."""
+        return [(key, *values) for key, values in self.compared.table.items()]
+
+
+def endings_title(results: Results) -> str:
+    """Return how many runs finished, run and failed."""
+    states = [run.state for run in results.runs_found]
+    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
+    return f"{many(len(states), 'run')}: {', '.join(counts)}"
+
+
+class EndingsPanel(Panel):
+    """The number of runs in each state, and the reasons of failures."""
+
+    name: ClassVar[str] = "endings"
+    section = Section.RUN
+    rank = 0
+
+    @property
+    def title(self) -> str:
+        """How many runs finished, run and failed."""
+        return endings_title(self.results)
+
+    @property
+    def failures(self) -> list[tuple[str, int, str, str]]:
+        """Name, seed, reason and traceback of every run that failed; the latter may be empty."""
+        return [
+            (
+                run.name,
+                run.seed,
+                str(run.info.get("reason") or "no reason is recorded"),
+                str(run.info.get("trace") or ""),
+            )
+            for run in self.results.runs_found
+            if run.status == "failed"
+        ]
 
 
 def facts(results: Results) -> dict[str, str]:

@@ -14,7 +14,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.errors import unknown
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.levels import MOST_TICKS, over_levels, powered
+from rayfed.report.figures.marks import MOST_TICKS, over_levels, powered
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,

@@ -18,9 +18,9 @@ from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import joined, quoted
-from rayfed.report.read import parts, units
-from rayfed.report.read.recorded import FIRST_EVENTS
+from rayfed.report.read import breakdown, units
 from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.run_files import FIRST_EVENTS
 from rayfed.report.read.series import X_AXES
 from rayfed.report.read.units import short_number
 
@@ -445,7 +445,7 @@ def _first_events(run: RunRecord) -> pd.DataFrame:
 
 def with_labels(run: RunRecord) -> pd.DataFrame:
     """Return the clients, fastest first, with the number of their commonest label and its share."""
-    clients, counts = run.clients_by_speed, parts.labels(run)
+    clients, counts = run.clients_by_speed, breakdown.labels(run)
     if not len(counts):
         return clients
     rows = counts.to_numpy(float)
@@ -505,7 +505,7 @@ class TimelinePanel(RunPanel):
                 "events": None if self.source.live else _events(run, FIRST_EVENTS // len(runs)),
                 "clients": _clients(with_labels(run), MOST_CLIENTS // len(runs)),
                 "names": run.client_names,
-                "labels": list(parts.labels(run).columns),
+                "labels": list(breakdown.labels(run).columns),
             }
             for run in runs
         ]

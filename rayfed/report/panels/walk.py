@@ -23,9 +23,9 @@ from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
 from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.run_files import Walked
 from rayfed.report.read.series import thin
 from rayfed.report.read.units import count, number, short_number
-from rayfed.report.read.walked import Walked
 
 Steps = Mapping[str, Any]
 ModelDistances = Mapping[str, Any]

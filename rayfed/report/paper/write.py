@@ -3,27 +3,79 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rayfed.core.errors import RayfedError, ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, unknown
 from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
-from rayfed.report.paper import images
-from rayfed.report.paper.latex import tabular
-from rayfed.report.paper.sizes import WIDTHS_IN, Sheet, laid_out
+from rayfed.report.paper import sheets
+from rayfed.report.paper.sheets import WIDTHS_IN, Sheet, laid_out
 from rayfed.report.pivot import pivot
-from rayfed.report.read.files import replace
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import first_column
 from rayfed.report.tables import TextColumn, summary, text_columns
+from rayfed.report.writing import make, replace
 from rayfed.study.scenario.yamlfile import parse_yaml
 
+_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "∞": r"$\infty$",
+}
+_SPECIAL = re.compile(r"[\\~^<>±∞&%$#_{}]")
 TABLES = ("table-costs", "table-finals", "table-cases")
 """What it took to reach the target, the final values, and these of algorithms by cases."""
+
+
+def tabular(columns: Sequence[TextColumn]) -> str:
+    """Return a table as a ``tabular``: the first column at the left, the others at the right.
+
+    Parameters
+    ----------
+    columns : sequence of TextColumn
+        As of `rayfed.report.tables.text_columns`; the best of each is bold.
+    """
+    rows = [
+        [_cell(column.texts[place], column.best[place]) for column in columns]
+        for place in range(len(columns[0].texts))
+    ]
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+        r"\toprule",
+        _line([escaped(column.title) for column in columns]),
+        r"\midrule",
+        *map(_line, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    r"""Return a text as LaTeX shows it.
+
+    Examples
+    --------
+    >>> print(escaped("50 % of x_1 ± 2"))
+    50 \% of x\_1 $\pm$ 2
+    """
+    return _SPECIAL.sub(lambda sign: _SIGNS.get(sign[0], "\\" + sign[0]), text)
+
+
+def _cell(text: str, best: bool) -> str:
+    return rf"\textbf{{{escaped(text)}}}" if best else escaped(text)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 @dataclass(frozen=True)
@@ -105,22 +157,22 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     asked = [PaperItem.parse(text) for text in what]
     wanted = asked or [*_every(results)]
     tables: dict[Path, str] = {}
-    sheets: list[tuple[Sheet, Path]] = []
+    drawn: list[tuple[Sheet, Path]] = []
     for each in wanted:
         try:
             if each.kind in TABLES:
                 tables[folder / f"{each.stem}.tex"] = tabular(_columns(results, each))
             else:
-                sheets += _sheets(results, each, folder)
+                drawn += _sheets(results, each, folder)
         except ScenarioError:
             if asked:
                 raise
-    _make(folder)
+    make(folder)
     for path, text in tables.items():
         replace(path, text)
-    if sheets:
-        images.write(sheets)
-    return [*tables, *(path for _, path in sheets)]
+    if drawn:
+        sheets.write_images(drawn)
+    return [*tables, *(path for _, path in drawn)]
 
 
 def _every(results: Results) -> Iterator[PaperItem]:
@@ -132,14 +184,6 @@ def _every(results: Results) -> Iterator[PaperItem]:
             if kind in of_case
             else [PaperItem(kind, {})]
         )
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise RayfedError(f"{folder}: cannot be written ({why})") from error
 
 
 def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
@@ -169,5 +213,5 @@ def _sheets(results: Results, wanted: PaperItem, folder: Path) -> list[tuple[She
     return [
         (sheet, folder / f"{wanted.stem}-{size}.{suffix}")
         for size, sheet in made.items()
-        for suffix in images.FORMATS
+        for suffix in sheets.FORMATS
     ]

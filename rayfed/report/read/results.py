@@ -17,13 +17,18 @@ from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import read_json
 from rayfed.core.leases import is_left
-from rayfed.report.read.cases import Placed, placed
 from rayfed.report.read.compared import Compared
-from rayfed.report.read.recorded import UNREADABLE, Fit, LabelCounts, Pulls, Recorded, retried
-from rayfed.report.read.settings import has_cases, short_names, tried
-from rayfed.report.read.speeds import by_speed
-from rayfed.report.read.usage import Usage
-from rayfed.report.read.walked import Walked
+from rayfed.report.read.run_files import (
+    UNREADABLE,
+    Fit,
+    LabelCounts,
+    Pulls,
+    Recorded,
+    Walked,
+    retried,
+)
+from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
+from rayfed.report.read.usage import Usage, by_speed
 from rayfed.study.scenario.yamlfile import read_text
 
 COMMUNICATIONS = "communications"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from rayfed.core.arrays import Bools, Floats
 from rayfed.core.columns import Better, Column
-from rayfed.report.read.parts import LAYER_DRIFT
+from rayfed.report.read.breakdown import LAYER_DRIFT
 from rayfed.report.read.results import COMMUNICATIONS, Results, RunRecord
 
 _Kind = TypeVar("_Kind", bound=np.generic)

@@ -18,13 +18,15 @@ import pandas as pd
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.summary import STATUS
-from rayfed.report.read.summaries import Summed, summed
+from rayfed.report.read.run_files import Summed, summed
 
 STATES = ("computing", "communicating", "finished", "idle", "away")
 """What a client does, the columns of `Usage.activity`."""
 FAILED = ("late", "dropped", "unfinished")
 """The statuses of works whose replies were not used."""
 _MOST = 200_000  # values that stand for all staleness of a run
+BY_SPEED = ("samples", "speed_s", "selected", "used", "loss", "accuracy")
+_SEEN = ["rounds", "used", "step_s"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,3 +278,35 @@ def _traffic(usage: Usage) -> tuple[float, float]:
     else:
         return all_down + all_up, np.nan
     return all_down + all_up, float(vain + left)
+
+
+def by_speed(clients: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a client that is known of, the fastest first.
+
+    Stragglers come after all others, then the order is that of the recorded seconds per step, and
+    among equals that of the seconds per step that were seen.
+
+    Parameters
+    ----------
+    clients : DataFrame
+        Table of the run.
+    asked : DataFrame
+        `Usage.asked`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by client, with `BY_SPEED` (NaN where not recorded; ``speed_s`` is then what was
+        seen).
+    """
+    seen = asked.set_index("client") if len(asked) else pd.DataFrame(columns=_SEEN)
+    counts = seen.rename(columns={"rounds": "selected"})
+    known = clients.set_index("client") if "client" in clients else counts
+    frame = known.reindex(columns=list(BY_SPEED)).astype(float)
+    paces = seen["step_s"].reindex(frame.index).astype(float)
+    if frame["speed_s"].isna().all():
+        frame["speed_s"] = paces
+    slow = known["straggler"].to_numpy(bool) if "straggler" in known else np.zeros(len(frame))
+    last = np.inf  # a speed that is not known
+    order = np.lexsort((paces.fillna(last), frame["speed_s"].fillna(last), slow))
+    return frame.iloc[order]

@@ -6,7 +6,7 @@ import pytest
 from rayfed.report.figures.clients import clients_down, named
 from rayfed.report.figures.style import canvas
 from rayfed.report.panels.timeline import timeline
-from rayfed.report.panels.utilisation import clients_title, utilisation_of_clients
+from rayfed.report.panels.usage import clients_title, utilisation_of_clients
 from rayfed.report.read.results import Results
 
 LONG = "Llanfairpwllgwyngyll practice"

@@ -5,7 +5,7 @@ import pytest
 from rayfed.report.figures import marks
 from rayfed.report.figures.facets import arrange, side_by_side
 from rayfed.report.figures.style import canvas
-from rayfed.report.paper.sizes import laid_out
+from rayfed.report.paper.sheets import laid_out
 
 
 def drawn(low, high):

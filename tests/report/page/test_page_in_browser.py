@@ -19,10 +19,10 @@ from rayfed.report.page import report
 from rayfed.report.panels.against import against
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.convergence import convergence
-from rayfed.report.panels.finals import finals
+from rayfed.report.panels.ends import finals
 from rayfed.report.panels.mixing import mixing
 from rayfed.report.panels.walk import walk
-from rayfed.report.paper.latex import tabular
+from rayfed.report.paper.write import tabular
 from rayfed.report.pivot import pivot
 from rayfed.report.read import units
 from rayfed.report.read.results import Results

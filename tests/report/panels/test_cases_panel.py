@@ -10,8 +10,7 @@ from rayfed.report.gallery import figure
 from rayfed.report.page import report
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.cases import CasesPanel, critical_difference, level_of, levels
-from rayfed.report.panels.costs import CostsPanel
-from rayfed.report.panels.finals import FinalsPanel
+from rayfed.report.panels.ends import CostsPanel, FinalsPanel
 from rayfed.report.panels.sweep import SweepPanel
 from rayfed.report.read.results import Results
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rayfed.report.panels.finals import MOST, final_values, finals, title
+from rayfed.report.panels.ends import MOST, final_values, finals, title
 from rayfed.report.read.results import Results
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.report.panels.paths import paths, title
+from rayfed.report.panels.fit import paths, paths_title
 from rayfed.report.read.results import Results
 
 
@@ -46,6 +46,6 @@ def test_server_and_clients_are_drawn_over_f(results):
 def test_the_title_says_how_far_apart_local_models_end(results):
     ends = results.run("fedavg", 0).pulls.ends[0]
     apart = np.linalg.norm(ends - ends.mean(axis=0), axis=1).mean()
-    said = title(results.run("fedavg", 0))
+    said = paths_title(results.run("fedavg", 0))
     assert said.startswith(f"Local models end {apart:.1f} apart at first and ")
     assert "fedavg is " in said

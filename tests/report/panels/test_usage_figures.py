@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels import spread, utilisation, waste
+from rayfed.report.panels import spread, usage
 from rayfed.report.panels.base import PageSource
 from rayfed.report.read.results import Results
 
@@ -51,7 +51,7 @@ def bars(figure):
 
 
 def test_bars_of_algorithms_are_means_over_seeds(folder):
-    figure = utilisation.utilisation(Results.read(folder))
+    figure = usage.utilisation(Results.read(folder))
     found = bars(figure)
     assert list(figure.data[0].y) == ["fedavg", "fedasync"]
     assert found["computing"][0] == 75
@@ -61,12 +61,12 @@ def test_bars_of_algorithms_are_means_over_seeds(folder):
 
 
 def test_bars_of_clients_add_up_and_the_fastest_is_at_the_top(folder):
-    figure = utilisation.utilisation_of_clients(Results.read(folder), "fedavg", 0)
+    figure = usage.utilisation_of_clients(Results.read(folder), "fedavg", 0)
     assert bars(figure)["computing"] == [50, 100]
     assert bars(figure)["finished"] == [50, 0]
     assert list(figure.layout.yaxis.ticktext) == ["0", "1"]
     assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
-    baseline = utilisation.utilisation_of_clients(Results.read(folder), "centralised", 0)
+    baseline = usage.utilisation_of_clients(Results.read(folder), "centralised", 0)
     assert len(baseline.data) == 0
     assert "not recorded" in baseline.layout.meta["note"]
 
@@ -77,11 +77,11 @@ def test_many_clients_are_tenths(tmp_path, run_writer, rows):
     scenario = {"scenario": {"clients": {"count": 130}}}
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]), events, clients_of(125), **scenario)
     results = Results.read(tmp_path)
-    figure = utilisation.utilisation_of_clients(results, "fedavg", 0)
+    figure = usage.utilisation_of_clients(results, "fedavg", 0)
     assert bars(figure)["computing"] == [50] * 8 + [100] * 2
     said = "125 clients are taken together in tenths of equal speed rank. 5 of 130 clients were"
     assert figure.layout.meta["note"].startswith(said)
-    assert utilisation.clients_title(results.runs_found[0]) == (
+    assert usage.clients_title(results.runs_found[0]) == (
         "With fedavg the fastest tenth of the clients computed 50 % of the time, the slowest "
         "tenth 100 %"
     )
@@ -90,13 +90,13 @@ def test_many_clients_are_tenths(tmp_path, run_writer, rows):
 def test_what_was_in_vain(folder):
     """2 of 7 s with seed 0, as client 1 stops at the end of the run; 250 of 1,000 bytes."""
     results = Results.read(folder)
-    figure = waste.waste(results)
+    figure = usage.waste(results)
     found = bars(figure)
     # Seeds: 2 of 6 s late, and 0 of 6 s.
     assert found["late"][0] == pytest.approx(100 * 1 / 6, abs=1e-6)
     assert found["dropped"] == found["unfinished"] == [0, 0]
     assert found["bytes"][0] == pytest.approx(12.5)
-    assert waste.title(results) == (
+    assert usage.waste_title(results) == (
         "33 % of the computing of fedasync was in vain, 2 s, and 25 % of its bytes; "
         "17 % of fedavg's"
     )
@@ -105,9 +105,9 @@ def test_what_was_in_vain(folder):
 def test_energy_is_of_the_clients_whose_power_is_known(folder):
     """3 W x 2 s and 5 W x 4 s; of the latter half in vain with one seed of two."""
     results = Results.read(folder)
-    found = bars(waste.energy(results))
+    found = bars(usage.energy(results))
     assert (found["used"], found["late"]) == ([21], [5])
-    assert waste.energy_title(results) == "Computing took 26 J with fedavg"
+    assert usage.energy_title(results) == "Computing took 26 J with fedavg"
 
 
 def test_lines_rise_to_all_rounds_and_replies(folder):
@@ -130,8 +130,8 @@ def test_lines_rise_to_all_rounds_and_replies(folder):
 
 
 PANELS = (
-    utilisation.UtilisationPanel, utilisation.ClientsUtilisationPanel, waste.WastePanel,
-    waste.EnergyPanel, spread.RoundTimesPanel, spread.StalenessPanel,
+    usage.UtilisationPanel, usage.ClientsUtilisationPanel, usage.WastePanel,
+    usage.EnergyPanel, spread.RoundTimesPanel, spread.StalenessPanel,
 )  # fmt: skip
 
 
@@ -143,10 +143,10 @@ def test_old_folders_without_columns_still_have_their_panels(folder):
         pd.read_parquet(path).drop(columns="watts", errors="ignore").to_parquet(path)
     source = PageSource(Results.read(folder))
     for panel in PANELS:
-        if panel is not waste.EnergyPanel:
+        if panel is not usage.EnergyPanel:
             assert panel(source).applies
             assert panel(source).payload
-    assert not waste.EnergyPanel(source).applies
+    assert not usage.EnergyPanel(source).applies
 
 
 def test_nothing_recorded_is_nothing_drawn(tmp_path, run_writer, rows):
@@ -154,9 +154,9 @@ def test_nothing_recorded_is_nothing_drawn(tmp_path, run_writer, rows):
     results = Results.read(tmp_path)
     assert not any(panel(PageSource(results)).applies for panel in PANELS)
     drawn = (
-        utilisation.utilisation,
-        waste.waste,
-        waste.energy,
+        usage.utilisation,
+        usage.waste,
+        usage.energy,
         spread.round_times,
         spread.staleness,
     )

@@ -9,12 +9,14 @@ import pytest
 
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.gallery import figure
-from rayfed.report.paper import images
-from rayfed.report.paper.sizes import laid_out
-from rayfed.report.paper.write import PaperItem, write
+from rayfed.report.paper import sheets
+from rayfed.report.paper.sheets import laid_out
+from rayfed.report.paper.write import PaperItem, tabular, write
 from rayfed.report.read.results import Results
+from rayfed.report.tables import TextColumn
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+NO = (False, False)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def results(tmp_path_factory, study_writer):
 def drawn(monkeypatch):
     """Let nothing be drawn, and return the list of what would be."""
     found = []
-    monkeypatch.setattr(images, "write", found.extend)
+    monkeypatch.setattr(sheets, "write_images", found.extend)
     return found
 
 
@@ -101,7 +103,7 @@ def test_files_have_the_size_and_the_letters_of_a_paper(results, tmp_path):
     pytest.importorskip("kaleido", reason="needs kaleido (rayfed[figures])")
     sheet = laid_out(figure(results, "convergence", {"x": "time_s"}), "column")
     pdf, svg = tmp_path / "c.pdf", tmp_path / "c.svg"
-    images.write([(sheet, pdf), (sheet, svg)])
+    sheets.write_images([(sheet, pdf), (sheet, svg)])
     text = svg.read_text("utf-8")
     width, height = map(float, re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', text).groups())
     x, y = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text).groups())
@@ -132,3 +134,29 @@ def letters(content):
     unit = float(page.split()[0])
     text = r"([\d.]+) 0 0 [\d.]+ \S+ \S+ cm\n(?:(?!cm\n)[\s\S])*?BT\n/F\d+ ([\d.]+) Tf"
     return [float(scale) * float(size) * unit for scale, size in re.findall(text, page)]
+
+
+def test_a_table_is_a_tabular_of_booktabs():
+    columns = [
+        TextColumn("algorithm", ("fed_avg", "A&B {50%}"), (0, 1), NO),
+        TextColumn("final loss", ("0.5 ± 0.1", "-"), (0.5, float("nan")), (True, False)),
+    ]
+    assert tabular(columns).splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"algorithm & final loss \\",
+        r"\midrule",
+        r"fed\_avg & \textbf{0.5 $\pm$ 0.1} \\",
+        r"A\&B \{50\%\} & - \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_signs_that_mean_something_to_latex_are_shown():
+    columns = [TextColumn("a", ("~^\\<>", "$#∞"), (0, 1), NO)]
+    rows = tabular(columns).splitlines()[4:6]
+    assert rows == [
+        r"\textasciitilde{}\textasciicircum{}\textbackslash{}\textless{}\textgreater{} \\",
+        r"\$\#$\infty$ \\",
+    ]

@@ -10,8 +10,8 @@ import pytest
 from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
-from rayfed.report.panels.endings import title
-from rayfed.report.read import recorded
+from rayfed.report.panels.settings import endings_title
+from rayfed.report.read import run_files
 from rayfed.report.read.results import Results
 
 
@@ -117,7 +117,7 @@ def test_an_empty_folder_is_one_clear_line(tmp_path):
 
 
 def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypatch):
-    monkeypatch.setattr(recorded, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(run_files, "_PAUSE_S", 0.0)
     run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     (run / "run.json").write_text('{"label": ')
     (broken,) = Results.read(tmp_path).damaged
@@ -143,6 +143,6 @@ def test_a_run_that_nobody_writes_any_more_is_interrupted(tmp_path, run_writer, 
     run_writer(tmp_path, "fedavg", 1, rows([3, 2], seed=1))
     (tmp_path / LOCK).touch()
     assert [run.state for run in Results.read(tmp_path).runs_found] == ["interrupted", "finished"]
-    assert title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 interrupted"
+    assert endings_title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 interrupted"
     with lease(tmp_path / LOCK):
-        assert title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 running"
+        assert endings_title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 running"

@@ -1,14 +1,17 @@
-"""Values by part of a model or of the data: drift by layer, accuracy by class."""
+"""Values by part: drift by layer, accuracy by class, labels by client, time by step of a round."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
+from rayfed.core.files import read_json
 from rayfed.report.read.results import Results, RunRecord
 
 LAYER_DRIFT = "layer_drift."
 """What the names of columns of ``rounds`` begin with that hold the drift of a layer."""
+COMPUTING, MEAN_ACTOR = "computing", "mean actor"
+TOTAL = "round"
 
 
 def layers(results: Results) -> pd.DataFrame:
@@ -70,3 +73,44 @@ def labels(run: RunRecord) -> pd.DataFrame:
         return pd.DataFrame()
     names = class_names(run, run.held.counts.shape[1])
     return pd.DataFrame(run.held.counts, index=run.held.clients, columns=names)
+
+
+def profile_of(run: RunRecord) -> pd.Series | None:
+    """Return the milliseconds that each step of a run's rounds took on average.
+
+    Returns
+    -------
+    Series or None
+        By step, in the order of a round, the whole `TOTAL` last. Where clients were in actors,
+        `MEAN_ACTOR`, which is part of `COMPUTING`, follows it. None if the run was not profiled or
+        began no round.
+    """
+    try:
+        held = read_json(run.folder / "profile.json")
+        rounds, seconds = int(held["rounds"]), pd.Series(held["seconds"], dtype=float)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not rounds:
+        return None
+    total = seconds.sum()
+    if "computing_mean_actor" in held:
+        place = list(seconds.index).index(COMPUTING) + 1
+        mean = pd.Series({MEAN_ACTOR: float(held["computing_mean_actor"])})
+        seconds = pd.concat([seconds.iloc[:place], mean, seconds.iloc[place:]])
+    seconds[TOTAL] = total
+    return 1e3 * seconds / rounds
+
+
+def steps(results: Results) -> pd.DataFrame:
+    """Return the milliseconds that each step of a round took, mean over seeds.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by step, in the order of a round, one column per algorithm that was profiled. The
+        whole is not among the steps.
+    """
+    found = [known for run in results.runs_found if (known := profile_of(run)) is not None]
+    every = (known.index.drop(TOTAL) for known in found)
+    order = max(every, key=len, default=pd.Index([]))  # not all runs need have had actors
+    return results.means(profile_of).reindex(order)

@@ -8,7 +8,7 @@ import pytest
 from rayfed.report.figures.labels import GAP
 from rayfed.report.figures.style import canvas
 from rayfed.report.gallery import figure
-from rayfed.report.paper.sizes import SCALE, laid_out
+from rayfed.report.paper.sheets import SCALE, laid_out
 from rayfed.report.read.results import Results
 
 

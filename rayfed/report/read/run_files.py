@@ -1,14 +1,14 @@
-"""What a run has recorded, each table and output read when it is first asked for."""
+"""What a run has written: its tables, outputs and summary, each read when it is first asked for."""
 
 from __future__ import annotations
 
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,11 +20,15 @@ import pyarrow.parquet as pq
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
 from rayfed.core.entries import Damaged
+from rayfed.core.files import read_arrays, reading
 from rayfed.core.parquet import columns_in, read, read_first, read_parts, read_where
-from rayfed.core.summary import network_of
-from rayfed.report.read.summaries import FILES, Summed, summed
-from rayfed.report.read.walked import Walked, arrays
+from rayfed.core.summary import CLOCKS, NEEDED, STATUS, Summary, network_of, summarised
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FILES = ("usage.parquet", "density.parquet")
+"""The tables of a summary, in a run's folder."""
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error,
 )  # fmt: skip
@@ -38,6 +42,114 @@ _OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk")
 _NO_ROWS = pd.DataFrame()
 _EVENT = ["round", "ask", "client"]
 _T = TypeVar("_T")
+
+
+def arrays(
+    path: Path, kind: type[DataclassInstance], what: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Return what a file holds for the fields of a dataclass: arrays, and single values as such.
+
+    The names of the arrays are those of the fields, behind a prefix.
+    """
+    with reading(path, what):
+        held = read_arrays(path)
+        found = {field.name: held[prefix + field.name] for field in fields(kind)}
+        return {name: value if value.ndim else value.item() for name, value in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """The graphs of a walk.
+
+    Parameters
+    ----------
+    round, graph : (F,) array of int
+        Rounds, and the index of the graph in each.
+    clients : (K,) array of int
+        Clients whose links are recorded.
+    links : (E, 2) array of int
+        Links, as indices into `clients`; those of graph g from ``starts[g]`` to
+        ``starts[g + 1]``.
+    starts : (G + 1,) array of int
+    places : (G, K, 2) array
+        Positions in metres; empty if unknown.
+    lambda_2 : (G,) array
+        Second eigenvalue of the walk on each graph; NaN if not computed.
+    law : (G, N) array
+        Stationary law on each graph; (G, 0) if not computed, NaN if not unique.
+    """
+
+    round: npt.NDArray[np.int64]
+    graph: npt.NDArray[np.int64]
+    clients: npt.NDArray[np.int64]
+    links: npt.NDArray[Any]
+    starts: npt.NDArray[np.int64]
+    places: npt.NDArray[np.float64]
+    lambda_2: npt.NDArray[np.float64]
+    law: npt.NDArray[np.float64]
+
+    @classmethod
+    def read(cls, path: Path) -> Walked | None:
+        """Read a walk, which is written at the end of a run."""
+        if not path.is_file():
+            return None
+        values = arrays(path, cls, "the walk of a run")
+        values["links"] = np.searchsorted(values["clients"], values["links"])
+        return cls(**values)
+
+    def links_of(self, graph: int) -> npt.NDArray[Any]:
+        """Return the links (E, 2) of one graph."""
+        return self.links[self.starts[graph] : self.starts[graph + 1]]
+
+    @property
+    def changes(self) -> bool:
+        """Whether the graph changed."""
+        return len(self.lambda_2) > 1
+
+
+class Summed(NamedTuple):
+    """What clients did.
+
+    Parameters
+    ----------
+    usage : DataFrame
+        A row for each client; see ``USAGE`` in `rayfed.engine.columns`.
+    density : DataFrame
+        A row for each cell of the heat maps; see ``DENSITY`` there.
+    """
+
+    usage: pd.DataFrame
+    density: pd.DataFrame
+
+
+def summed(
+    rounds: pd.DataFrame,
+    events: pd.DataFrame,
+    clients: pd.DataFrame,
+    away: pd.DataFrame | None = None,
+    network: Mapping[str, Any] | None = None,
+) -> Summed | None:
+    """Return the summary of a run from its tables; None if there are no rounds or no events.
+
+    Parameters are those of `rayfed.core.summary.summarised`, as frames.
+    """
+    if not len(events) or "time_s" not in rounds:
+        return None
+    tables = {"rounds": rounds, "events": events, "clients": clients}
+    arrays = {
+        name: {c: frame[c].to_numpy() for c in NEEDED[name] if c in frame}
+        for name, frame in tables.items()
+    }
+    texts = events["status"].astype(str)
+    arrays["events"]["status"] = texts.map({text: k for k, text in enumerate(STATUS)}).to_numpy()
+    gone = None if away is None else {c: away[c].to_numpy() for c in NEEDED["away"]}
+    found = summarised(arrays["rounds"], arrays["events"], arrays["clients"], gone, network)
+    return _framed(found)
+
+
+def _framed(found: Summary) -> Summed:
+    clocks = np.array(CLOCKS, dtype=object)[found.density["clock"]]
+    return Summed(pd.DataFrame(found.usage), pd.DataFrame({**found.density, "clock": clocks}))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from rayfed.core.errors import RayfedError, ScenarioError
-from rayfed.report.export.formats import write
+from rayfed.report.export import write
 from rayfed.report.read.results import Results
 
 BEGAN = 1795190400.0  # 2026-11-20T16:00:00 UTC

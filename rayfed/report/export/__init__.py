@@ -1,1 +1,0 @@
-"""Exports of runs in the formats of other tools."""
